@@ -71,7 +71,7 @@ describe.skipIf(engines() === undefined)('a Redis that grants rights one by one'
     await tail.follow(WORKSPACE_ID, { wake() {} });
     await eventually(
       () => said,
-      (lines) => lines.some((line) => /nothing is heard of Redis.*NOPERM .*channels/.test(line)),
+      (lines) => lines.some((line) => /Redis subscriptions failed.*NOPERM .*channels/.test(line)),
     );
   });
 });

@@ -190,7 +190,7 @@ it('goes on from the rows of a rewrite where the facts before were dropped, wher
   const rewriting = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50 });
   onTestFinished(() => rewriting.close());
   await rewriting.catchUp(5_000);
-  const rewrite = { by: 'operator:catalog', stages: CATALOG_STAGES, patienceMs: 10_000 };
+  const rewrite = { by: 'operator:catalog', stages: CATALOG_STAGES, stageTimeoutMs: 10_000 };
   // Under one that was there all the time,
   await rewriting.rewrite(rewrite);
   await append(catalog.facts.slice(3, 4));

@@ -2,14 +2,14 @@ import { hash } from 'node:crypto';
 import type { Message } from '@tributary/core';
 
 /**
- * 16 bytes that stand for (workspace, environment, message_id). The parts before the last hold no NUL, so two
- * messages share the text, and short of a collision of 128 bits the digest, only when all three are the same.
+ * 16 bytes that identify (workspace, environment, message_id). The first two parts contain no NUL, so the hashed texts of
+ * two messages are equal only when all three parts are.
  */
 export function digestOf({ workspaceId, environment, messageId }: Message): Uint8Array {
   return hash('sha256', `${workspaceId}\0${environment}\0${messageId}`, 'buffer').subarray(0, 16);
 }
 
-/** Stands for the rejected events of the message: one byte longer than every other id. */
+/** Identifies the rejected events of a message: one byte longer than the id of any message. */
 export function rejectedIdOf(digest: Uint8Array): Uint8Array {
   return Buffer.concat([digest, REJECTED]);
 }

@@ -51,7 +51,7 @@ describe('group commit', () => {
     await Promise.all(second);
   });
 
-  it('sends a burst in pieces while it is still being read, when it is asked to', async () => {
+  it('commits a burst in pieces while it is still being read, when configured', async () => {
     const { commit, groups } = setUp({ maxInFlight: 2, eagerRequests: 2 });
     void Promise.allSettled([1, 2, 3, 4, 5].map((request) => commit.add(request, 1)));
     expect(groups()).toEqual([
@@ -89,7 +89,7 @@ describe('group commit', () => {
     await Promise.all(all);
   });
 
-  it('rejects with Overloaded past the bound, takes nothing of it, and recovers', async () => {
+  it('rejects with Overloaded beyond the bound, accepts nothing, and recovers', async () => {
     const { commit, held, groups } = setUp({ maxUnconfirmedBytes: 10 });
     const first = commit.add(1, 8);
     await expect(commit.add(2, 3)).rejects.toBeInstanceOf(Overloaded);
@@ -125,7 +125,7 @@ describe('group commit', () => {
     await next;
   });
 
-  it('says when nothing is under way any more', async () => {
+  it('resolves `drained` when all requests are settled', async () => {
     const { commit, held } = setUp();
     await commit.drained();
     const appended = commit.add(1, 1);

@@ -1,22 +1,22 @@
 import { messageOf, Overloaded, Unavailable } from '@tributary/core';
 
 export interface GroupCommitOptions<Request> {
-  /** Makes a group durable. Answers travel in the requests themselves. Any rejection fails the whole group. */
+  /** Makes a group durable. Results are set in the requests themselves. A rejection fails the whole group. */
   readonly commit: (group: readonly Request[]) => Promise<void>;
-  /** Groups under way at the same time. */
+  /** Maximum number of groups under way at the same time. */
   readonly maxInFlight: number;
   /**
-   * So many requests go as a group at once, without waiting for the end of this turn: the medium works on them while
-   * the rest of a burst is still being read. Default: never.
+   * Number of queued requests that are committed at once, before the end of this turn of the event loop, so that the medium
+   * works while the rest of a burst is still being read. Default: never.
    */
   readonly eagerRequests?: number;
-  /** Bytes that were taken and are not yet durable, at most. One request alone may be larger. */
+  /** Maximum of accepted bytes that are not durable yet. A single request may be larger. */
   readonly maxUnconfirmedBytes: number;
-  /** Bytes in one group, at most. One request alone may be larger. */
+  /** Maximum size of a group. A single request may be larger. */
   readonly maxGroupBytes: number;
 }
 
-interface Waiting<Request> {
+interface QueuedRequest<Request> {
   readonly request: Request;
   readonly bytes: number;
   readonly resolve: () => void;
@@ -24,15 +24,15 @@ interface Waiting<Request> {
 }
 
 /**
- * Turns concurrent requests into few commits without lingering: what is asked for in one turn of the event loop, or
- * while earlier groups are under way, goes as the next group, in the order of the calls.
+ * Combines concurrent requests into few commits without a linger time: the requests of one turn of the event loop, or of
+ * the time while earlier groups are under way, form the next group, in the order of the calls.
  *
- * Rejects with `Overloaded` when the bound is passed (nothing was taken), with `Unavailable` when the commit of the
- * group failed (whether it is durable is unknown).
+ * Rejects with `Overloaded` beyond the bound (nothing was accepted), and with `Unavailable` when the commit of the group
+ * failed (whether it is durable is unknown).
  */
 export class GroupCommit<Request> {
   readonly #options: GroupCommitOptions<Request>;
-  #waiting: Waiting<Request>[] = [];
+  #queue: QueuedRequest<Request>[] = [];
   #inFlight = 0;
   #unconfirmedBytes = 0;
   #dispatching = false;
@@ -48,16 +48,16 @@ export class GroupCommit<Request> {
     }
     this.#unconfirmedBytes += bytes;
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ request, bytes, resolve, reject });
+      this.#queue.push({ request, bytes, resolve, reject });
       const { eagerRequests = Number.POSITIVE_INFINITY } = this.#options;
-      if (this.#waiting.length >= eagerRequests) this.#dispatch();
+      if (this.#queue.length >= eagerRequests) this.#dispatch();
       else this.#dispatchThisTurn();
     });
   }
 
-  /** Resolves when nothing that was taken is unconfirmed. */
+  /** Resolves when all accepted requests are settled. */
   async drained(): Promise<void> {
-    while (this.#waiting.length > 0 || this.#inFlight > 0) {
+    while (this.#queue.length > 0 || this.#inFlight > 0) {
       await new Promise<void>((resolve) => this.#idle.push(resolve));
     }
   }
@@ -73,28 +73,28 @@ export class GroupCommit<Request> {
   }
 
   #dispatch(): void {
-    while (this.#waiting.length > 0 && this.#inFlight < this.#options.maxInFlight) {
+    while (this.#queue.length > 0 && this.#inFlight < this.#options.maxInFlight) {
       void this.#commit(this.#takeGroup());
     }
   }
 
-  #takeGroup(): readonly Waiting<Request>[] {
+  #takeGroup(): readonly QueuedRequest<Request>[] {
     let bytes = 0;
     let count = 0;
-    for (const waiting of this.#waiting) {
+    for (const waiting of this.#queue) {
       bytes += waiting.bytes;
       if (count > 0 && bytes > this.#options.maxGroupBytes) break;
       count++;
     }
-    if (count === this.#waiting.length) {
-      const all = this.#waiting;
-      this.#waiting = [];
+    if (count === this.#queue.length) {
+      const all = this.#queue;
+      this.#queue = [];
       return all;
     }
-    return this.#waiting.splice(0, count);
+    return this.#queue.splice(0, count);
   }
 
-  async #commit(group: readonly Waiting<Request>[]): Promise<void> {
+  async #commit(group: readonly QueuedRequest<Request>[]): Promise<void> {
     this.#inFlight++;
     try {
       await this.#options.commit(group.map((waiting) => waiting.request));

@@ -1,17 +1,17 @@
 import { InvalidInput } from '@tributary/core';
 
-/** The last entry of a page: the next one starts behind it, wherever newer entries have come in since. */
-export interface Place {
+/** The position of an entry in a list, newest first. A page continues after that of the last entry before it. */
+export interface ListPosition {
   readonly at: number;
   readonly id: string;
 }
 
-export function formatCursor({ at, id }: Place): string {
+export function formatCursor({ at, id }: ListPosition): string {
   return Buffer.from(JSON.stringify([at, id])).toString('base64url');
 }
 
-/** `InvalidInput` for anything that `formatCursor` did not make. */
-export function parseCursor(cursor: string): Place {
+/** `InvalidInput` for any text that `formatCursor` did not return. */
+export function parseCursor(cursor: string): ListPosition {
   const [at, id, ...rest] = partsOf(cursor);
   if (typeof at !== 'number' || typeof id !== 'string' || rest.length > 0)
     throw new InvalidInput('invalid cursor');

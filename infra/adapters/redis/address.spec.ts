@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { nodesOf, parseRedisAddress } from './address.ts';
 
 describe('a Redis address', () => {
-  it('is a host, with the usual port and database unless told', () => {
+  it('has the default port and database unless given', () => {
     expect(parseRedisAddress('redis://cache')).toEqual({
       nodes: [{ host: 'cache', port: 6379 }],
       username: undefined,
@@ -14,7 +14,7 @@ describe('a Redis address', () => {
     expect(parseRedisAddress('redis://cache:7000/3')).toMatchObject({ database: 3, nodes: [{ port: 7000 }] });
   });
 
-  it('carries credentials, also such that a URL has to escape', () => {
+  it('has credentials, also with escaped characters', () => {
     expect(parseRedisAddress('rediss://me:p%40ss%2Fword@[::1]:6380')).toMatchObject({
       nodes: [{ host: '::1', port: 6380 }],
       username: 'me',
@@ -27,7 +27,7 @@ describe('a Redis address', () => {
     });
   });
 
-  it('names several nodes of a cluster', () => {
+  it('has several nodes of a cluster', () => {
     const address = parseRedisAddress('redis://a:1, redis://b:2,redis://c:3');
     expect(nodesOf(address)).toBe('a:1,b:2,c:3');
   });
@@ -41,7 +41,7 @@ describe('a Redis address', () => {
     'redis://a/1,redis://b/1',
     'redis://a,rediss://b',
     'redis://u:hush@a,redis://u:hash@b',
-  ])('refuses %j without repeating it', (text) => {
+  ])('refuses %j without the credentials in the message', (text) => {
     expect(() => parseRedisAddress(text)).toThrow(InvalidInput);
     expect(() => parseRedisAddress(text)).not.toThrow(/hush|hash/);
   });

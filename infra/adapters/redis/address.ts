@@ -2,7 +2,7 @@ import { InvalidInput } from '@tributary/core';
 
 const DEFAULT_PORT = 6379;
 
-/** Where Redis is and how to get in. */
+/** The nodes of Redis, and the credentials for it. */
 export interface RedisAddress {
   /** One server, or several nodes of one cluster. */
   readonly nodes: readonly { readonly host: string; readonly port: number }[];
@@ -13,8 +13,8 @@ export interface RedisAddress {
 }
 
 /**
- * Reads `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS; several of them, separated by commas,
- * are nodes of one cluster, with the same credentials. `InvalidInput` (which repeats no credentials) for anything else.
+ * Parses `redis://[user:password@]host[:port][/database]`, with `rediss://` for TLS. Several URLs, separated by commas, are
+ * nodes of one cluster with the same credentials. `InvalidInput`, without the credentials, for any other text.
  */
 export function parseRedisAddress(text: string): RedisAddress {
   const urls = text.split(',').map((part) => parseUrl(part.trim()));
@@ -23,11 +23,13 @@ export function parseRedisAddress(text: string): RedisAddress {
   const same = (url: URL) =>
     url.protocol === first.protocol && url.username === first.username && url.password === first.password;
   if (!urls.every(same)) {
-    throw new InvalidInput('the nodes of a Redis cluster have the same scheme, user and password');
+    throw new InvalidInput('the nodes of a Redis cluster must have the same scheme, user and password');
   }
   const database = Number(first.pathname.slice(1));
   if (!Number.isInteger(database) || (urls.length > 1 && database !== 0)) {
-    throw new InvalidInput('the path of a Redis URL is the number of a database; a cluster has 0 alone');
+    throw new InvalidInput(
+      'the path of a Redis URL is the number of a database; a cluster has database 0 only',
+    );
   }
   return {
     nodes: urls.map(({ hostname, port }) => ({
@@ -41,7 +43,7 @@ export function parseRedisAddress(text: string): RedisAddress {
   };
 }
 
-/** For logs: the nodes and nothing secret. */
+/** The nodes without credentials, for logs. */
 export function nodesOf({ nodes }: RedisAddress): string {
   return nodes.map(({ host, port }) => `${host}:${port}`).join(',');
 }

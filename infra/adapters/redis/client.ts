@@ -1,17 +1,21 @@
-import { backoffMs } from '@tributary/core';
+import { createHash } from 'node:crypto';
+import { backoffMs, InvalidInput, messageOf } from '@tributary/core';
 import { Cluster, Redis } from 'ioredis';
 import type { RedisAddress } from './address.ts';
 
-/** One server, or a cluster: a command goes to the node that holds its keys. */
+/** One server, or a cluster that routes a command to the node of its keys. */
 export type RedisClient = Redis | Cluster;
 
-/** The longest wait before the next attempt to connect, ms: so soon after it is back it is used again. */
+/** Delays between attempts to connect, ms. The cap bounds how long a server that is back stays unused. */
 const RECONNECT = { firstMs: 50, capMs: 1_000 };
 
 /**
- * A client that does not connect before it is told to, fails every command at once while there is no connection, sends
- * none a second time by itself (whoever asked decides that), and goes on trying to connect until it is disconnected.
- * A server that is connected and silent for `timeoutMs` counts as gone.
+ * A client that
+ *
+ * - connects on demand, and reconnects until `disconnect` is called;
+ * - fails commands at once while there is no connection;
+ * - never repeats a command by itself: its caller decides on retries;
+ * - closes a connection on which the server is silent for `timeoutMs`.
  */
 export function createClient(address: RedisAddress, cluster: boolean, timeoutMs: number): RedisClient {
   const { nodes, database } = address;
@@ -29,7 +33,7 @@ export function createClient(address: RedisAddress, cluster: boolean, timeoutMs:
       enableOfflineQueue: false,
       clusterRetryStrategy: reconnectDelay,
       slotsRefreshTimeout: timeoutMs,
-      // Certificates are made out to names: an announced name is connected to as it is.
+      // Certificates are issued for names: connect to the announced name, not to its address.
       dnsLookup: (name, done) => done(null, name),
       redisOptions: common,
     });
@@ -46,8 +50,8 @@ export function createClient(address: RedisAddress, cluster: boolean, timeoutMs:
 }
 
 /**
- * A connection of its own to one node, for subscribing: it does not come back by itself once it is lost, so that
- * whoever made it can go on with another node. A channel of a cluster is heard at each of its nodes.
+ * A connection to one node for subscriptions. It does not reconnect, so that the caller can continue with another node:
+ * every node of a cluster sends the messages of all channels.
  */
 export function createSubscriber(address: RedisAddress, node: number, timeoutMs: number): Redis {
   return new Redis({
@@ -76,7 +80,34 @@ function reconnectDelay(attempt: number): number {
   return backoffMs(attempt - 1, RECONNECT);
 }
 
-/** A primary that became a replica: the name leads to the new one, once it is looked up again. */
+/** The primary became a replica: a reconnect resolves the name again, which leads to the new primary. */
 function isDemoted(error: Error): boolean {
   return error.message.startsWith('READONLY');
+}
+
+/** A Lua script whose source is sent only to a server that has not cached it. All its keys must be in one slot. */
+export class Script {
+  readonly #source: string;
+  readonly #digest: string;
+
+  constructor(source: string) {
+    this.#source = source;
+    this.#digest = createHash('sha1').update(source).digest('hex');
+  }
+
+  async run(client: RedisClient, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    const all = [...keys, ...args];
+    try {
+      return await client.evalsha(this.#digest, keys.length, all);
+    } catch (error) {
+      if (!messageOf(error).startsWith('NOSCRIPT')) throw error;
+      return client.eval(this.#source, keys.length, all);
+    }
+  }
+}
+
+/** Returns a valid prefix for all keys. Braces would set the cluster slot of the keys. */
+export function checkKeyPrefix(prefix: string): string {
+  if (/[{}]/.test(prefix)) throw new InvalidInput('a prefix of Redis keys must not contain braces');
+  return prefix;
 }

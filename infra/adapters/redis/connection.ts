@@ -1,53 +1,51 @@
-import { InvalidInput, type Logger, messageOf, Unavailable } from '@tributary/core';
+import { InvalidInput, type Logger, messageOf, TributaryError, Unavailable } from '@tributary/core';
 import { Cluster } from 'ioredis';
 import { nodesOf, parseRedisAddress, type RedisAddress } from './address.ts';
 import { createClient, type RedisClient } from './client.ts';
-import { isRefusal, translateRedisError } from './errors.ts';
-import { faultOf, parseServerFacts, type ServerFacts, weaknessOf } from './server-facts.ts';
 
 const DEFAULT_TIMEOUT_MS = 5_000;
 
 export interface RedisConnectionOptions {
-  /** See `parseRedisAddress`. One URL of a node of a cluster finds the others. */
+  /** See `parseRedisAddress`. The URL of one node of a cluster is enough to find the others. */
   readonly url: string;
   readonly logger: Logger;
   /** How long a call may take, ms, before it is `Unavailable`. Default 5,000. */
   readonly timeoutMs?: number;
   /**
-   * Runs after every time a connection was lost and is there again, before any call: what was confirmed before may be
-   * gone since. When it throws, calls are `Unavailable` until it succeeds.
+   * Runs before the first call after each reconnect, as confirmed writes may have been lost meanwhile. Calls are
+   * `Unavailable` until it succeeds.
    */
   readonly restore?: (client: RedisClient) => Promise<void>;
 }
 
 /**
- * The way to a Redis server or cluster that fits its purpose. A call that is not answered in time, or made while
- * there is no connection, is `Unavailable`; it may have been carried out. Connections come back by themselves.
+ * A connection to a Redis server or cluster whose configuration was checked. A call without a connection, or without an
+ * answer in time, is `Unavailable`; it may have been carried out. Reconnects by itself.
  */
 export class RedisConnection {
   readonly #options: RedisConnectionOptions;
   readonly #address: RedisAddress;
   readonly #timeoutMs: number;
   #client: RedisClient;
-  /** Counts the connections lost. */
+  /** Number of lost connections. */
   #losses = 0;
-  /** The losses at the time the server was last found fit. */
-  #fitAt = -1;
-  #fitting: Promise<void> | undefined;
+  /** `#losses` when the server was last checked: they differ while a check is needed. */
+  #checkedAt = -1;
+  #checking: Promise<void> | undefined;
   #isDown = false;
   #lastError: unknown;
   #closed = false;
 
   /**
-   * `InvalidInput` for an address that is none, wrong credentials, or a server that must not be used as it is set up.
-   * A server that does not answer is no reason to fail: calls are `Unavailable` until it does.
+   * `InvalidInput` for an invalid address, wrong credentials, or a server whose configuration may lose data. Opens even if
+   * the server does not answer: calls are `Unavailable` until it does.
    */
   static async open(options: RedisConnectionOptions): Promise<RedisConnection> {
     const connection = new RedisConnection(options);
     try {
-      await connection.#withinTimeout(connection.#fit());
+      await connection.#withinTimeout(connection.#check());
     } catch (error) {
-      // The client tells why it was not let in as an event; the call only says that there is no connection.
+      // The client emits the reason of a refusal as an event; the failed call just states that there is no connection.
       const refusal = [error, connection.#lastError].find(isRefusal);
       if (refusal !== undefined || error instanceof InvalidInput) {
         await connection.close();
@@ -67,52 +65,52 @@ export class RedisConnection {
     this.#client = this.#create(this.#address.nodes.length > 1);
   }
 
-  /** Does `work`, which must be safe to do again. */
+  /** Calls `work`, which must be safe to repeat. */
   async call<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
     if (this.#closed) throw new Unavailable('the connection to Redis is closed');
     try {
-      return await this.#withinTimeout(this.#whenFit(work));
+      return await this.#withinTimeout(this.#whenChecked(work));
     } catch (error) {
-      // Waiting calls, which an operator can help, are better than entries given up.
+      // An operator can correct the configuration: callers must retry, and not drop entries as invalid.
       if (error instanceof InvalidInput) throw new Unavailable(error.message, { cause: error });
       throw translateRedisError(error);
     }
   }
 
-  /** Drops what is under way. Idempotent. */
+  /** Aborts calls under way. Idempotent. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     this.#client.disconnect();
   }
 
-  async #whenFit<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
-    while (this.#fitAt !== this.#losses) {
-      this.#fitting ??= this.#fit().finally(() => {
-        this.#fitting = undefined;
+  async #whenChecked<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
+    while (this.#checkedAt !== this.#losses) {
+      this.#checking ??= this.#check().finally(() => {
+        this.#checking = undefined;
       });
-      await this.#fitting;
+      await this.#checking;
     }
     return work(this.#client);
   }
 
-  /** Connects where that was not begun yet, and looks whether the server may be used. */
-  async #fit(): Promise<void> {
+  /** Connects if necessary, and checks the configuration of the server. */
+  async #check(): Promise<void> {
     if (this.#client.status === 'wait') await this.#client.connect();
     const losses = this.#losses;
     const facts = await factsOf(this.#client);
     if (!(this.#client instanceof Cluster) && facts.some(({ isClusterNode }) => isClusterNode)) {
       this.#client.disconnect();
       this.#client = this.#create(true);
-      return this.#fit();
+      return this.#check();
     }
-    this.#judge(facts);
+    this.#evaluate(facts);
     await this.#options.restore?.(this.#client);
-    this.#fitAt = losses;
+    this.#checkedAt = losses;
     this.#noteUp();
   }
 
-  #judge(facts: readonly ServerFacts[]): void {
+  #evaluate(facts: readonly ServerFacts[]): void {
     const nodes = nodesOf(this.#address);
     for (const one of facts) {
       const [fault, weakness] = [faultOf(one), weaknessOf(one)];
@@ -136,14 +134,14 @@ export class RedisConnection {
     return client;
   }
 
-  /** Says it once and not with every attempt. */
+  /** Logged once per outage. */
   #noteDown(error: unknown): void {
     this.#lastError = error;
     if (this.#isDown || this.#closed) return;
     this.#isDown = true;
     this.#options.logger.warn(
       { nodes: nodesOf(this.#address), error: messageOf(error) },
-      'Redis does not answer; it will be tried again',
+      'Redis does not answer; calls are tried again',
     );
   }
 
@@ -163,8 +161,62 @@ export class RedisConnection {
   }
 }
 
-/** Of every node that takes writes. */
+/** The facts of every primary. */
 function factsOf(client: RedisClient): Promise<readonly ServerFacts[]> {
   const primaries = client instanceof Cluster ? client.nodes('master') : [client];
   return Promise.all(primaries.map(async (node) => parseServerFacts(await node.info())));
+}
+
+/** The relevant fields of a server's `INFO`. */
+interface ServerFacts {
+  readonly maxmemoryPolicy: string | undefined;
+  readonly isClusterNode: boolean;
+  readonly writesAppendOnlyFile: boolean;
+  readonly replicas: number;
+}
+
+function parseServerFacts(info: string): ServerFacts {
+  const fields = new Map(
+    info.split('\r\n').flatMap((line) => {
+      const colon = line.indexOf(':');
+      return colon < 0 ? [] : [[line.slice(0, colon), line.slice(colon + 1)] as const];
+    }),
+  );
+  return {
+    maxmemoryPolicy: fields.get('maxmemory_policy'),
+    isClusterNode: fields.get('cluster_enabled') === '1',
+    writesAppendOnlyFile: fields.get('aof_enabled') === '1',
+    replicas: Number(fields.get('connected_slaves') ?? 0),
+  };
+}
+
+/** A setting that an operator has to change before this server may be used; undefined when there is none. */
+function faultOf({ maxmemoryPolicy }: ServerFacts): string | undefined {
+  if (maxmemoryPolicy === undefined || maxmemoryPolicy === 'noeviction') return undefined;
+  return (
+    `maxmemory-policy is ${maxmemoryPolicy}: it would evict keys that must be kept when memory runs short; ` +
+    'set maxmemory-policy to noeviction'
+  );
+}
+
+/** A setting to warn an operator of; undefined when there is none. */
+function weaknessOf({ writesAppendOnlyFile, replicas }: ServerFacts): string | undefined {
+  if (writesAppendOnlyFile || replicas > 0) return undefined;
+  return 'neither appendonly nor a replica: a restart loses all writes since the last snapshot';
+}
+
+/**
+ * `Unavailable` for all errors of Redis and the network: a server that is down, loading, out of memory or misconfigured is
+ * no fault of the input, and recovers without or with an operator's help. Errors of this project and of the language are
+ * returned as they are.
+ */
+function translateRedisError(error: unknown): unknown {
+  if (error instanceof TributaryError) return error;
+  if (error instanceof TypeError || error instanceof RangeError) return error;
+  return new Unavailable(`Redis: ${messageOf(error)}`, { cause: error });
+}
+
+/** True for wrong credentials and missing rights, which waiting does not solve. */
+function isRefusal(error: unknown): boolean {
+  return /^(WRONGPASS|NOAUTH|NOPERM)\b/.test(messageOf(error));
 }

@@ -5,8 +5,8 @@ import { parseRedisAddress, type RedisAddress } from './address.ts';
 import { createSubscriber } from './client.ts';
 
 const DEFAULT_TIMEOUT_MS = 5_000;
-/** How often a connection on which nobody says anything is asked whether it is still there, ms. */
-const PING_EVERY_MS = 5_000;
+/** Interval of pings, which detect a dead connection without messages, ms. */
+const PING_INTERVAL_MS = 5_000;
 const BACKOFF = { firstMs: 50, capMs: 1_000 };
 
 export interface RedisSubscriptionsOptions {
@@ -14,20 +14,20 @@ export interface RedisSubscriptionsOptions {
   readonly url: string;
   readonly logger: Logger;
   readonly timeoutMs?: number;
-  /** A message came on a channel. */
-  readonly heard: (channel: string) => void;
-  /** It listens on every wanted channel, for the first time or again: what was said before may have been missed. */
-  readonly listening: () => void;
+  /** Called for each message. */
+  readonly onMessage: (channel: string) => void;
+  /** Called when all channels are subscribed, also after a reconnect: earlier messages may have been missed. */
+  readonly onSubscribed: () => void;
 }
 
 /**
- * One connection that listens on any number of channels, for as long as there is one to listen on. It comes back by
- * itself, at the next node of a cluster where there are several.
+ * One connection that is subscribed to any number of channels, and open while there is at least one. Reconnects by itself,
+ * to the next node of a cluster.
  */
 export class RedisSubscriptions {
   readonly #options: RedisSubscriptionsOptions;
   readonly #address: RedisAddress;
-  readonly #wanted = new Set<string>();
+  readonly #channels = new Set<string>();
   #client: Redis | undefined;
   #isRunning = false;
   #closed = false;
@@ -39,16 +39,16 @@ export class RedisSubscriptions {
   }
 
   add(channel: string): void {
-    this.#wanted.add(channel);
-    // Where that fails the connection is lost, and the next one subscribes to all.
-    this.#client?.subscribe(channel).then(this.#options.listening, () => {});
+    this.#channels.add(channel);
+    // If that fails, the connection is lost, and the next one subscribes to all channels.
+    this.#client?.subscribe(channel).then(this.#options.onSubscribed, () => {});
     if (!this.#isRunning && !this.#closed) void this.#run();
   }
 
   remove(channel: string): void {
-    this.#wanted.delete(channel);
+    this.#channels.delete(channel);
     this.#client?.unsubscribe(channel).catch(() => {});
-    if (this.#wanted.size === 0) this.#client?.disconnect();
+    if (this.#channels.size === 0) this.#client?.disconnect();
   }
 
   close(): void {
@@ -60,32 +60,32 @@ export class RedisSubscriptions {
     this.#isRunning = true;
     let failures = 0;
     for (let node = 0; this.#isNeeded; node++) {
-      const isHeard = await this.#listen(node);
-      failures = isHeard ? 0 : failures + 1;
+      const wasConnected = await this.#listen(node);
+      failures = wasConnected ? 0 : failures + 1;
       if (this.#isNeeded) await sleep(backoffMs(failures, BACKOFF), undefined, { ref: false });
     }
     this.#isRunning = false;
   }
 
   get #isNeeded(): boolean {
-    return this.#wanted.size > 0 && !this.#closed;
+    return this.#channels.size > 0 && !this.#closed;
   }
 
-  /** Until the connection is lost; answers whether there was one. */
+  /** Listens until the connection is lost. Returns whether it was established. */
   async #listen(node: number): Promise<boolean> {
-    const { timeoutMs = DEFAULT_TIMEOUT_MS, heard, listening } = this.#options;
+    const { timeoutMs = DEFAULT_TIMEOUT_MS, onMessage, onSubscribed } = this.#options;
     const client = createSubscriber(this.#address, node, timeoutMs);
     const lost = new Promise<void>((resolve) => client.once('end', resolve));
     client.on('error', (error) => this.#noteDown(error));
-    client.on('message', (channel: string) => heard(channel));
+    client.on('message', (channel: string) => onMessage(channel));
     let pinging: NodeJS.Timeout | undefined;
     try {
       await client.connect();
-      this.#client = client; // from here on channels are added by `add` itself
-      if (this.#wanted.size > 0) await client.subscribe(...this.#wanted);
+      this.#client = client; // from here on `add` subscribes to new channels itself
+      if (this.#channels.size > 0) await client.subscribe(...this.#channels);
       this.#noteUp();
-      listening();
-      pinging = setInterval(() => client.ping().catch(() => {}), PING_EVERY_MS).unref();
+      onSubscribed();
+      pinging = setInterval(() => client.ping().catch(() => {}), PING_INTERVAL_MS).unref();
       if (!this.#isNeeded) client.disconnect();
       await lost;
       return true;
@@ -104,12 +104,12 @@ export class RedisSubscriptions {
     this.#isDown = true;
     this.#options.logger.warn(
       { error: messageOf(error) },
-      'nothing is heard of Redis; it will be tried again',
+      'Redis subscriptions failed; they are tried again',
     );
   }
 
   #noteUp(): void {
-    if (this.#isDown) this.#options.logger.info({}, 'Redis is heard again');
+    if (this.#isDown) this.#options.logger.info({}, 'Redis subscriptions work again');
     this.#isDown = false;
   }
 }

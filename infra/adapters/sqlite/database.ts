@@ -1,13 +1,12 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { Unavailable } from '@tributary/core';
-import { lockHolderOf } from './lock-holder.ts';
 
 export interface OpenOptions {
   readonly readOnly?: boolean;
-  /** Whether a missing file is made. Default true; without, it is SQLite's own error that it cannot be opened. */
+  /** Whether a missing file is created. Default true; otherwise SQLite's own error is thrown. */
   readonly create?: boolean;
   /** How long a statement waits for another writer, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
@@ -15,7 +14,7 @@ export interface OpenOptions {
 
 /**
  * Opens a database file so that a committed transaction survives a power cut (WAL, `synchronous=FULL`) and readers
- * never wait for the writer. The folder is made when it is missing. `Unavailable` while another process keeps it locked.
+ * never wait for the writer. A missing folder is created. `Unavailable` while another process has the file locked.
  */
 export function openDatabase(file: string, options: OpenOptions = {}): DatabaseSync {
   const readOnly = options.readOnly ?? false;
@@ -27,7 +26,7 @@ export function openDatabase(file: string, options: OpenOptions = {}): DatabaseS
   });
   if (!readOnly) {
     try {
-      // Takes a lock of the file for itself where it is not in this mode yet, and where others open or close it.
+      // Needs an exclusive lock where the file is not in WAL mode yet, or is being opened or closed by another process.
       database.exec(
         'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;',
       );
@@ -39,7 +38,7 @@ export function openDatabase(file: string, options: OpenOptions = {}): DatabaseS
   return database;
 }
 
-/** Opened for reading and writing, never made. */
+/** A name with which SQLite opens the file for writing and never creates it. */
 function existing(file: string): URL {
   const url = pathToFileURL(file);
   url.searchParams.set('mode', 'rw');
@@ -48,8 +47,8 @@ function existing(file: string): URL {
 
 const SQLITE_BUSY = 5;
 
-/** SQLite's primary result codes that pass by themselves or by an operator's hand: the same call may succeed later. */
-const PASSING_CODES = new Set([
+/** SQLite's primary result codes of temporary faults, which may end without or with an operator's help. */
+const TEMPORARY_CODES = new Set([
   SQLITE_BUSY,
   6, // SQLITE_LOCKED
   10, // SQLITE_IOERR
@@ -58,17 +57,17 @@ const PASSING_CODES = new Set([
 ]);
 
 /**
- * `Unavailable` for faults of the disk or of contention, the error itself for everything else. With `file`, the message
- * names the process that has the lock, where it can be told.
+ * `Unavailable` for disk faults and lock contention; any other error is returned as it is. With `file`, the message names
+ * the process that holds the lock, if it can be found.
  */
 export function translateSqliteError(error: unknown, file?: string): unknown {
-  if (!(error instanceof Error && PASSING_CODES.has(primaryCode(error) ?? 0))) return error;
+  if (!(error instanceof Error && TEMPORARY_CODES.has(primaryCode(error) ?? 0))) return error;
   const holder = file !== undefined && isBusy(error) ? lockHolderOf(file) : undefined;
-  const words = holder === undefined ? error.message : `${error.message}: ${file} is held by ${holder}`;
-  return new Unavailable(`database: ${words}`, { cause: error });
+  const detail = holder === undefined ? error.message : `${error.message}: ${file} is held by ${holder}`;
+  return new Unavailable(`database: ${detail}`, { cause: error });
 }
 
-/** True when another connection has the lock that was asked for. */
+/** True when another connection holds the lock. */
 export function isBusy(error: unknown): boolean {
   return primaryCode(error) === SQLITE_BUSY || (error instanceof Unavailable && isBusy(error.cause));
 }
@@ -95,11 +94,50 @@ export function inTransaction<T>(database: DatabaseSync, work: () => T): T {
   }
 }
 
-/** Runs `work`, which reads, outside of any transaction. Errors are translated. */
+/** Runs `work` outside of a transaction. Errors are translated. */
 export function reading<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
     throw translateSqliteError(error);
   }
+}
+
+/** Suffixes of the files that SQLite locks: the database itself, and the index of its write-ahead log. */
+const LOCKED_FILES = ['', '-shm'];
+
+/** One line of `/proc/locks`. */
+const LOCK = /^\d+: POSIX +\S+ +WRITE +(?<pid>\d+) +(?<major>[0-9a-f]+):(?<minor>[0-9a-f]+):(?<inode>\d+) /gm;
+
+/**
+ * Describes the process that holds the write lock of a database. Read from `/proc`, hence on Linux only. Undefined when
+ * it is not found, e.g. because the lock was released meanwhile.
+ */
+function lockHolderOf(file: string): string | undefined {
+  try {
+    const inodes = new Set(LOCKED_FILES.flatMap((ending) => inodeOf(file + ending)));
+    const locks = [...readFileSync('/proc/locks', 'utf8').matchAll(LOCK)];
+    const pids = new Set(
+      locks.filter(({ groups }) => inodes.has(groups?.inode ?? '')).map(({ groups }) => Number(groups?.pid)),
+    );
+    // Other processes first: a lock of this process may be that of another thread or of the other file.
+    const [pid] = [...pids].sort((a, b) => Number(a === process.pid) - Number(b === process.pid));
+    return pid === undefined ? undefined : describeProcess(pid);
+  } catch {
+    return undefined; // no /proc, or no permission to read it
+  }
+}
+
+function inodeOf(file: string): readonly string[] {
+  const found = statSync(file, { throwIfNoEntry: false });
+  return found === undefined ? [] : [String(found.ino)];
+}
+
+/** Mentions SIGSTOP, as a stopped process keeps its locks. */
+function describeProcess(pid: number): string {
+  if (pid === process.pid) return 'another thread of this process';
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const name = stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')'));
+  const isStopped = /^\) [Tt] /.test(stat.slice(stat.lastIndexOf(')')));
+  return `process ${pid} (${name}${isStopped ? ', which is stopped' : ''})`;
 }

@@ -38,7 +38,7 @@ async function rewrite(config: Config, cleanup: CleanupStack): Promise<Rewritten
   const rewritten = await opened.rewrite({
     by: 'operator:catalog',
     stages: CATALOG_STAGES,
-    patienceMs: config.startTimeout,
+    stageTimeoutMs: config.startTimeout,
     done: (step) => logger.info({ step }, 'the catalog is rewritten'),
   });
   // At its close the catalog writes another one.

@@ -129,7 +129,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     await rm(snapshot());
     gateway = start('gateway');
     url = await readyAt(gateway);
-    expect(gateway.log).toContain('the catalog begins from the rows of a rewrite');
+    expect(gateway.log).toContain('the catalog was restored from the rows of a rewrite');
     expect(await known()).toEqual(after);
 
     // And the audit log goes on, told by one that begins there too.
@@ -159,7 +159,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     const [, adminUrl = ''] = await gateway.logged(
       /"adminUrl":"([^"]+)".*"message":"answering about itself"/,
     );
-    await gateway.logged(/the catalog is not whole: this process is not ready and stays so/);
+    await gateway.logged(/the catalog is incomplete: this process is not ready and stays so/);
     const readyz = await fetch(`${adminUrl}/readyz`);
     expect(readyz.status).toBe(503);
     expect(await readyz.json()).toMatchObject({

@@ -28,41 +28,39 @@ import {
   UnknownFact,
   type Verdict,
 } from '@tributary/core';
-import { withDeadline } from './deadline.ts';
+import { PositionWaiters, Verdicts, withTimeout } from './pending-calls.ts';
 import { type RewriteOptions, type Rewritten, rewriteLog, Superseded } from './rewrite.ts';
-import { type FactText, type Snapped, type SnapshotOptions, Snapshots } from './snapshots.ts';
-import { Verdicts } from './verdicts.ts';
-import { Waiters } from './waiters.ts';
+import { type FactText, type SnapshotContent, type SnapshotOptions, Snapshots } from './snapshots.ts';
 
 export interface LogCatalogOptions {
   readonly log: Pick<EventLog, 'append' | 'read' | 'end' | 'first' | 'positionOf' | 'dropBelow'>;
   readonly logger: Logger;
-  /** Any that only goes forward, ms; default the process's own, which nobody can set back. */
+  /** A monotonic clock, ms; default `performance.now`. */
   readonly clock?: Clock;
-  /** Without a successful fetch for this long it is not ready, ms. Default 15,000; more than `fetchWaitMs`. */
+  /** The catalog is not ready after this time without a successful fetch, ms. Default 15,000; more than `fetchWaitMs`. */
   readonly staleAfterMs?: number;
-  /** How long one fetch waits for something new, ms. Default 1,000. */
+  /** How long one fetch waits for new facts, ms. Default 1,000. */
   readonly fetchWaitMs?: number;
   /** How long a proposal waits for its verdict, ms. Default 10,000. */
   readonly proposeTimeoutMs?: number;
-  /** Where a start begins from and what is written for the next one; without it every start reads all facts. */
+  /** The snapshot that a start begins from; without it, every start reads all facts. */
   readonly snapshot?: SnapshotOptions;
 }
 
 const PARTITION = 0;
-/** One fetch is folded without a pause: small enough that nothing else waits long. */
+/** One fetch is folded without yielding to the event loop, so it must be small. */
 const FETCH_BYTES = 512 * 1024;
 const BACKOFF = { firstMs: 50, capMs: 2_000 };
 
-/** A catalog whose history may be replaced by its state. */
+/** A catalog whose history can be replaced by its state. */
 export interface RewritableCatalog extends Catalog {
-  /** As `rewriteLog` says. The catalog must have caught up. */
+  /** See `rewriteLog`. The catalog must have caught up. */
   rewrite(options: RewriteOptions): Promise<Rewritten>;
 }
 
 /**
- * Follows the topic `catalog` of any `EventLog` until `close`, from its snapshot, its first fact, or the rows of the
- * rewrite that the log begins with. The log must have its topics.
+ * Folds the topic `catalog` of any `EventLog` until `close`, beginning with the snapshot, the first fact, or the rows of
+ * the rewrite at the beginning of the log. The topics must exist.
  */
 export function openLogCatalog(options: LogCatalogOptions): RewritableCatalog {
   return new LogCatalog(options);
@@ -72,25 +70,25 @@ class LogCatalog implements RewritableCatalog {
   readonly #options: Required<Omit<LogCatalogOptions, 'snapshot'>>;
   readonly #snapshots: Snapshots | undefined;
   #state = new CatalogState();
-  readonly #waiters = new Waiters();
+  readonly #waiters = new PositionWaiters();
   readonly #verdicts = new Verdicts();
   readonly #closing = new AbortController();
   readonly #following: Promise<void>;
   #position = 0;
-  /** The end of the topic as seen at start; undefined until the log answered. */
+  /** The end of the topic at the start; undefined until the log has answered. */
   #endAtStart: number | undefined;
   #caughtUp = false;
   #fetchedAt = Number.NEGATIVE_INFINITY;
   #failures = 0;
-  /** The last fact that was folded. */
+  /** The last folded fact. */
   #last: FactText | undefined;
-  /** Who wants the rows of the state at the record that begins their rewrite, by its id. */
-  readonly #rowsWanted = new Map<string, (rows: readonly CatalogRow[]) => void>();
-  /** The log ended before the position when it was last asked. */
+  /** Rewrites under way, by id: each takes the rows of the state at the record that begins it. */
+  readonly #rewrites = new Map<string, (rows: readonly CatalogRow[]) => void>();
+  /** The log ended before this position at the last check. */
   #wasAhead = false;
-  /** A fact that could not be applied may have left half of itself. */
-  #isTorn = false;
-  /** Why nothing will be folded any more: a fact this release does not know, facts that are missing, or `close`. */
+  /** A fact failed to apply and may have changed the state partially. */
+  #isInconsistent = false;
+  /** Why folding has ended: a fact unknown to this release, missing facts, or `close`. */
   #stopped: Unavailable | undefined;
 
   constructor(options: LogCatalogOptions) {
@@ -102,7 +100,7 @@ class LogCatalog implements RewritableCatalog {
       ...options,
     };
     const { snapshot, logger } = options;
-    this.#snapshots = snapshot && new Snapshots(snapshot, logger, () => this.#snapped());
+    this.#snapshots = snapshot && new Snapshots(snapshot, logger, () => this.#snapshotContent());
     this.#following = this.#follow();
   }
 
@@ -130,9 +128,9 @@ class LogCatalog implements RewritableCatalog {
     if (this.#stopped !== undefined) throw this.#stopped;
     const { proposeTimeoutMs } = this.#options;
     const deadline = performance.now() + proposeTimeoutMs;
-    this.#verdicts.enter();
+    this.#verdicts.beginProposal();
     try {
-      const offset = await withDeadline(
+      const offset = await withTimeout(
         this.#append(fact.entity, fact),
         proposeTimeoutMs,
         'the append of a fact',
@@ -140,10 +138,10 @@ class LogCatalog implements RewritableCatalog {
       await this.waitFor(offset + 1, Math.max(0, deadline - performance.now()));
       const verdict = this.#verdicts.of(offset);
       if (verdict === undefined)
-        throw new Unavailable('what became of a fact is not known: it was folded before, or dropped');
+        throw new Unavailable('the verdict on a fact is unknown: the fact was folded earlier, or dropped');
       return verdict;
     } finally {
-      this.#verdicts.leave();
+      this.#verdicts.endProposal();
     }
   }
 
@@ -155,10 +153,10 @@ class LogCatalog implements RewritableCatalog {
 
   async catchUp(timeoutMs: number): Promise<void> {
     const deadline = performance.now() + timeoutMs;
-    const end = await withDeadline(
+    const end = await withTimeout(
       this.#options.log.end(TOPIC.catalog, PARTITION),
       timeoutMs,
-      'asking for the end of the catalog',
+      'reading the end of the catalog',
     );
     await this.waitFor(end, Math.max(0, deadline - performance.now()));
   }
@@ -179,7 +177,7 @@ class LogCatalog implements RewritableCatalog {
   async #beginRewrite(by: string) {
     const rewrite = newId();
     let rows: readonly CatalogRow[] | undefined;
-    this.#rowsWanted.set(rewrite, (taken) => {
+    this.#rewrites.set(rewrite, (taken) => {
       rows = taken;
     });
     try {
@@ -187,27 +185,29 @@ class LogCatalog implements RewritableCatalog {
       const begun: RewriteBegun = { v: 1, type: 'catalog.rewrite_begun', rewrite, by, at };
       const offset = await this.#append(rewrite, begun);
       await this.waitFor(offset + 1, this.#options.proposeTimeoutMs);
-      // The fold is past the record: it came to it, or to the rows of one that dropped it.
+      // The fold is past the record. Without rows it never saw it, as a later rewrite dropped it.
       if (rows === undefined) throw new Superseded(offset);
       return { rewrite, offset, rows };
     } finally {
-      this.#rowsWanted.delete(rewrite);
+      this.#rewrites.delete(rewrite);
     }
   }
 
-  #snapped(): Snapped | undefined {
-    return this.#isTorn ? undefined : { state: this.#state, position: this.#position, last: this.#last };
+  #snapshotContent(): SnapshotContent | undefined {
+    return this.#isInconsistent
+      ? undefined
+      : { state: this.#state, position: this.#position, last: this.#last };
   }
 
   async #append(key: string, entry: CatalogEntry): Promise<number> {
     const headers = { [HEADER.catalogPosition]: String(this.#position) };
     const entries = [{ key, value: JSON.stringify(entry), headers }];
     const [position] = await this.#options.log.append(TOPIC.catalog, entries);
-    if (position === undefined) throw new Unavailable('the log gave a fact no position');
+    if (position === undefined) throw new Unavailable('the log returned no position for a fact');
     return position.offset;
   }
 
-  /** The one loop: fetches and folds, whatever the log does, until it is stopped. */
+  /** Fetches and folds until stopped; retries errors of the log. */
   async #follow(): Promise<void> {
     while (this.#stopped === undefined) {
       try {
@@ -240,14 +240,14 @@ class LogCatalog implements RewritableCatalog {
     });
     if (this.#stopped !== undefined) return;
     if (entries.length === 0) {
-      // Nothing to read may also mean that what came next is gone, or that the log lost what was folded.
+      // No entries may also mean that the next facts were dropped, or that the log lost folded facts.
       const first = await log.first(TOPIC.catalog, PARTITION);
       if (first > this.#position) return this.#restore(first);
       if (await this.#isAheadOfLog()) return;
     }
     for (const entry of entries) {
       if (this.#stopped !== undefined) return;
-      // The offsets of the catalog have no holes but what was dropped.
+      // Offsets of the catalog are consecutive, unless facts were dropped.
       if (entry.position.offset > this.#position) return this.#restore(entry.position.offset);
       this.#fold(entry);
     }
@@ -256,7 +256,10 @@ class LogCatalog implements RewritableCatalog {
     this.#fetched(this.#endAtStart);
   }
 
-  /** Seen twice it is no leader that has yet to hear where its log ends: whatever comes next stands for something else. */
+  /**
+   * Whether the log ends before the folded position. Once, it may be a new leader that does not know its end yet; twice in
+   * a row, facts were lost, and their offsets are going to be those of other facts.
+   */
   async #isAheadOfLog(): Promise<boolean> {
     const end = await this.#options.log.end(TOPIC.catalog, PARTITION);
     const wasAhead = this.#wasAhead;
@@ -265,13 +268,13 @@ class LogCatalog implements RewritableCatalog {
     return this.#wasAhead;
   }
 
-  /** The log begins behind what was read: the rows it begins with take the place of the state. */
+  /** The log begins after the folded position: the rows at its beginning replace the state. */
   async #restore(offset: number): Promise<void> {
     const { log, logger } = this.#options;
     const end = await log.end(TOPIC.catalog, PARTITION);
     const { state, position } = await restoreState(log, offset);
     if (this.#stopped !== undefined) return;
-    logger.info({ from: this.#position, position }, 'the catalog begins from the rows of a rewrite');
+    logger.info({ from: this.#position, position }, 'the catalog was restored from the rows of a rewrite');
     this.#state = state;
     this.#position = position;
     this.#last = undefined;
@@ -283,7 +286,7 @@ class LogCatalog implements RewritableCatalog {
   #stopAtGap(gap: CatalogGap | UnknownFact): void {
     this.#options.logger.error(
       { position: this.#position, error: gap.message },
-      'the catalog is not whole: this process is not ready and stays so',
+      'the catalog is incomplete: this process is not ready and stays so',
     );
     this.#stop(new Unavailable(gap.message, { cause: gap }));
   }
@@ -302,12 +305,12 @@ class LogCatalog implements RewritableCatalog {
       this.#position = offset + 1;
       this.#last = { offset, text: entry.value };
     } catch (error) {
-      // Everything below this fact is folded and nothing above it ever will be: to skip it would be to disagree.
+      // Skipping the fact would make this state differ from that of other processes, so folding ends here.
       this.#position = offset;
-      this.#isTorn = true;
+      this.#isInconsistent = true;
       this.#options.logger.error(
         { position: offset, error: messageOf(error) },
-        'the catalog holds a fact that cannot be applied: this process is not ready and stays so',
+        'a fact of the catalog cannot be applied: this process is not ready and stays so',
       );
       this.#stop(new Unavailable(`the catalog stopped at position ${offset}`, { cause: error }));
     }
@@ -315,25 +318,25 @@ class LogCatalog implements RewritableCatalog {
 
   #apply(entry: CatalogEntry, offset: number): void {
     if (!isRewriteRecord(entry)) {
-      this.#verdicts.note(offset, applyFact(this.#state, entry, offset));
+      this.#verdicts.add(offset, applyFact(this.#state, entry, offset));
       return;
     }
     if (entry.type !== 'catalog.rewrite_begun') return;
-    const take = this.#rowsWanted.get(entry.rewrite);
+    const take = this.#rewrites.get(entry.rewrite);
     if (take === undefined) return;
     this.#snapshots?.forgetEras(this.#state);
     take(rowsOf(this.#state));
   }
 
-  #stop(why: Unavailable): void {
-    this.#stopped ??= why;
+  #stop(reason: Unavailable): void {
+    this.#stopped ??= reason;
     this.#waiters.reached(this.#position);
     this.#waiters.failAll(this.#stopped);
   }
 
   #recovered(): void {
     if (this.#failures === 0) return;
-    this.#options.logger.info({ failures: this.#failures }, 'the catalog is read again');
+    this.#options.logger.info({ failures: this.#failures }, 'the catalog can be read again');
     this.#failures = 0;
   }
 

@@ -13,34 +13,34 @@ import {
 } from '@tributary/core';
 
 export interface RewriteOptions {
-  /** Who rewrites, as in facts. */
+  /** The actor, as in facts. */
   readonly by: string;
-  /** Stages that read the catalog's facts: what they have not taken yet is not dropped. */
+  /** Stages that read the catalog: facts that they have not read are not dropped. */
   readonly stages: readonly string[];
-  /** How long they are waited for, ms. */
-  readonly patienceMs: number;
-  /** Told of each step when it is done. */
+  /** How long to wait for them, ms. */
+  readonly stageTimeoutMs: number;
+  /** Called after each step. */
   readonly done?: (step: RewriteStep) => void;
 }
 
-/** In this order; `piece` as often as there are some. From the first on again where another rewrite was quicker. */
+/** In this order, with one `piece` per record of rows. Restarts with the first when another rewrite was faster. */
 export type RewriteStep = 'begun' | 'piece' | 'ended' | 'read back' | 'awaited' | 'dropped';
 
-/** What became of a catalog's history. */
+/** The result of a rewrite. */
 export interface Rewritten {
-  /** Where the log begins now. */
+  /** The first offset of the log now. */
   readonly offset: number;
   readonly rows: number;
   readonly pieces: number;
-  /** Records below the offset. */
+  /** Number of records below the offset. */
   readonly dropped: number;
 }
 
-export interface RewriteTools extends RewriteOptions {
+export interface RewriteContext extends RewriteOptions {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'positionOf' | 'dropBelow'>;
-  /** Appends a record; answers its offset. */
+  /** Appends a record, and returns its offset. */
   append(record: RewriteRecord): Promise<number>;
-  /** Appends `begun`; answers its offset and the rows of the state there. */
+  /** Appends `begun`, and returns its offset and the rows of the state there. */
   begin(): Promise<{
     readonly rewrite: string;
     readonly offset: number;
@@ -48,7 +48,7 @@ export interface RewriteTools extends RewriteOptions {
   }>;
 }
 
-/** Another rewrite that began later has dropped the one that began at the offset, before it was done. */
+/** A rewrite that began later dropped the records of the one that began at the offset. */
 export class Superseded extends Unavailable {
   constructor(offset: number) {
     super(`another rewrite of the catalog dropped the one that began at ${offset}`);
@@ -56,46 +56,47 @@ export class Superseded extends Unavailable {
 }
 
 const PARTITION = 0;
-const ASK_EVERY_MS = 200;
+const POLL_MS = 200;
 
 /**
- * Puts the state of now into the log as rows and drops the facts it came from, beside whatever runs. Nothing is dropped
- * before the rows were read back and made the same state, and every stage has taken what is dropped. Safe to run again
- * at any time, also after being killed, and several at once: each is complete by itself, and an unfinished one is nothing.
- * One whose records another drops begins anew: that other one may be killed before all it should drop is gone. Each new
- * beginning is another's success, so there are never more of them than others.
+ * Writes the current state into the log as rows, and drops the facts before them, while the system runs.
  *
- * Errors: `Unavailable` when the log does not answer or a stage does not come so far; then what stands there stays, and
- * the next run does all of it.
+ * - Nothing is dropped before the rows were read back and gave the same state, and every stage has read the facts to drop.
+ * - May be repeated at any time, also after a kill, and run several times at once: each rewrite is complete by itself, and an
+ *   unfinished one has no effect.
+ * - Restarts when another rewrite dropped its records, as that one may have been killed before it dropped all. Each restart
+ *   is the success of another rewrite, so there are at most as many restarts as other rewrites.
+ *
+ * Errors: `Unavailable` when the log does not answer or a stage does not get far enough; a later run does all of it.
  */
-export async function rewriteLog(tools: RewriteTools): Promise<Rewritten> {
-  // A stage that is not at work is found before anything is written.
-  await stagesPast(await tools.log.end(TOPIC.catalog, PARTITION), tools);
+export async function rewriteLog(context: RewriteContext): Promise<Rewritten> {
+  // Finds a stage that is not running before anything is written.
+  await stagesPast(await context.log.end(TOPIC.catalog, PARTITION), context);
   for (;;) {
     try {
-      return await rewriteOnce(tools);
+      return await rewriteOnce(context);
     } catch (error) {
       if (!(error instanceof Superseded)) throw error;
     }
   }
 }
 
-async function rewriteOnce(tools: RewriteTools): Promise<Rewritten> {
-  const { log, done = () => {} } = tools;
-  const { rewrite, offset, rows } = await tools.begin();
+async function rewriteOnce(context: RewriteContext): Promise<Rewritten> {
+  const { log, done = () => {} } = context;
+  const { rewrite, offset, rows } = await context.begin();
   done('begun');
   let pieces = 0;
   for (const record of rewriteRecords(rewrite, rows)) {
-    await tools.append(record);
+    await context.append(record);
     if (record.type === 'catalog.rewrite_rows') pieces++;
     done(record.type === 'catalog.rewrite_rows' ? 'piece' : 'ended');
   }
   const restored = await restoreState(log, offset);
   if (restored.position !== offset) throw new Superseded(offset);
   if (digestOfRows(rowsOf(restored.state)) !== digestOfRows(rows))
-    throw new CatalogGap('the rows that were written make another state: nothing was dropped');
+    throw new CatalogGap('the written rows give another state: nothing was dropped');
   done('read back');
-  await stagesPast(offset, tools);
+  await stagesPast(offset, context);
   done('awaited');
   const first = await log.first(TOPIC.catalog, PARTITION);
   await log.dropBelow(TOPIC.catalog, PARTITION, offset);
@@ -103,9 +104,9 @@ async function rewriteOnce(tools: RewriteTools): Promise<Rewritten> {
   return { offset, rows: rows.length, pieces, dropped: Math.max(0, offset - first) };
 }
 
-/** A log that does not answer is asked again, as is a stage that is on its way. */
-async function stagesPast(offset: number, { log, stages, patienceMs }: RewriteTools): Promise<void> {
-  const deadline = performance.now() + patienceMs;
+/** Waits until every stage has read the catalog up to the offset. Retries while the log does not answer. */
+async function stagesPast(offset: number, { log, stages, stageTimeoutMs }: RewriteContext): Promise<void> {
+  const deadline = performance.now() + stageTimeoutMs;
   const positionOf = async (stage: string) => (await log.positionOf(stage, TOPIC.catalog, PARTITION)) ?? 0;
   for (const stage of stages) {
     for (;;) {
@@ -117,9 +118,9 @@ async function stagesPast(offset: number, { log, stages, patienceMs }: RewriteTo
       if (position >= offset) break;
       if (isOver)
         throw new Unavailable(
-          `the stage ${stage} is at ${position} of the catalog, not yet at ${offset}: nothing was dropped; run it where it is not, and this again`,
+          `the stage ${stage} is at ${position} of the catalog, not yet at ${offset}: nothing was dropped; start the stage if it is not running, and repeat the rewrite`,
         );
-      await sleep(ASK_EVERY_MS);
+      await sleep(POLL_MS);
     }
   }
 }

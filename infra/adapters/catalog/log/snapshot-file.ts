@@ -5,18 +5,18 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type CatalogRow, type CatalogState, messageOf, RowsReader } from '@tributary/core';
 
 const FORMAT = 'tributary-catalog-1';
-/** Rows of one line, bytes: written and read without a pause. */
+/** Size of one line of rows: written and read without yielding to the event loop. */
 const LINE_BYTES = 256 * 1024;
-/** What a process that was killed left of a file it did not finish goes after this long, ms. */
+/** Age at which an unfinished file is removed as the remains of a killed process, ms. */
 const ABANDONED_AFTER_MS = 3_600_000;
 const NEWLINE = 0x0a;
 
-/** The state of a catalog at a position, and how to tell that a log is the one it was folded from. */
+/** The position of a snapshot, and the data to verify that it is of a given log. */
 export interface SnapshotHeader {
-  /** Of the fold that made it. */
+  /** Version of the fold that wrote it. */
   readonly fold: number;
   readonly position: number;
-  /** The last fact below the position: where it is and the SHA-256 of its text. */
+  /** Offset and SHA-256 of the last fact below the position. */
   readonly last: { readonly offset: number; readonly sha256: string };
 }
 
@@ -24,15 +24,14 @@ export interface Snapshot extends SnapshotHeader {
   readonly state: CatalogState;
 }
 
-/** A file that is there and cannot be used, and why. */
+/** Why an existing file cannot be used. */
 export interface UnusableSnapshot {
   readonly unusable: string;
 }
 
 /**
- * Writes the rows beside the file and renames, so that whoever reads sees the old one or the new one, whole, however
- * this process ends. The event loop gets its turn between lines. Lines of JSON: a header, rows, and the SHA-256 of all
- * that is above it.
+ * Writes a temporary file and renames it, so that readers see either the old file or the complete new one. Yields to the
+ * event loop between lines. Lines of JSON: a header, rows, and the SHA-256 of all lines above.
  */
 export async function writeSnapshot(
   file: string,
@@ -79,17 +78,18 @@ function* linesOf(header: SnapshotHeader, rows: readonly CatalogRow[]): Generato
   if (texts.length > 0) yield `[${texts.join(',')}]\n`;
 }
 
-/** The snapshot of a file; undefined where there is none. Never one that is not whole or of another fold's making. */
+/** The snapshot of a file; undefined when there is none. An incomplete file, or one of another fold, is unusable. */
 export async function readSnapshot(
   file: string,
   fold: number,
 ): Promise<Snapshot | UnusableSnapshot | undefined> {
-  const bytes = await ifThere(readFile(file));
+  const bytes = await ifExists(readFile(file));
   if (bytes === undefined) return undefined;
   const endOfRows = bytes.lastIndexOf(NEWLINE, bytes.length - 2) + 1;
   const written = parsed(bytes.subarray(endOfRows)) as { sha256?: unknown } | undefined;
-  const isWhole = written?.sha256 === createHash('sha256').update(bytes.subarray(0, endOfRows)).digest('hex');
-  if (!isWhole) return { unusable: 'it is damaged or not whole' };
+  const isComplete =
+    written?.sha256 === createHash('sha256').update(bytes.subarray(0, endOfRows)).digest('hex');
+  if (!isComplete) return { unusable: 'it is damaged or incomplete' };
   const lines = linesIn(bytes.subarray(0, endOfRows));
   const header = parsed(lines.next().value ?? Buffer.alloc(0)) as
     | (SnapshotHeader & { format?: unknown })
@@ -103,13 +103,13 @@ export async function readSnapshot(
       await nextTurn();
     }
   } catch (error) {
-    return { unusable: `its rows make no state: ${messageOf(error)}` };
+    return { unusable: `its rows are invalid: ${messageOf(error)}` };
   }
   const { position, last } = header;
   return { fold, position, last, state: reader.state };
 }
 
-/** The position of a file that is there; -1 where there is none, or none that can be read. */
+/** The position of a snapshot file; -1 when there is none, or it cannot be read. */
 export async function positionOfSnapshot(file: string, fold: number): Promise<number> {
   try {
     const handle = await open(file, 'r');
@@ -142,7 +142,7 @@ function parsed(bytes: Buffer): unknown {
   }
 }
 
-async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
+async function ifExists<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
   } catch (error) {
@@ -151,7 +151,7 @@ async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Removes the file and every draft of one. Whoever is about to finish a draft finds it gone, and tries again later. */
+/** Removes the file and all drafts. A process that is writing a draft fails to rename it, and tries again later. */
 export async function removeSnapshots(file: string): Promise<void> {
   for (const draft of await draftsOf(file)) await rm(draft, { force: true });
   await rm(file, { force: true });
@@ -166,14 +166,14 @@ async function removeAbandoned(file: string): Promise<void> {
 }
 
 async function draftsOf(file: string): Promise<readonly string[]> {
-  const names = await ifThere(readdir(dirname(file)));
+  const names = await ifExists(readdir(dirname(file)));
   if (names === undefined) return [];
   return names
     .filter((name) => name.startsWith(`${basename(file)}.`))
     .map((name) => join(dirname(file), name));
 }
 
-/** Makes the new name of a file survive a power cut. */
+/** Makes a rename survive a power cut. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   try {

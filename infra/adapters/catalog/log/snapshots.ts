@@ -13,19 +13,19 @@ import {
 import { positionOfSnapshot, readSnapshot, type Snapshot, writeSnapshot } from './snapshot-file.ts';
 
 export interface SnapshotOptions {
-  /** Processes of one installation may share it. */
+  /** May be shared by the processes of one installation. */
   readonly file: string;
-  /** How often one is written, if there were new facts, ms. Default 10 minutes. */
+  /** Interval at which the file is written if there are new facts, ms. Default 10 minutes. */
   readonly everyMs?: number;
-  /** How long the log keeps events: contracts that judged before that are left out. */
+  /** How long the log keeps events: contract versions that were replaced before that are left out. */
   readonly retentionMs: number;
 }
 
-/** What of a catalog becomes a snapshot. */
-export interface Snapped {
+/** The content of a snapshot. */
+export interface SnapshotContent {
   readonly state: CatalogState;
   readonly position: number;
-  /** The last fact that was folded. */
+  /** The last folded fact. */
   readonly last: FactText | undefined;
 }
 
@@ -37,30 +37,29 @@ export interface FactText {
 const DEFAULT_EVERY_MS = 600_000;
 
 /**
- * The snapshot file of a catalog: what a start reads instead of all the facts there ever were. The log stays the truth:
- * a file that is damaged, of another release, or not of this log is ignored with a warning. Nothing here ever fails its
- * caller but a log that does not answer.
+ * The snapshot file of a catalog, which a start reads instead of all facts. The log remains the source of truth: a file that
+ * is damaged, of another release, or of another log is ignored with a warning. Errors of the file never fail the caller.
  */
 export class Snapshots {
   readonly #options: SnapshotOptions;
   readonly #logger: Logger;
-  readonly #snap: () => Snapped | undefined;
+  readonly #content: () => SnapshotContent | undefined;
   readonly #timer: NodeJS.Timeout;
-  /** The position of what is in the file, as far as this process knows. */
+  /** The position of the file, as far as this process knows. */
   #written = -1;
-  /** A file that was of no use goes, however far it says it is. */
-  #isUseless = false;
+  /** The existing file is unusable, and is replaced whatever its position is. */
+  #isUnusable = false;
   #writing: Promise<void> = Promise.resolve();
 
-  /** `snap` is asked whenever it is time for one; undefined where there is nothing to write. */
-  constructor(options: SnapshotOptions, logger: Logger, snap: () => Snapped | undefined) {
+  /** `content` is called for each snapshot; undefined when there is nothing to write. */
+  constructor(options: SnapshotOptions, logger: Logger, content: () => SnapshotContent | undefined) {
     this.#options = options;
     this.#logger = logger;
-    this.#snap = snap;
+    this.#content = content;
     this.#timer = setInterval(() => void this.write(), options.everyMs ?? DEFAULT_EVERY_MS).unref();
   }
 
-  /** The state to begin from; undefined to begin with the first fact. `Unavailable` when the log does not answer. */
+  /** The snapshot to begin with; undefined to begin with the first fact. `Unavailable` when the log does not answer. */
   async load(log: Pick<EventLog, 'read' | 'end' | 'first'>): Promise<Snapshot | undefined> {
     const { file } = this.#options;
     const startedAt = performance.now();
@@ -69,15 +68,15 @@ export class Snapshots {
     if (await coversLostBeginning(log, found)) {
       this.#logger.error(
         { file, position: found.position },
-        'the catalog begins from its snapshot, as its topic has lost the facts before: mend the retention of the topic (`tributary topics`), then put the state into it with `tributary catalog rewrite`',
+        'the catalog begins from its snapshot, as its topic has lost the earlier facts: correct the retention of the topic (`tributary topics`), then write the state into it with `tributary catalog rewrite`',
       );
       this.#written = found.position;
       return found;
     }
     if (!(await isOf(log, found))) {
-      this.#isUseless = true;
-      const isOld = found.last.offset < (await log.first(TOPIC.catalog, 0));
-      const why = isOld ? 'what it ends with was dropped since' : 'it is not of this log';
+      this.#isUnusable = true;
+      const wasDropped = found.last.offset < (await log.first(TOPIC.catalog, 0));
+      const why = wasDropped ? 'its last fact was dropped meanwhile' : 'it is not of this log';
       this.#logger.warn({ file }, `the catalog snapshot is ignored: ${why}`);
       return undefined;
     }
@@ -92,7 +91,7 @@ export class Snapshots {
     try {
       const found = await readSnapshot(file, FOLD_VERSION);
       if (found === undefined || !('unusable' in found)) return found;
-      this.#isUseless = true;
+      this.#isUnusable = true;
       this.#logger.warn({ file, why: found.unusable }, 'the catalog snapshot is ignored');
     } catch (error) {
       this.#logger.warn({ file, why: messageOf(error) }, 'the catalog snapshot is ignored');
@@ -100,12 +99,12 @@ export class Snapshots {
     return undefined;
   }
 
-  /** Leaves out the contracts by which no event that is kept may still be judged. */
+  /** Removes contract versions that apply to no kept event any more. */
   forgetEras(state: CatalogState): void {
     state.forgetEras(new Date(Date.now() - 2 * this.#options.retentionMs).toISOString());
   }
 
-  /** Writes one where there is something new; a file that cannot be written is told and tried again later. */
+  /** Writes the file if there are new facts. A failure is logged, and the next interval tries again. */
   write(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#write());
     return this.#writing;
@@ -114,11 +113,11 @@ export class Snapshots {
   async #write(): Promise<void> {
     const { file } = this.#options;
     try {
-      const newest = this.#isUseless ? -1 : await positionOfSnapshot(file, FOLD_VERSION);
-      // From here to the rows nothing is waited for: position, last fact and rows are of one moment.
-      const snapped = this.#snap();
-      if (snapped?.last === undefined || snapped.position <= Math.max(this.#written, newest)) return;
-      const { state, position, last } = snapped;
+      const newest = this.#isUnusable ? -1 : await positionOfSnapshot(file, FOLD_VERSION);
+      // Synchronous up to the rows, so that position, last fact and rows are consistent.
+      const content = this.#content();
+      if (content?.last === undefined || content.position <= Math.max(this.#written, newest)) return;
+      const { state, position, last } = content;
       this.forgetEras(state);
       const rows = rowsOf(state);
       const sha256 = digestOf(last.text);
@@ -128,20 +127,23 @@ export class Snapshots {
         rows,
       );
       this.#written = position;
-      this.#isUseless = false;
+      this.#isUnusable = false;
     } catch (error) {
-      this.#logger.warn({ file, error: messageOf(error) }, 'the catalog snapshot was not written');
+      this.#logger.warn(
+        { file, error: messageOf(error) },
+        'the catalog snapshot was not written; the next interval tries again',
+      );
     }
   }
 
-  /** Writes the last one. */
+  /** Writes the last snapshot. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.write();
   }
 }
 
-/** Whether the log holds the fact that the snapshot ends with, where it ends. */
+/** Whether the log holds the last fact of the snapshot at its offset. */
 async function isOf(log: Pick<EventLog, 'read' | 'end'>, { position, last }: Snapshot): Promise<boolean> {
   if ((await log.end(TOPIC.catalog, 0)) < position) return false;
   const { entries } = await log.read(TOPIC.catalog, 0, last.offset, { maxBytes: 1 });
@@ -150,8 +152,8 @@ async function isOf(log: Pick<EventLog, 'read' | 'end'>, { position, last }: Sna
 }
 
 /**
- * Whether the log has lost facts that the snapshot has, and none behind it: the topic's retention deleted them, and the
- * snapshot is all there is. A log that begins with a rewrite lost them on purpose and has its rows.
+ * Whether the log has lost facts that the snapshot contains, and none after it: the topic's retention deleted them, and only
+ * the snapshot has them. A log that begins with a rewrite dropped them on purpose, and has the rows instead.
  */
 async function coversLostBeginning(
   log: Pick<EventLog, 'read' | 'end' | 'first'>,

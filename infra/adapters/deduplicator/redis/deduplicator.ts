@@ -1,22 +1,20 @@
 import type { Claimant, Deduplicator, Logger } from '@tributary/core';
 import { checkKeyPrefix, type RedisClient, RedisConnection } from '../../redis/index.ts';
-import { decide } from './claim-script.ts';
-import { Claims } from './claims.ts';
-import { RecentWins } from './recent-wins.ts';
+import { ClaimFormat, decideClaims, type StoredClaim } from './dedupe-claims.ts';
 
-/** What the append-only file, written every second, and replicas may be behind, ms, with some to spare. */
+/** Longer than the lag of replicas and of the append-only file, which is written every second, ms. */
 const RECENT_MS = 5_000;
 const RECENT_LIMIT = 100_000;
 
-/** Kept longer than the window, ms at most: the clock of a server that takes over may be ahead. */
+/** Claims are kept this much longer than the window at most, ms, as a replica's clock may be ahead. */
 const CLOCK_MARGIN_MS = 60_000;
 
 export interface RedisDeduplicatorOptions {
   /** `redis://` or `rediss://`; several nodes of a cluster are separated by commas. */
   readonly url: string;
-  /** Before the names of all keys. No braces. */
+  /** Prefix of all keys, without braces. */
   readonly prefix: string;
-  /** How long a `message_id` is remembered, at least, ms. */
+  /** How long a `message_id` is kept at least, ms. */
   readonly windowMs: number;
   readonly logger: Logger;
   /** How long a call may take, ms, before it is `Unavailable`. Default 5,000. */
@@ -24,30 +22,29 @@ export interface RedisDeduplicatorOptions {
 }
 
 /**
- * A `Deduplicator` in keys of Redis that expire: about 200 bytes a message. The server must not evict, else this
- * rejects with `InvalidInput`; one that does not answer yet makes calls `Unavailable` until it does.
+ * A `Deduplicator` in Redis keys that expire: about 200 bytes per message. `InvalidInput` when the server may evict keys.
+ * Calls are `Unavailable` while the server does not answer.
  *
- * Durability is Redis's own. With `appendfsync always` a win is on disk when the call resolves. With `everysec`, or
- * where a replica takes over, the claims of about the last second may be gone. Then
- * - a message that was claimed and not emitted yet is claimed again, by whichever position asks first: it is emitted
- *   once, as ever;
- * - a message that was emitted could be emitted again by a repetition of it. Against that this process claims its
- *   recent wins again before anything else when a connection comes back. What remains is a repetition that reaches
- *   another process before that, or a process that dies together with Redis.
+ * Durability is that of Redis. With `appendfsync always`, a win is on disk when the call resolves. With `everysec`, or after
+ * a failover to a replica, the claims of about the last second may be lost:
+ * - A message that was claimed and not emitted yet is claimed again by the first position that asks, and emitted once.
+ * - A message that was emitted could be emitted again by a repetition. To prevent that, this process repeats its recent
+ *   wins after each reconnect before any other call. The remaining risk is a repetition that reaches another process
+ *   before that, or a process that dies together with Redis.
  */
 export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): Promise<Deduplicator> {
   const { url, windowMs, logger, timeoutMs } = options;
-  const claims = new Claims(checkKeyPrefix(options.prefix));
+  const format = new ClaimFormat(checkKeyPrefix(options.prefix));
   const keptMs = Math.ceil(windowMs + Math.min(windowMs / 4, CLOCK_MARGIN_MS));
   const recent = new RecentWins({ keptMs: RECENT_MS, limit: RECENT_LIMIT });
 
   const restore = async (client: RedisClient) => {
-    const again = await decide(client, recent.all(), keptMs);
+    const again = await decideClaims(client, recent.all(), keptMs);
     const lost = again.filter((won) => !won).length;
     if (lost > 0) {
       logger.error(
         { lost },
-        'Redis lost claims that others have won since: their messages are emitted twice',
+        'Redis lost claims and other positions won them meanwhile: their messages are emitted twice',
       );
     }
   };
@@ -60,11 +57,11 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
   return {
     async claim(claimants: readonly Claimant[]) {
       if (claimants.length === 0) return [];
-      const asked = claimants.map((claimant) => claims.of(claimant));
+      const claims = claimants.map((claimant) => format.storedOf(claimant));
       return connection.call(async (client) => {
-        const won = await decide(client, asked, keptMs);
+        const won = await decideClaims(client, claims, keptMs);
         recent.add(
-          asked.filter((_, index) => won[index]),
+          claims.filter((_, index) => won[index]),
           performance.now(),
         );
         return won;
@@ -73,10 +70,49 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
     async winner(message, topics) {
       const text = await connection.call(
         async (client) =>
-          (await client.get(claims.keyOf(message))) ?? (await client.get(claims.rejectedKeyOf(message))),
+          (await client.get(format.keyOf(message))) ?? (await client.get(format.rejectedKeyOf(message))),
       );
-      return text === null ? undefined : claims.positionOf(text, topics);
+      return text === null ? undefined : format.positionOf(text, topics);
     },
     close: () => connection.close(),
   };
+}
+
+export interface RecentWinsOptions {
+  /** How long a win is recent, ms. */
+  readonly keptMs: number;
+  /** Maximum number of wins; the oldest are dropped first. */
+  readonly limit: number;
+}
+
+/** The last wins of this process, which Redis confirmed and may still lose. */
+export class RecentWins {
+  readonly #options: RecentWinsOptions;
+  #batches: { readonly at: number; readonly wins: readonly StoredClaim[] }[] = [];
+  #count = 0;
+
+  constructor(options: RecentWinsOptions) {
+    this.#options = options;
+  }
+
+  /** `now` is of a monotonic clock. Wins are dropped only here, so that they are kept during an outage. */
+  add(wins: readonly StoredClaim[], now: number): void {
+    if (wins.length === 0) return;
+    this.#batches.push({ at: now, wins });
+    this.#count += wins.length;
+    const { keptMs, limit } = this.#options;
+    const isExpired = (at: number) => at + keptMs < now || this.#count > limit;
+    let dropped = 0;
+    for (const { at, wins: old } of this.#batches.slice(0, -1)) {
+      if (!isExpired(at)) break;
+      this.#count -= old.length;
+      dropped++;
+    }
+    if (dropped > 0) this.#batches = this.#batches.slice(dropped);
+  }
+
+  /** In the order of the wins. */
+  all(): readonly StoredClaim[] {
+    return this.#batches.flatMap(({ wins }) => wins);
+  }
 }

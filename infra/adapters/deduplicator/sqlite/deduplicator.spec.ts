@@ -8,7 +8,7 @@ import { openSqliteDeduplicator } from './deduplicator.ts';
 
 const WINDOW_MS = 1_000;
 
-describe('the files of the SQLite deduplicator', () => {
+describe('claim files', () => {
   let folder: string;
   let now = 1_000_000;
   const open: Deduplicator[] = [];
@@ -32,7 +32,7 @@ describe('the files of the SQLite deduplicator', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('keep a claim from the last moment of a stretch for exactly a window', async () => {
+  it('keep a claim from the end of their period for exactly a window', async () => {
     const deduplicator = opened();
     await claim(deduplicator, 'first', 1);
     now += WINDOW_MS / 2 - 1;
@@ -44,12 +44,12 @@ describe('the files of the SQLite deduplicator', () => {
   });
 
   it.runIf(existsSync('/proc/self/fd'))(
-    'are held open by nobody who only looked: what others removed leaves the disk',
+    'are not held open by a process that only reads winners: removed files leave the disk',
     async () => {
-      const [claiming, looking] = [opened(), opened()];
+      const [claiming, reading] = [opened(), opened()];
       await claim(claiming, 'a', 1);
       const message = { workspaceId: 'w', environment: 'production' as const, messageId: 'a' };
-      expect(await looking.winner(message, ['t'])).toMatchObject({ offset: 1 });
+      expect(await reading.winner(message, ['t'])).toMatchObject({ offset: 1 });
       now += WINDOW_MS * 3;
       await claim(claiming, 'b', 1);
       const held = readdirSync('/proc/self/fd').flatMap((descriptor) => {
@@ -63,7 +63,7 @@ describe('the files of the SQLite deduplicator', () => {
     },
   );
 
-  it('are at most three, whatever time passes, and leave nothing behind', async () => {
+  it('are at most three, however much time passes, and leave no other file', async () => {
     const deduplicator = opened();
     for (let step = 0; step < 40; step++) {
       expect(await claim(deduplicator, `a-${step}`, step)).toBe(true);
@@ -79,7 +79,7 @@ describe('the files of the SQLite deduplicator', () => {
     ]);
   });
 
-  it('are let go by a process that did not drop them', async () => {
+  it('are closed by a process that did not remove them', async () => {
     const [one, other] = [opened(), opened()];
     expect(await claim(one, 'a', 1)).toBe(true);
     expect(await claim(other, 'a', 2)).toBe(false);
@@ -89,7 +89,7 @@ describe('the files of the SQLite deduplicator', () => {
     expect(claimFiles()).toHaveLength(1);
   });
 
-  it('hold the winner although the clock was set back', async () => {
+  it('keep the winner although the clock was set back', async () => {
     const deduplicator = opened();
     expect(await claim(deduplicator, 'a', 1)).toBe(true);
     now -= WINDOW_MS * 5;
@@ -99,7 +99,7 @@ describe('the files of the SQLite deduplicator', () => {
     expect(await claim(deduplicator, 'a', 2)).toBe(false);
   });
 
-  it('that a dead process forgot to remove are removed at the next start', async () => {
+  it('that a dead process did not remove are removed at the next start', async () => {
     await claim(opened(), 'a', 1);
     for (const name of ['claims-77.db', 'claims-77.db-wal', 'unrelated.db'])
       writeFileSync(join(folder, name), 'x');
@@ -108,7 +108,7 @@ describe('the files of the SQLite deduplicator', () => {
     expect(readdirSync(folder)).toContain('unrelated.db');
   });
 
-  it('make a claim Unavailable while another holds the lock, and the claim is decided after', async () => {
+  it('make a claim Unavailable while another process holds the lock', async () => {
     const deduplicator = opened();
     const lock = openDatabase(join(folder, 'windows.db'));
     lock.exec('BEGIN IMMEDIATE');

@@ -1,86 +1,92 @@
 import { join } from 'node:path';
-import type { Claimant, Clock, Deduplicator } from '@tributary/core';
-import { openDatabase, reading } from '../../sqlite/database.ts';
+import type { DatabaseSync } from 'node:sqlite';
+import type { Claimant, Clock, Deduplicator, Position } from '@tributary/core';
+import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
 import { digestOf, rejectedIdOf } from '../digest.ts';
-import type { Claim } from './claims-file.ts';
-import { Sources } from './sources.ts';
-import { type OpenWindows, Windows } from './windows.ts';
+import { ClaimFiles, type OpenClaimFiles, type StoredClaim } from './claim-files.ts';
 
 export interface SqliteDeduplicatorOptions {
-  /** A folder of its own; several processes may share it. */
+  /** Holds this store alone; several processes may share it. */
   readonly folder: string;
-  /** How long a `message_id` is remembered, at least, ms. */
+  /** How long a `message_id` is kept at least, ms. */
   readonly windowMs: number;
   readonly clock: Clock;
-  /** How long a call waits for another process's, ms, before it is `Unavailable`. Default 5,000. */
+  /** How long a call waits for another process before it is `Unavailable`, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
 }
 
 /**
- * A `Deduplicator` in files of one folder. A claim costs about 40 bytes on disk until its stretch of time is
- * forgotten, and no memory beyond a fixed page cache per file.
+ * A `Deduplicator` in files of one folder. A claim takes about 40 bytes on disk until it expires, and no memory beyond a
+ * fixed page cache per file.
  */
 export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Deduplicator {
   const { folder, busyTimeoutMs } = options;
   const list = openDatabase(join(folder, 'windows.db'), busyTimeoutMs === undefined ? {} : { busyTimeoutMs });
   const sources = new Sources(list);
-  const windows = new Windows(list, options);
+  const files = new ClaimFiles(list, options);
   let closed = false;
   return {
     async claim(claimants: readonly Claimant[]) {
       if (claimants.length === 0) return [];
-      const claims = claimants.map((claimant): Claim => {
+      const claims = claimants.map((claimant): StoredClaim => {
         const id = digestOf(claimant);
-        const position = sources.shortOf(claimant.position);
+        const position = sources.textOf(claimant.position);
         if (claimant.rejected === true) return { id, position, rejectedId: rejectedIdOf(id) };
         if (claimant.afterRejected === true) return { id, position, afterRejectedId: rejectedIdOf(id) };
         return { id, position };
       });
-      return windows.exclusively((open) => decide(open, claims));
+      return files.exclusively((open) => decide(open, claims));
     },
     async winner(message) {
       return reading(() => {
         const id = digestOf(message);
         try {
           let rejected: string | undefined;
-          for (const file of windows.asListed()) {
+          for (const file of files.unlocked()) {
             const [winner, firstRejected] = file.winners([{ id }, { id: rejectedIdOf(id) }]);
             if (winner !== undefined) return sources.positionOf(winner);
             rejected = firstRejected ?? rejected;
           }
           return rejected === undefined ? undefined : sources.positionOf(rejected);
         } finally {
-          // Who only looks now and then would keep a file's place on the disk long after others removed it.
-          windows.close();
+          // An open file would keep its disk space after another process removed it.
+          files.close();
         }
       });
     },
     async close() {
       if (closed) return;
       closed = true;
-      windows.close();
+      files.close();
       list.close();
     },
   };
 }
 
-/** What no position is: the winner for a claim that needs a rejected one where there is none. */
-const NOBODY = '';
+/** No position: the winner of a claim that needs a rejected event when there is none. */
+const NO_POSITION = '';
 
-function withoutRejected({ current, older }: OpenWindows, claims: readonly Claim[]): (string | undefined)[] {
+/** `NO_POSITION` for each claim that can win only after a rejected event and has none; undefined for the others. */
+function withoutRejected(
+  { current, older }: OpenClaimFiles,
+  claims: readonly StoredClaim[],
+): (string | undefined)[] {
   const winners = new Array<string | undefined>(claims.length).fill(undefined);
-  const asked = claims.flatMap(({ afterRejectedId }, index) =>
+  const dependent = claims.flatMap(({ afterRejectedId }, index) =>
     afterRejectedId === undefined ? [] : [{ id: afterRejectedId, index }],
   );
-  if (asked.length === 0) return winners;
-  const found = [current, ...older].map((file) => file.winners(asked));
-  for (const [at, { index }] of asked.entries())
-    if (found.every((rejected) => rejected[at] === undefined)) winners[index] = NOBODY;
+  if (dependent.length === 0) return winners;
+  const found = [current, ...older].map((file) => file.winners(dependent));
+  for (const [at, { index }] of dependent.entries())
+    if (found.every((rejected) => rejected[at] === undefined)) winners[index] = NO_POSITION;
   return winners;
 }
 
-/** True for each claim whose position is the winner: the one an older stretch knows, else the first in the current. Of rejected ones the winner among them counts first. */
-function decide({ current, older }: OpenWindows, claims: readonly Claim[]): readonly boolean[] {
+/**
+ * True for each claim whose position is the winner: that of an older file, else the first one in the current file. For
+ * rejected events, the winner among the rejected events comes first.
+ */
+function decide({ current, older }: OpenClaimFiles, claims: readonly StoredClaim[]): readonly boolean[] {
   const winners = withoutRejected({ current, older }, claims);
   const rejected = claims.flatMap(({ rejectedId }, index) =>
     rejectedId === undefined ? [] : [{ id: rejectedId, index }],
@@ -97,4 +103,53 @@ function decide({ current, older }: OpenWindows, claims: readonly Claim[]): read
   const undecided = claims.filter((_, index) => winners[index] === undefined);
   const decided = current.decide(undecided).values();
   return claims.map(({ position }, index) => (winners[index] ?? decided.next().value) === position);
+}
+
+const SOURCES_SCHEMA = `
+  CREATE TABLE IF NOT EXISTS sources (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    source TEXT NOT NULL UNIQUE
+  );
+`;
+
+/**
+ * Numbers for pairs of topic and partition, which shorten a stored position from thirty bytes to ten. A number is
+ * committed before any claim uses it, and is never reused.
+ */
+class Sources {
+  readonly #database: DatabaseSync;
+  readonly #ids = new Map<string, string>();
+
+  constructor(database: DatabaseSync) {
+    this.#database = database;
+    inTransaction(database, () => database.exec(SOURCES_SCHEMA));
+  }
+
+  /** A short text that is unique for each position. */
+  textOf({ topic, partition, offset, index }: Position): string {
+    const source = `${topic}/${partition}`;
+    const id = this.#ids.get(source) ?? this.#register(source);
+    return `${id}.${offset.toString(36)}.${index.toString(36)}`;
+  }
+
+  /** The position of a text; undefined for an unknown number. */
+  positionOf(text: string): Position | undefined {
+    const [id, offset, index] = text.split('.').map((part) => Number.parseInt(part, 36));
+    if (id === undefined || offset === undefined || index === undefined) return undefined;
+    const row = this.#database.prepare('SELECT source FROM sources WHERE id = ?').get(id);
+    if (row === undefined) return undefined;
+    const source = String(row.source);
+    const cut = source.lastIndexOf('/');
+    return { topic: source.slice(0, cut), partition: Number(source.slice(cut + 1)), offset, index };
+  }
+
+  #register(source: string): string {
+    const row = inTransaction(this.#database, () => {
+      this.#database.prepare('INSERT INTO sources (source) VALUES (?) ON CONFLICT DO NOTHING').run(source);
+      return this.#database.prepare('SELECT id FROM sources WHERE source = ?').get(source);
+    });
+    const id = Number(row?.id).toString(36);
+    this.#ids.set(source, id);
+    return id;
+  }
 }

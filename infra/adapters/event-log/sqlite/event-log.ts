@@ -20,61 +20,56 @@ import { translateSqliteError } from '../../sqlite/database.ts';
 import { checkEntries } from '../append/check-entries.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InHandTable } from '../suspects/in-hand-table.ts';
-import { dropSegmentsBelow } from './drop-below.ts';
-import { FAMILIES, type Family, familyOf } from './family.ts';
-import { FamilyReader } from './family-reader.ts';
-import { FamilyWatch } from './family-watch.ts';
-import { FamilyWriter } from './family-writer.ts';
-import { layoutFaults } from './layout.ts';
-import { dropExpired } from './retention.ts';
-import { createFirstSegment } from './segment-file.ts';
-import { createTopicTables, rollIdleSegment } from './segment-writer.ts';
-import type { StoredPosition } from './stage-position.ts';
+import { dropSegmentsBelow } from './segments/drop-below.ts';
+import { dropExpired } from './segments/retention.ts';
+import { createFirstSegment } from './segments/segment-file.ts';
+import type { StagePosition } from './segments/segment-reader.ts';
+import { createTopicTables, rollIdleSegment } from './segments/segment-writer.ts';
 import { SqliteStageRun, specOf } from './stage-run.ts';
+import { TopicGroupReader } from './topic-groups/topic-group-reader.ts';
+import { TopicGroupWatch } from './topic-groups/topic-group-watch.ts';
+import { TopicGroupWriter } from './topic-groups/topic-group-writer.ts';
+import { layoutFaults, TOPIC_GROUPS, type TopicGroup, topicGroupOf } from './topic-groups/topic-groups.ts';
 
 export interface SqliteEventLogOptions {
-  /** Holds one folder per family of topics; made when missing. Several processes may share it. */
+  /** Holds one folder per topic group; created when missing. Several processes may share it. */
   readonly folder: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** Epoch ms; default `Date.now`. Judges due times and retention; records are stamped by the writing thread. */
+  /** Epoch ms; default `Date.now`. Used for due times and retention; the writing thread sets record timestamps. */
   readonly clock?: Clock;
-  /** A file this large is followed by the next one. Default 256 MiB. */
+  /** A file this large is sealed and the next one begun. Default 256 MiB. */
   readonly segmentBytes?: number;
-  /** So is one this old, ms. Default an eighth of the shortest retention of its family (the catalog: never). */
-  readonly segmentAgeMs?: number;
-  /** How often expired files are dropped, ms. Default one minute; `false` leaves it to other processes. */
+  /** How often expired files are dropped, ms. Default one minute; `false` to leave it to other processes. */
   readonly retentionEveryMs?: number | false;
-  /** Bytes waiting to be made durable, per family, before `Overloaded`. Default 64 MiB. */
+  /** Bytes per topic group that may wait to be made durable before `Overloaded`. Default 64 MiB. */
   readonly maxUnconfirmedBytes?: number;
-  /** How long a write waits for one of another process, ms. Default 5,000. */
+  /** How long a write waits for another process's write, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
-  /** Entries of one partition in a flow stage's hands at most. Default 100,000. */
+  /** Maximum of uncommitted entries of one partition in a flow stage. Default 100,000. */
   readonly maxUncommitted?: number;
-  /** Bytes read from one partition at a time. Default 1 MiB. */
-  readonly fetchBytes?: number;
-  /** Waits before a repetition, ms: the first, doubling up to the cap. Default 50 to 5,000. */
+  /** Delay before a retry, ms: the first, doubling up to the cap. Default 50 to 5,000. */
   readonly backoff?: { readonly firstMs: number; readonly capMs: number };
-  /** Follows which entries the stages have in hand, for the process to tell after they ended. Default: told nobody. */
+  /** Records which entries the stages are processing, to be read after a crash. Default: not recorded. */
   readonly inHand?: InHandTable;
-  /** How long `stop()` lets a stage finish what it took, ms. Default 10,000. */
+  /** How long `stop()` lets a stage finish the entries that it has, ms. Default 10,000. */
   readonly stopGraceMs?: number;
 }
 
-const DEFAULT_READ_BYTES = 1024 * 1024;
+const READ_BYTES = 1024 * 1024;
 const MAX_READ_ENTRIES = 10_000;
 
-interface OpenFamily {
-  readonly name: Family;
+interface OpenTopicGroup {
+  readonly name: TopicGroup;
   readonly folder: string;
   readonly segmentAgeMs: number;
-  readonly reader: FamilyReader;
-  readonly watch: FamilyWatch;
-  readonly writer: FamilyWriter;
+  readonly reader: TopicGroupReader;
+  readonly watch: TopicGroupWatch;
+  readonly writer: TopicGroupWriter;
 }
 
-/** Opens (and makes, when missing) the embedded event log. `Unavailable` when its files cannot be opened now. */
+/** Opens the embedded event log, and creates it when missing. `Unavailable` when its files cannot be opened now. */
 export async function openSqliteEventLog(options: SqliteEventLogOptions): Promise<SqliteEventLog> {
   try {
     return new SqliteEventLog(options);
@@ -83,18 +78,18 @@ export async function openSqliteEventLog(options: SqliteEventLogOptions): Promis
   }
 }
 
-/** The embedded `EventLog`: SQLite files, one writer thread per family of topics, reads in the calling thread. */
+/** The embedded `EventLog`: SQLite files, one writer thread per topic group, reads in the calling thread. */
 export class SqliteEventLog implements EventLog {
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly #options: SqliteEventLogOptions;
   readonly #clock: Clock;
-  readonly #families: ReadonlyMap<Family, OpenFamily>;
-  /** Those that start, too. */
+  readonly #groups: ReadonlyMap<TopicGroup, OpenTopicGroup>;
+  /** Includes the runs that are starting. */
   readonly #runs = new Set<Promise<SqliteStageRun>>();
   readonly #closing = new AbortController();
   readonly #crashes: CrashWatch;
-  /** Stages that segments are kept for, of which an operator was told. */
-  readonly #toldOf = new Set<string>();
+  /** Stages and partitions that a warning about kept segments was logged for. */
+  readonly #warnedOf = new Set<string>();
   readonly #retention: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
@@ -103,19 +98,19 @@ export class SqliteEventLog implements EventLog {
     this.#options = options;
     this.#clock = options.clock ?? Date.now;
     this.#crashes = crashWatch(this, options.inHand);
-    this.#families = new Map(FAMILIES.map((name) => [name, this.#open(name)]));
+    this.#groups = new Map(TOPIC_GROUPS.map((name) => [name, this.#open(name)]));
     const every = options.retentionEveryMs ?? 60_000;
     this.#retention = every === false ? undefined : setInterval(() => this.#applyRetention(), every).unref();
   }
 
-  /** Throws `LayoutMismatch` when the files were made for other partitions, or hold what no declared topic reads. */
+  /** Throws `LayoutMismatch` when the files have other partitions, or unread records of topics that are not declared. */
   async createTopics(): Promise<readonly string[]> {
     this.#checkOpen();
-    const heads = [...this.#families.values()].flatMap(({ reader }) => [...reader.heads()]);
+    const heads = [...this.#groups.values()].flatMap(({ reader }) => [...reader.heads()]);
     const faults = layoutFaults(new Map(heads), this.#named('stages').reader.positions(), this.topics);
     if (faults.length > 0) throw new LayoutMismatch(faults);
-    for (const { name, folder } of this.#families.values()) {
-      const specs = [...this.topics.values()].filter((spec) => familyOf(spec) === name);
+    for (const { name, folder } of this.#groups.values()) {
+      const specs = [...this.topics.values()].filter((spec) => topicGroupOf(spec) === name);
       createTopicTables(folder, specs);
     }
     const stored = new Set(heads.map(([name]) => name.slice(0, name.lastIndexOf('/'))));
@@ -127,20 +122,20 @@ export class SqliteEventLog implements EventLog {
     const spec = specOf(this.topics, topic);
     const bytes = checkEntries(spec, entries);
     if (entries.length === 0) return [];
-    return this.#family(spec).writer.append(spec, entries, bytes);
+    return this.#groupOf(spec).writer.append(spec, entries, bytes);
   }
 
   async read(topic: string, partition: number, from: number, options: ReadOptions = {}): Promise<ReadResult> {
     this.#checkOpen();
     const spec = this.#partitionOf(topic, partition);
-    const { maxBytes = DEFAULT_READ_BYTES, waitMs = 0, signal } = options;
-    const { reader, watch } = this.#family(spec);
+    const { maxBytes = READ_BYTES, waitMs = 0, signal } = options;
+    const { reader, watch } = this.#groupOf(spec);
     const limits = { maxBytes, maxEntries: MAX_READ_ENTRIES };
     let next = Math.max(0, from);
     const take = () => {
       const end = reader.knownEnd(topic, partition);
       const taken = reader.read(topic, partition, spec.packed, { offset: next, index: 0 }, limits);
-      // What lay before an end that was known is kept no more where it is not found.
+      // Records below the known end that the read did not find were dropped: continue after that end.
       next = taken.at(-1)?.after.offset ?? Math.max(next, end);
       return taken;
     };
@@ -155,17 +150,17 @@ export class SqliteEventLog implements EventLog {
 
   async end(topic: string, partition: number): Promise<number> {
     this.#checkOpen();
-    return this.#family(this.#partitionOf(topic, partition)).reader.end(topic, partition);
+    return this.#groupOf(this.#partitionOf(topic, partition)).reader.end(topic, partition);
   }
 
   async first(topic: string, partition: number): Promise<number> {
     this.#checkOpen();
-    return this.#family(this.#partitionOf(topic, partition)).reader.first(topic, partition);
+    return this.#groupOf(this.#partitionOf(topic, partition)).reader.first(topic, partition);
   }
 
   async offsetAt(topic: string, partition: number, ms: number): Promise<number> {
     this.#checkOpen();
-    return this.#family(this.#partitionOf(topic, partition)).reader.offsetAt(topic, partition, ms);
+    return this.#groupOf(this.#partitionOf(topic, partition)).reader.offsetAt(topic, partition, ms);
   }
 
   async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
@@ -177,31 +172,24 @@ export class SqliteEventLog implements EventLog {
     return of?.offset;
   }
 
-  /** Blocks the calling thread while a file is written anew. */
+  /** Blocks the calling thread while a file is rewritten. */
   async dropBelow(topic: string, partition: number, offset: number): Promise<void> {
     this.#checkOpen();
-    const { folder, reader } = this.#family(this.#partitionOf(topic, partition));
+    const { folder, reader } = this.#groupOf(this.#partitionOf(topic, partition));
     if (offset > reader.end(topic, partition)) throw new InvalidInput(`${topic} does not reach to ${offset}`);
     await dropSegmentsBelow(folder, topic, partition, offset);
-    reader.tidy();
+    reader.closeRemoved();
   }
 
   async run(stage: Stage): Promise<StageRun> {
     this.#checkOpen();
-    const {
-      metrics,
-      logger,
-      maxUncommitted = 100_000,
-      fetchBytes = 1024 * 1024,
-      stopGraceMs = 10_000,
-    } = this.#options;
+    const { metrics, logger, maxUncommitted = 100_000, stopGraceMs = 10_000 } = this.#options;
     const run = SqliteStageRun.start(stage, {
       topics: this.topics,
-      readerOf: (spec) => this.#family(spec).reader,
-      watchOf: (spec) => this.#family(spec).watch,
+      groupOf: (spec) => this.#groupOf(spec),
       writer: this.#named('stages').writer,
       backoff: this.#options.backoff ?? { firstMs: 50, capMs: 5_000 },
-      fetchBytes,
+      fetchBytes: READ_BYTES,
       maxUncommitted,
       crashes: this.#crashes,
       stopGraceMs,
@@ -212,7 +200,7 @@ export class SqliteEventLog implements EventLog {
     this.#runs.add(run);
     run
       .then(({ ended }) => ended)
-      .catch(() => {}) // whoever asked for it, or waits for its end, hears of it
+      .catch(() => {}) // reported to the caller of `run`, or by `ended`
       .finally(() => this.#runs.delete(run));
     return run;
   }
@@ -222,31 +210,29 @@ export class SqliteEventLog implements EventLog {
     return this.#closed;
   }
 
-  /** Drops expired files of every family now. The timer does the same; safe in several processes at once. */
+  /** Drops expired files of every topic group now, as the timer does. Safe in several processes at once. */
   async dropExpired(): Promise<void> {
     this.#checkOpen();
     const now = this.#clock();
-    for (const { folder, segmentAgeMs } of this.#families.values())
-      rollIdleSegment(folder, segmentAgeMs, now);
+    for (const { folder, segmentAgeMs } of this.#groups.values()) rollIdleSegment(folder, segmentAgeMs, now);
     const positions = this.#named('stages').reader.positions();
-    for (const { name, folder, reader } of this.#families.values()) {
+    for (const { name, folder, reader } of this.#groups.values()) {
       const { segments, keptFor } = dropExpired(folder, name, this.topics, positions, now);
       const { logger } = this.#options;
-      if (segments > 0) logger.info({ family: name, dropped: segments }, 'expired segments dropped');
-      if (keptFor !== undefined) this.#tellWhatIsKept(name, keptFor);
-      reader.tidy();
+      if (segments > 0) logger.info({ topicGroup: name, dropped: segments }, 'expired segments dropped');
+      if (keptFor !== undefined) this.#warnOfKeptSegments(name, keptFor);
+      reader.closeRemoved();
     }
   }
 
-  /** Once: it may be a stage that is down, and one that a release does not have any more keeps everything for good. */
-  #tellWhatIsKept(family: Family, position: StoredPosition): void {
+  /** Logged once per stage and partition. A stage that a release removed keeps all segments for good. */
+  #warnOfKeptSegments(topicGroup: TopicGroup, position: StagePosition): void {
     const { stage, topic, partition } = position;
     const name = `${stage} ${topic}/${partition}`;
-    if (this.#toldOf.has(name)) return;
-    this.#toldOf.add(name);
-    const about = { family, ...position };
+    if (this.#warnedOf.has(name)) return;
+    this.#warnedOf.add(name);
     this.#options.logger.warn(
-      about,
+      { topicGroup, ...position },
       'segments are kept past their retention for a stage that has not read them',
     );
   }
@@ -255,7 +241,10 @@ export class SqliteEventLog implements EventLog {
     try {
       await this.dropExpired();
     } catch (error) {
-      this.#options.logger.warn({ error: messageOf(error) }, 'retention will be tried again');
+      this.#options.logger.warn(
+        { error: messageOf(error) },
+        'expired segments were not dropped; the next run tries again',
+      );
     }
   }
 
@@ -263,42 +252,44 @@ export class SqliteEventLog implements EventLog {
     clearInterval(this.#retention);
     await Promise.allSettled([...this.#runs].map(async (run) => (await run).stop()));
     this.#closing.abort();
-    for (const { watch, writer, reader } of this.#families.values()) {
+    for (const { watch, writer, reader } of this.#groups.values()) {
       watch.close();
       await writer.close();
       reader.close();
     }
   }
 
-  #open(name: Family): OpenFamily {
+  #open(name: TopicGroup): OpenTopicGroup {
     const { topics, logger, maxUnconfirmedBytes = 64 * 1024 * 1024, busyTimeoutMs = 5_000 } = this.#options;
-    const { segmentBytes = 256 * 1024 * 1024, segmentAgeMs = this.#segmentAge(name) } = this.#options;
+    const { segmentBytes = 256 * 1024 * 1024 } = this.#options;
+    const segmentAgeMs = this.#segmentAge(name);
     const folder = join(this.#options.folder, name);
     createFirstSegment(folder, this.#clock());
-    const reader = new FamilyReader(folder);
-    const watch = new FamilyWatch(reader);
+    const reader = new TopicGroupReader(folder);
+    const watch = new TopicGroupWatch(reader);
     const onDurable = (topic: string, partition: number, next: number) =>
       watch.advanced(topic, partition, next);
     const limits = { maxUnconfirmedBytes, busyTimeoutMs, segmentBytes, segmentAgeMs };
-    const writer = new FamilyWriter({ folder, topics, logger, onDurable, ...limits });
+    const writer = new TopicGroupWriter({ folder, topics, logger, onDurable, ...limits });
     return { name, folder, segmentAgeMs, reader, watch, writer };
   }
 
-  #segmentAge(family: Family): number {
+  /** The age at which a segment is sealed, so that its records expire: an eighth of the shortest retention. */
+  #segmentAge(group: TopicGroup): number {
     const retentions = [...this.topics.values()]
-      .filter((spec) => familyOf(spec) === family)
+      .filter((spec) => topicGroupOf(spec) === group)
       .map(({ retentionMs }) => (retentionMs === 'forever' ? Number.POSITIVE_INFINITY : retentionMs));
     return Math.min(...retentions) / 8;
   }
 
-  #family(spec: TopicSpec): OpenFamily {
-    return this.#named(familyOf(spec));
+  #groupOf(spec: TopicSpec): OpenTopicGroup {
+    return this.#named(topicGroupOf(spec));
   }
 
-  #named(name: Family): OpenFamily {
-    const family = this.#families.get(name);
-    if (!family) throw new Error(`no family ${name}`);
-    return family;
+  #named(name: TopicGroup): OpenTopicGroup {
+    const group = this.#groups.get(name);
+    if (!group) throw new Error(`no topic group ${name}`);
+    return group;
   }
 
   #partitionOf(topic: string, partition: number): TopicSpec {

@@ -6,6 +6,7 @@ import {
   type Logger,
   type Metrics,
   messageOf,
+  type Source,
   type Stage,
   type StageLag,
   type StageRun,
@@ -13,18 +14,18 @@ import {
   type TopicSpec,
 } from '@tributary/core';
 import type { CommitRest } from '../stage-runner/committer.ts';
-import type { Cursor } from '../stage-runner/cursor.ts';
 import { PartitionLost } from '../stage-runner/failure.ts';
 import { type OwnedPartition, PartitionLoop } from '../stage-runner/partition-loop.ts';
 import type { CrashWatch } from '../suspects/crash-watch.ts';
-import { familyOf } from './family.ts';
-import type { FamilyReader } from './family-reader.ts';
-import type { FamilyWatch } from './family-watch.ts';
-import type { FamilyWriter } from './family-writer.ts';
+import type { TopicGroupReader } from './topic-groups/topic-group-reader.ts';
+import type { TopicGroupWatch } from './topic-groups/topic-group-watch.ts';
+import type { TopicGroupWriter } from './topic-groups/topic-group-writer.ts';
+import { topicGroupOf } from './topic-groups/topic-groups.ts';
+import type { Ownership } from './topic-groups/write-batch.ts';
 
 /**
- * How often a flow stage stores a position that nothing is emitted with, at most. Each time costs an fsync, and nobody
- * waits for it; what a crash repeats is what was done in this time.
+ * A flow stage stores a position without emissions at most this often: each time costs an fsync. A crash repeats the
+ * work of this interval.
  */
 const FLOW_REST: CommitRest = { after: () => 0, positionMs: 50 };
 
@@ -32,10 +33,13 @@ const ONE_ENTRY = { maxBytes: 1, maxEntries: 1 };
 
 export interface StageRunOptions {
   readonly topics: ReadonlyMap<string, TopicSpec>;
-  readonly readerOf: (spec: TopicSpec) => FamilyReader;
-  readonly watchOf: (spec: TopicSpec) => FamilyWatch;
-  /** The writer of the family that holds stages' emissions and positions. */
-  readonly writer: FamilyWriter;
+  /** The topic group of a source. */
+  readonly groupOf: (spec: TopicSpec) => {
+    readonly reader: TopicGroupReader;
+    readonly watch: TopicGroupWatch;
+  };
+  /** The writer of the topic group `stages`, which holds emissions and positions. */
+  readonly writer: TopicGroupWriter;
   readonly backoff: Backoff;
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
@@ -46,13 +50,20 @@ export interface StageRunOptions {
   readonly logger: Logger;
 }
 
+interface OwnedSource {
+  readonly source: Source;
+  readonly spec: TopicSpec;
+  readonly partition: number;
+  readonly ownership: Ownership;
+}
+
 interface RunningPartition {
   readonly spec: TopicSpec;
   readonly partition: number;
   readonly loop: PartitionLoop;
 }
 
-/** A stage at work on every partition of its sources. A later run of the same stage, anywhere, ends this one. */
+/** A stage running on every partition of its sources. A later run of the same stage, in any process, ends this one. */
 export class SqliteStageRun implements StageRun {
   readonly ended: Promise<void>;
   readonly #stage: Stage;
@@ -61,43 +72,41 @@ export class SqliteStageRun implements StageRun {
   readonly #leaving = new AbortController();
   readonly #partitions: readonly RunningPartition[];
 
-  /** Claims the partitions. `InvalidInput` for a stage this log cannot run, `Unavailable` when it does not answer. */
+  /** Takes ownership of the partitions. `InvalidInput` for a stage that this log cannot run; else `Unavailable`. */
   static async start(stage: Stage, options: StageRunOptions): Promise<SqliteStageRun> {
     checkStage(stage, options.topics);
-    const wanted = stage.reads.flatMap((source) => {
+    const partitions = stage.reads.flatMap((source) => {
       const spec = specOf(options.topics, source.topic);
       return Array.from({ length: spec.partitions }, (_, partition) => ({ source, spec, partition }));
     });
-    const claims = await options.writer.claim(
-      wanted.map(({ spec, partition }) => {
-        const start = options.readerOf(spec).first(spec.name, partition);
+    const owned = await options.writer.claimOwnership(
+      partitions.map(({ spec, partition }) => {
+        const start = options.groupOf(spec).reader.first(spec.name, partition);
         return { stage: stage.name, topic: spec.name, partition, start };
       }),
     );
-    return new SqliteStageRun(stage, options, (stopping, leaving) =>
-      wanted.map(({ source, spec, partition }, i) => {
-        const claim = claims[i];
-        if (!claim) throw new Error(`no claim on ${spec.name}/${partition}`);
-        const owned = own(stage, spec, partition, claim, options);
-        return {
-          spec,
-          partition,
-          loop: new PartitionLoop({ ...options, stage, source, owned, stopping, leaving }),
-        };
+    return new SqliteStageRun(
+      stage,
+      options,
+      partitions.map((one, i) => {
+        const ownership = owned[i];
+        if (!ownership) throw new Error(`no ownership of ${one.spec.name}/${one.partition}`);
+        return { ...one, ownership };
       }),
     );
   }
 
-  private constructor(
-    stage: Stage,
-    options: StageRunOptions,
-    partitions: (stopping: AbortSignal, leaving: AbortSignal) => readonly RunningPartition[],
-  ) {
+  private constructor(stage: Stage, options: StageRunOptions, partitions: readonly OwnedSource[]) {
     this.#stage = stage;
     this.#options = options;
-    this.#partitions = partitions(this.#stopping.signal, this.#leaving.signal);
+    const [stopping, leaving] = [this.#stopping.signal, this.#leaving.signal];
+    this.#partitions = partitions.map(({ source, spec, partition, ownership }) => {
+      const owned = ownedPartition(stage, spec, partition, ownership, options);
+      const loop = new PartitionLoop({ ...options, stage, source, owned, stopping, leaving });
+      return { spec, partition, loop };
+    });
     this.ended = this.#run();
-    // Who stops the run without looking at `ended` must not crash on it: it was logged.
+    // The failure was logged; a caller that stops the run without reading `ended` must not see an unhandled rejection.
     this.ended.catch(() => {});
   }
 
@@ -110,7 +119,7 @@ export class SqliteStageRun implements StageRun {
 
   async lag(): Promise<readonly StageLag[]> {
     return this.#partitions.map(({ spec, partition, loop }) => {
-      const reader = this.#options.readerOf(spec);
+      const { reader } = this.#options.groupOf(spec);
       const lag = reader.entriesBehind(spec.name, partition, loop.committed);
       const about = { topic: spec.name, partition, lag, events: lag, isOwned: true };
       if (lag === 0) return about;
@@ -139,28 +148,28 @@ export class SqliteStageRun implements StageRun {
   }
 }
 
-function own(
+function ownedPartition(
   stage: Stage,
   spec: TopicSpec,
   partition: number,
-  claim: { readonly generation: number; readonly committed: Cursor },
+  { generation, committed }: Ownership,
   options: StageRunOptions,
 ): OwnedPartition {
   const topic = spec.name;
-  const [reader, watch] = [options.readerOf(spec), options.watchOf(spec)];
+  const { reader, watch } = options.groupOf(spec);
   return {
     topic,
     partition,
-    committed: claim.committed,
+    committed,
     ...(stage.kind === 'flow' ? { rest: FLOW_REST } : {}),
     async fetch(from, limits, signal) {
       while (!signal.aborted) {
-        // Between two reads everybody else gets a turn.
+        // Reads are synchronous: yield to the event loop between two of them.
         await new Promise((resolve) => setImmediate(resolve));
         const end = reader.knownEnd(topic, partition);
         const taken = reader.read(topic, partition, spec.packed, from, limits);
         if (taken.length > 0) return taken;
-        // What lay before an end that was known is kept no more where it is not found.
+        // Records below the known end that the read did not find were dropped: wait for records after that end.
         await watch.until(topic, partition, Math.max(from.offset, end), [signal]);
       }
       return [];
@@ -171,7 +180,7 @@ function own(
         stage: stage.name,
         topic,
         partition,
-        generation: claim.generation,
+        generation,
         from,
         to,
         emissions,
@@ -181,8 +190,8 @@ function own(
 
 function checkStage(stage: Stage, topics: ReadonlyMap<string, TopicSpec>): void {
   for (const topic of [...stage.writes, TOPIC.poison]) {
-    // What a stage emits becomes durable with its position, so it has to live in the same files.
-    if (familyOf(specOf(topics, topic)) !== 'stages') {
+    // Emissions and position become durable in one transaction, so they must be in the same files.
+    if (topicGroupOf(specOf(topics, topic)) !== 'stages') {
       throw new InvalidInput(`stage "${stage.name}" cannot emit to "${topic}"`);
     }
   }

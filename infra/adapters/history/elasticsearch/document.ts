@@ -2,9 +2,8 @@ import { hash } from 'node:crypto';
 import { type HistoryEntry, type HistoryKind, type JsonObject, parseExact } from '@tributary/core';
 
 /**
- * The fields of every index. What lists are narrowed and sorted by is indexed; the entry itself is a text that is only
- * stored, so that nothing in it (depth, names of fields, long values) can be refused. The marker is that of
- * `period-marker.ts`.
+ * The mapping of every index. Fields for filters and sorting are indexed. The entry itself is a text that is only stored,
+ * so that none can be refused for its depth, field names or long values. The marker is that of `period-indices.ts`.
  */
 export const MAPPING = {
   dynamic: 'strict',
@@ -19,7 +18,7 @@ export const MAPPING = {
   },
 } as const;
 
-/** An entry as it is stored. */
+/** The stored form of an entry. */
 export interface HistoryDocument {
   readonly kind: HistoryKind;
   readonly workspace_id: string;
@@ -27,11 +26,11 @@ export interface HistoryDocument {
   readonly facets: readonly string[];
   readonly at: number;
   readonly id: string;
-  /** The entry as JSON; of one with a detail, both apart, so that a list can leave the detail out. */
+  /** The entry as JSON; an entry with a detail in two texts, so that a list can leave the detail out. */
   readonly entry: string | { readonly listed: string; readonly detail?: string };
 }
 
-/** What a search leaves out of a document that no detail is wanted of. */
+/** The field that a search without details excludes. */
 export const DETAIL_FIELD = 'entry.detail';
 
 export function documentOf(entry: HistoryEntry): HistoryDocument {
@@ -57,12 +56,12 @@ export function entryOf({ entry }: HistoryDocument): HistoryEntry {
   return entry.detail === undefined ? listed : { ...listed, detail: parseExact(entry.detail) as JsonObject };
 }
 
-/** The name of a document: of fixed length, whatever the id, and never the same for two workspaces. */
+/** The document id: of fixed length, whatever the entry's id, and distinct for each workspace. */
 export function documentId(kind: HistoryKind, workspaceId: string, id: string): string {
   return hash('sha256', JSON.stringify([kind, workspaceId, id]), 'base64url');
 }
 
-/** What stands for facets in the index: of fixed length, so that a value of any length and kind is found exactly. */
+/** The index terms of facets: hashes of fixed length, so that values of any length and content match exactly. */
 export function facetTerms(facets: HistoryEntry['facets']): readonly string[] {
   return Object.entries(facets).map((facet) =>
     hash('sha256', JSON.stringify(facet), 'base64url').slice(0, 22),

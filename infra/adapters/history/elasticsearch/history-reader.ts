@@ -9,19 +9,16 @@ import {
   Unavailable,
 } from '@tributary/core';
 import type { ElasticsearchConnection } from '../../elasticsearch/index.ts';
-import { formatCursor, parseCursor } from '../cursor.ts';
+import { formatCursor, type ListPosition, parseCursor } from '../cursor.ts';
 import { DETAIL_FIELD, documentId, entryOf, facetTerms, type HistoryDocument } from './document.ts';
 import type { PeriodIndices } from './period-indices.ts';
 
-/** Entries asked for in one request; a larger page takes several. */
-const ENTRIES_A_SEARCH = 1_000;
+/** Entries per search request; a larger page takes several. */
+const ENTRIES_PER_SEARCH = 1_000;
 const HOUR_MS = 3_600_000;
 const INDEX_NOT_FOUND = 'index_not_found_exception';
 
-/** Where a page goes on: behind this time and id, newest first. */
-type Place = readonly [at: number, id: string];
-
-/** The reading half. A list sees what was refreshed, `get` what was put. */
+/** A list sees entries after the next refresh, `get` sees them at once. */
 export class HistoryReader {
   readonly #connection: ElasticsearchConnection;
   readonly #indices: PeriodIndices;
@@ -33,7 +30,7 @@ export class HistoryReader {
     this.#all = all;
   }
 
-  /** The id alone does not tell the period: every index is asked, in one request. */
+  /** Reads from every index in one request, as the id does not determine the period. */
   async get(kind: HistoryKind, workspaceId: string, id: string): Promise<HistoryEntry | undefined> {
     const names = await this.#indices.names();
     if (names.length === 0) return undefined;
@@ -43,7 +40,7 @@ export class HistoryReader {
     );
     for (const doc of docs) {
       if ('error' in doc) {
-        // Dropped since it was named.
+        // An index may be dropped after it was listed.
         if (doc.error.type !== INDEX_NOT_FOUND) throw new Unavailable(`Elasticsearch: ${doc.error.type}`);
       } else if (doc.found && doc._source !== undefined) return entryOf(doc._source);
     }
@@ -54,14 +51,14 @@ export class HistoryReader {
     const { limit, cursor } = query;
     if (!(limit >= 1)) throw new InvalidInput('a page holds at least one entry');
     const found: HistoryEntry[] = [];
-    let place = cursor === undefined ? undefined : placeOf(cursor);
+    let after = cursor === undefined ? undefined : parseCursor(cursor);
     while (found.length <= limit) {
-      const size = Math.min(limit + 1 - found.length, ENTRIES_A_SEARCH);
-      const some = await this.#search(query, size, place);
+      const size = Math.min(limit + 1 - found.length, ENTRIES_PER_SEARCH);
+      const some = await this.#search(query, size, after);
       found.push(...some);
       const last = some.at(-1);
       if (last === undefined || some.length < size) return { entries: found };
-      place = [last.at, last.id];
+      after = { at: last.at, id: last.id };
     }
     const entries = found.slice(0, limit);
     const last = entries.at(-1);
@@ -86,19 +83,19 @@ export class HistoryReader {
   async #search(
     query: HistoryQuery,
     size: number,
-    place: Place | undefined,
+    after: ListPosition | undefined,
   ): Promise<readonly HistoryEntry[]> {
     const { hits } = await this.#connection.call((client) =>
       client.search<HistoryDocument>({
         index: this.#all,
-        ignore_unavailable: true, // before the first put there is no index
+        ignore_unavailable: true, // there is no index before the first put
         allow_partial_search_results: false,
         ...(query.details === true ? {} : { _source_excludes: DETAIL_FIELD }),
         query: { bool: { filter: filterOf(query) } },
         sort: [{ at: 'desc' }, { id: 'desc' }],
         size,
         track_total_hits: false,
-        ...(place === undefined ? {} : { search_after: [...place] }),
+        ...(after === undefined ? {} : { search_after: [after.at, after.id] }),
       }),
     );
     return hits.hits.flatMap(({ _source }) => (_source === undefined ? [] : [entryOf(_source)]));
@@ -119,9 +116,4 @@ function filterOf({ kind, workspaceId, facets = {}, since, until }: Omit<History
       },
     },
   ];
-}
-
-function placeOf(cursor: string): Place {
-  const { at, id } = parseCursor(cursor);
-  return [at, id];
 }

@@ -8,22 +8,22 @@ const RETENTION_EVERY_MS = 60 * 60 * 1000;
 
 export interface ElasticsearchHistoryOptions {
   readonly access: ElasticsearchAccess;
-  /** Tells the indices of installations apart that share a cluster. */
+  /** Distinguishes the indices of installations that share a cluster. */
   readonly prefix: string;
   readonly clock: Clock;
-  /** Entries are kept for this long after they were last put, at least, ms. */
+  /** Entries are kept for at least this long after their last put, ms. */
   readonly retentionMs: number;
   readonly logger: Logger;
   /** How long a call may take, ms, before it is `Unavailable`. Default 10,000. */
   readonly timeoutMs?: number;
-  /** How often what has expired is dropped, ms, beginning at once. Default an hour; false: never. */
+  /** How often expired indices are dropped, ms, beginning at once. Default an hour; false: never. */
   readonly retentionEveryMs?: number | false;
 }
 
 /**
- * A `History` in Elasticsearch: an index for each period of `at`, a day where the retention is some weeks, dropped whole
- * when nothing was put into it for the retention. `InvalidInput` where the credentials are wrong; a cluster that does not
- * answer yet makes calls `Unavailable` until it does.
+ * A `History` in Elasticsearch: an index for each period of `at` (a day, unless the retention is long), dropped whole once
+ * nothing was put into it for the retention. `InvalidInput` when the credentials are wrong. Calls are `Unavailable` while
+ * the cluster does not answer.
  */
 export async function openElasticsearchHistory(options: ElasticsearchHistoryOptions): Promise<History> {
   const { access, prefix, clock, retentionMs, logger, timeoutMs } = options;
@@ -50,7 +50,7 @@ export async function openElasticsearchHistory(options: ElasticsearchHistoryOpti
   };
 }
 
-/** Drops now and then; what fails is tried again the next time. */
+/** Drops expired indices regularly. */
 function dropEvery(
   everyMs: number | false,
   indices: PeriodIndices,
@@ -62,7 +62,10 @@ function dropEvery(
     dropping = dropping
       .then(() => indices.dropExpired())
       .catch((error) =>
-        logger.warn({ error: messageOf(error) }, 'history past its time could not be dropped'),
+        logger.warn(
+          { error: messageOf(error) },
+          'expired history could not be dropped; the next run tries again',
+        ),
       );
   };
   drop();

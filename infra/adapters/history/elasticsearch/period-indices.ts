@@ -8,15 +8,34 @@ import {
   refused,
 } from '../../elasticsearch/index.ts';
 import { MAPPING } from './document.ts';
-import { isExpired, isLeased, MARKER_ID, type Marker } from './period-marker.ts';
-import { periodDaysFor, periodDaysOf, periodOf } from './periods.ts';
 
-/** Attempts to put into a period while others do, and while the shard of its index starts; with their pauses 1 s. */
-const TRIES = 10;
+/** Attempts to open a period while other processes do, and while its shard starts: 1 s with their pauses. */
+const ATTEMPTS = 10;
 const PAUSE_MS = 20;
 
+/** The document in a period's index that states until when processes may put. Not listed, as it has no kind. */
+const MARKER_ID = 'marker';
+
+/** How long a process may put into a period after it wrote the marker, ms: no put is later than its time plus this. */
+export const LEASE_MS = 60 * 60 * 1000;
+
+/** Allowance for clock differences of processes and for the duration of a put, ms. */
+const LEEWAY_MS = 60 * 60 * 1000;
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** Approximate number of periods, each with an index, that exist at a time. */
+const KEPT_PERIODS = 60;
+
+export interface Marker {
+  /** Epoch ms: the last time that a process announced to put into this period. */
+  readonly touched_at: number;
+  /** The index is going to be deleted: nothing may be put into it again. */
+  readonly condemned: boolean;
+}
+
 export interface PeriodIndicesOptions {
-  /** The alias of all indices, and what their names begin with. */
+  /** The alias of all indices, and the prefix of their names. */
   readonly base: string;
   readonly clock: Clock;
   readonly retentionMs: number;
@@ -24,22 +43,24 @@ export interface PeriodIndicesOptions {
 }
 
 interface StoredMarker {
-  /** The one index of the period. */
+  /** The only index of the period. */
   readonly index: string;
-  /** Absent where the index was made and its maker did not get further. */
+  /** Absent when the process that created the index did not write it yet. */
   readonly marker?: Marker & { readonly seqNo: number; readonly primaryTerm: number };
 }
 
 /**
- * The dated indices. Which one an entry belongs to is decided by its `at`, which never changes, so it is never in two.
- * A period is dropped whole once its marker says that nobody has put into it for the retention: the marker is first
- * compared-and-set to condemned, after which nobody puts, and an index that is made for the same period later has
- * another name, so a late deletion cannot meet it.
+ * The dated indices.
+ *
+ * - An entry belongs to the period of its `at`, which never changes, so it is never in two indices.
+ * - A period is dropped whole once its marker shows no put for the retention. The marker is first set to condemned, by
+ *   compare-and-set, after which no process puts into the index. A later index of the same period has another name, so a
+ *   late deletion cannot remove it.
  */
 export class PeriodIndices {
   readonly #connection: ElasticsearchConnection;
   readonly #options: PeriodIndicesOptions;
-  /** Since when this process may put into a period. */
+  /** The time from which this process may put into each period. */
   readonly #leases = new Map<string, number>();
   readonly #opening = new Map<string, Promise<void>>();
   #days: number | undefined;
@@ -49,7 +70,7 @@ export class PeriodIndices {
     this.#options = options;
   }
 
-  /** The alias of the period that entries of a time are put into. Its length is that of the first ones, as long as any exist. */
+  /** The alias of the period of a time. All periods are as long as the existing ones, whatever the retention is now. */
   async periodOf(at: number): Promise<string> {
     const { base, retentionMs } = this.#options;
     if (this.#days === undefined) {
@@ -60,8 +81,8 @@ export class PeriodIndices {
   }
 
   /**
-   * Resolves once this process may put into a period: its index is there and will not be dropped meanwhile. The marker
-   * is always written for that, even where another just did: what is read may not be durable yet.
+   * Resolves once this process may put into a period: its index exists and will not be dropped meanwhile. Always writes the
+   * marker, even if another process just did: a marker that was read may not be durable yet.
    */
   async open(period: string): Promise<void> {
     if (isLeased(this.#leases.get(period), this.#options.clock())) return;
@@ -70,12 +91,12 @@ export class PeriodIndices {
     await opening.finally(() => this.#opening.delete(period));
   }
 
-  /** Looks again whether the period is there before the next put. */
+  /** Makes the next put check again that the period exists. */
   forget(period: string): void {
     this.#leases.delete(period);
   }
 
-  /** The names of all indices there are. */
+  /** The names of all existing indices. */
   async names(): Promise<readonly string[]> {
     const { base } = this.#options;
     const { statusCode, body } = await this.#ask((client) =>
@@ -84,7 +105,7 @@ export class PeriodIndices {
     return statusCode === 404 ? [] : Object.keys(body);
   }
 
-  /** Deletes every index that is past its time. One without a marker gets it, and its time begins. */
+  /** Deletes expired indices. An index without a marker gets one, so that its retention begins. */
   async dropExpired(): Promise<void> {
     const { clock, retentionMs } = this.#options;
     for (const index of await this.names()) {
@@ -97,23 +118,23 @@ export class PeriodIndices {
   }
 
   async #touch(period: string): Promise<void> {
-    let why = 'others were faster every time';
-    for (let attempt = 0; attempt < TRIES; attempt++) {
+    let reason = 'other processes wrote the marker first';
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       await sleep(attempt * PAUSE_MS);
       const now = this.#options.clock();
       const stored = await this.#read(period);
-      if (stored === 'starting') why = 'its shard does not start';
-      else if (stored === undefined) why = (await this.#create(period)) ?? why;
+      if (stored === 'starting') reason = 'its shard does not start';
+      else if (stored === undefined) reason = (await this.#create(period)) ?? reason;
       else if (stored.marker?.condemned) await this.#drop(stored, stored.marker);
       else if (await this.#mark(stored, Math.max(now, stored.marker?.touched_at ?? now))) {
         this.#leases.set(period, now);
         return;
       }
     }
-    throw new Unavailable(`the index of ${period} cannot be put into: ${why}`);
+    throw new Unavailable(`the index of ${period} cannot be written to: ${reason}`);
   }
 
-  /** By the name of an index, or by its period; undefined where there is none. */
+  /** Takes the name of an index, or of a period. Undefined when there is none. */
   async #read(name: string): Promise<StoredMarker | 'starting' | undefined> {
     const { statusCode, body } = await this.#ask((client) =>
       client.get<{ marker: Marker }>({ index: name, id: MARKER_ID }, { ignore: [404, 503], meta: true }),
@@ -127,19 +148,18 @@ export class PeriodIndices {
   }
 
   /**
-   * Condemns an index and deletes it. One that was found condemned is condemned again first: what is read may not be
-   * durable yet, and after a failover somebody might put into what is deleted here.
+   * Condemns an index and deletes it. Condemns it again if the marker was condemned already: the marker may not be durable
+   * yet, and after a failover another process could put into the deleted index.
    */
   async #drop(stored: StoredMarker, { touched_at }: Marker): Promise<void> {
     if (!(await this.#mark(stored, touched_at, true))) return;
     const { statusCode } = await this.#ask((client) =>
       client.indices.delete({ index: stored.index }, { ignore: [404], meta: true }),
     );
-    if (statusCode !== 404)
-      this.#options.logger.info({ index: stored.index }, 'history past its time was dropped');
+    if (statusCode !== 404) this.#options.logger.info({ index: stored.index }, 'expired history was dropped');
   }
 
-  /** Writes the marker unless another did since it was read: whether it was written. */
+  /** Writes the marker unless another process did since it was read. Returns whether it was written. */
   async #mark({ index, marker }: StoredMarker, touchedAt: number, condemned = false): Promise<boolean> {
     if (marker === undefined) await this.#enlist(index);
     const expected =
@@ -155,12 +175,12 @@ export class PeriodIndices {
     return statusCode !== 409;
   }
 
-  /** Lets readers see an index whose shard runs, before its first entry: one that starts would have them all refused. */
+  /** Adds an index to the readers' alias once its shard has started, before its first entry: a starting shard fails all reads. */
   async #enlist(index: string): Promise<void> {
     await this.#ask((client) => client.indices.putAlias({ index, name: this.#options.base }));
   }
 
-  /** Makes the index of a period; what the server said when it did not, e.g. as another process was faster. */
+  /** Creates the index of a period. Returns the error when it failed, e.g. because another process was faster. */
   async #create(period: string): Promise<string | undefined> {
     const index = `${period}-${randomBytes(4).toString('hex')}`;
     const { statusCode, body } = await this.#ask((client) =>
@@ -169,7 +189,7 @@ export class PeriodIndices {
     return statusCode === 200 ? undefined : refused(statusCode ?? 0, errorTypeOf(body)).message;
   }
 
-  /** No entry is at fault for what is refused here, e.g. as an index was closed: all of it passes. */
+  /** A refusal of these requests, e.g. for a closed index, is temporary and not the fault of an entry. */
   async #ask<T>(work: (client: ElasticsearchClient) => Promise<T>): Promise<T> {
     try {
       return await this.#connection.call(work);
@@ -180,8 +200,8 @@ export class PeriodIndices {
 }
 
 /**
- * An index that is put into by the name of its period. It is refreshed twice a second, so that what was put is listed
- * within one. It has one shard unless a template of the operator says otherwise, and a copy where there is a second node.
+ * The settings of a new index, with its period as write alias. Refreshed twice a second, so that entries are listed within
+ * one. One shard, unless an operator's template sets another number, and a replica where there is a second node.
  */
 function indexOf(index: string, period: string): Parameters<ElasticsearchClient['indices']['create']>[0] {
   return {
@@ -190,4 +210,32 @@ function indexOf(index: string, period: string): Parameters<ElasticsearchClient[
     mappings: MAPPING,
     settings: { refresh_interval: '500ms', auto_expand_replicas: '0-1' },
   };
+}
+
+/** Whether all entries of the period are past the retention. */
+export function isExpired({ touched_at }: Marker, now: number, retentionMs: number): boolean {
+  return touched_at + LEASE_MS + LEEWAY_MS + retentionMs < now;
+}
+
+/** Whether a process that wrote the marker at `since` may still put; false when the clock was set back meanwhile. */
+export function isLeased(since: number | undefined, now: number): boolean {
+  return since !== undefined && since <= now && now < since + LEASE_MS;
+}
+
+/** The length of the first period in days: one, or more when the retention is long. */
+export function periodDaysFor(retentionMs: number): number {
+  return Math.max(1, Math.ceil(retentionMs / DAY_MS / KEPT_PERIODS));
+}
+
+/** The name of the period of a time, e.g. `tributary-history-1d-2026.11.22`: an alias of its only index. */
+export function periodOf(at: number, days: number, base: string): string {
+  const length = days * DAY_MS;
+  const start = new Date(Math.floor(at / length) * length);
+  return `${base}-${days}d-${start.toISOString().slice(0, -'T00:00:00.000Z'.length).replaceAll('-', '.')}`;
+}
+
+/** The length in days of the period that an index belongs to; undefined for a foreign index. */
+export function periodDaysOf(index: string, base: string): number | undefined {
+  const days = Number(/^-(\d{1,4})d-/.exec(index.slice(base.length))?.[1] ?? Number.NaN);
+  return index.startsWith(base) && days >= 1 ? days : undefined;
 }

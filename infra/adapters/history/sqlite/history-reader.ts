@@ -1,35 +1,46 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
+  type HistoryCount,
+  type HistoryCountQuery,
   type HistoryEntry,
   type HistoryKind,
   type HistoryPage,
   type HistoryQuery,
   InvalidInput,
 } from '@tributary/core';
-import { formatCursor, type Place, parseCursor } from '../cursor.ts';
-import { entryOf, facetsOf } from './entry-row.ts';
+import { reading } from '../../sqlite/database.ts';
+import { formatCursor, type ListPosition, parseCursor } from '../cursor.ts';
 import { IN_RANGE, type Narrowing, NEWEST_FIRST, narrowings } from './listings.ts';
+import { entryOf, facetsOf } from './schema.ts';
 
-/** Entries a filtered list looks at in one call, unless its page is larger: the thread waits for it. */
-const LOOKED_AT = 1_000;
+/** Bound of the entries that a filtered list reads in one call, unless its page is larger: reads block the thread. */
+const LIST_READ_ENTRIES = 1_000;
+/** Index rows counted, and entries read for filtering, before a count yields to the event loop: 1 ms each. */
+const COUNTED_ROWS = 5_000;
+const COUNT_READ_ENTRIES = 500;
+
+const HOUR_MS = 3_600_000;
 
 /** All but the detail. */
 const LISTED_COLUMNS = ['kind', 'workspace_id', 'id', 'at', 'version', 'facets', 'body']
   .map((column) => `entries.${column}`)
   .join(', ');
 
-/** The entries a list may take: those from `since` on that come strictly before the place. */
+/** Entries from `since` on, strictly before a position. */
 interface Range {
   readonly since: number;
-  readonly before: Place;
+  readonly before: ListPosition;
 }
 
-/** The reading half, on a connection of its own: it sees committed entries and never waits for a put. */
+/** Reads on a connection of its own: it sees committed entries and never waits for a put. */
 export class HistoryReader {
   readonly #get: StatementSync;
   readonly #list: StatementSync;
-  readonly #listWhole: StatementSync;
-  readonly #reach: StatementSync;
+  readonly #listWithDetails: StatementSync;
+  readonly #nth: StatementSync;
+  readonly #countDownTo: StatementSync;
+  readonly #facetRows: StatementSync;
 
   constructor(database: DatabaseSync) {
     this.#get = database.prepare('SELECT * FROM entries WHERE kind = ? AND workspace_id = ? AND id = ?');
@@ -39,9 +50,17 @@ export class HistoryReader {
          WHERE ${IN_RANGE} AND entries.kind = :kind AND entries.workspace_id = :workspace_id ${NEWEST_FIRST} LIMIT :limit`,
       );
     this.#list = list(LISTED_COLUMNS);
-    this.#listWhole = list('entries.*');
-    this.#reach = database.prepare(
-      `SELECT listed.at FROM listed WHERE ${IN_RANGE} ${NEWEST_FIRST} LIMIT 1 OFFSET :offset`,
+    this.#listWithDetails = list('entries.*');
+    this.#nth = database.prepare(
+      `SELECT listed.at, listed.id FROM listed WHERE ${IN_RANGE} ${NEWEST_FIRST} LIMIT 1 OFFSET :offset`,
+    );
+    this.#countDownTo = database.prepare(
+      `SELECT listed.at / ${HOUR_MS} AS hour, count(*) AS count FROM listed
+       WHERE ${IN_RANGE} AND (listed.at, listed.id) >= (:lastAt, :lastId) GROUP BY hour`,
+    );
+    this.#facetRows = database.prepare(
+      `SELECT listed.at, listed.id, entries.facets FROM listed JOIN entries ON entries.entry = listed.entry
+       WHERE ${IN_RANGE} ${NEWEST_FIRST} LIMIT ${COUNT_READ_ENTRIES}`,
     );
   }
 
@@ -55,29 +74,56 @@ export class HistoryReader {
     if (!(limit >= 1)) throw new InvalidInput('a page holds at least one entry');
     const range = rangeOf(query);
     const { listing, filters } = this.#narrowest(narrowings(kind, workspaceId, facets), range);
-    const most = filters.length === 0 ? limit + 1 : Math.max(limit + 1, LOOKED_AT);
-    const statement = query.details === true ? this.#listWhole : this.#list;
+    const maxRows = filters.length === 0 ? limit + 1 : Math.max(limit + 1, LIST_READ_ENTRIES);
+    const statement = query.details === true ? this.#listWithDetails : this.#list;
     const rows = statement.iterate({
       ...parameters(listing, range),
       kind,
       workspace_id: workspaceId,
-      limit: most,
+      limit: maxRows,
     });
     const entries: HistoryEntry[] = [];
-    let [lookedAt, last] = [0, range.before];
+    let [read, last] = [0, range.before];
     for (const row of rows) {
-      const its = facetsOf(row);
-      if (filters.every(([name, value]) => its[name] === value)) {
+      if (matches(row, filters)) {
         if (entries.length === limit) return { entries, next: formatCursor(last) };
         entries.push(entryOf(row));
       }
-      lookedAt += 1;
-      last = { at: Number(row.at), id: String(row.id) };
+      read += 1;
+      last = positionOf(row);
     }
-    return lookedAt < most ? { entries } : { entries, next: formatCursor(last) };
+    return read < maxRows ? { entries } : { entries, next: formatCursor(last) };
   }
 
-  /** The one with the fewest entries in the stretch ahead: whose next so many reach back farthest. */
+  /**
+   * Counts entries by the hour. A query that one listing covers is counted in the index alone; otherwise entries are read
+   * and filtered. Yields to the event loop regularly, as there may be millions of entries.
+   */
+  async countByHour({
+    kind,
+    workspaceId,
+    facets = {},
+    fromHour,
+    toHour,
+  }: HistoryCountQuery): Promise<readonly HistoryCount[]> {
+    const [narrowing] = narrowings(kind, workspaceId, facets);
+    const counts = new Map<number, number>();
+    let before: ListPosition | undefined = { at: toHour + HOUR_MS, id: '' };
+    while (before !== undefined) {
+      const range: Range = { since: fromHour, before };
+      before = reading(() =>
+        narrowing.filters.length === 0
+          ? this.#countRows(narrowing, range, counts)
+          : this.#countFiltered(narrowing, range, counts),
+      );
+      await nextTurn();
+    }
+    return [...counts]
+      .sort(([one], [other]) => one - other)
+      .map(([hour, count]) => ({ hour: hour * HOUR_MS, count }));
+  }
+
+  /** The listing with the fewest entries in the range: the one whose next entries reach back farthest. */
   #narrowest([first, ...others]: readonly [Narrowing, ...Narrowing[]], range: Range): Narrowing {
     let [narrowest, farthest] = [first, others.length === 0 ? 0 : this.#reachOf(first, range)];
     for (const other of others) {
@@ -87,11 +133,43 @@ export class HistoryReader {
     return narrowest;
   }
 
-  /** The time of the last entry that one call would look at; before all times when it would come to the end. */
+  /** The time of the last entry that one list call would read; negative infinity when it would reach the end. */
   #reachOf({ listing }: Narrowing, range: Range): number {
-    const row = this.#reach.get({ ...parameters(listing, range), offset: LOOKED_AT - 1 });
+    const row = this.#nth.get({ ...parameters(listing, range), offset: LIST_READ_ENTRIES - 1 });
     return row === undefined ? Number.NEGATIVE_INFINITY : Number(row.at);
   }
+
+  /** Counts the next index rows. Returns the position to continue at; undefined at the end. */
+  #countRows({ listing }: Narrowing, range: Range, counts: Map<number, number>): ListPosition | undefined {
+    const bounds = parameters(listing, range);
+    const row = this.#nth.get({ ...bounds, offset: COUNTED_ROWS - 1 });
+    const last = row && positionOf(row);
+    const downTo = last ?? { at: range.since, id: '' };
+    const rows = this.#countDownTo.iterate({ ...bounds, lastAt: downTo.at, lastId: downTo.id });
+    for (const { hour, count } of rows) add(counts, Number(hour), Number(count));
+    return last;
+  }
+
+  /** Reads the next entries and counts those that match. Returns the position to continue at; undefined at the end. */
+  #countFiltered(
+    { listing, filters }: Narrowing,
+    range: Range,
+    counts: Map<number, number>,
+  ): ListPosition | undefined {
+    const rows = this.#facetRows.all(parameters(listing, range));
+    for (const row of rows) if (matches(row, filters)) add(counts, Math.floor(Number(row.at) / HOUR_MS), 1);
+    const last = rows.length < COUNT_READ_ENTRIES ? undefined : rows.at(-1);
+    return last && positionOf(last);
+  }
+}
+
+function matches(row: Record<string, unknown>, filters: Narrowing['filters']): boolean {
+  const facets = facetsOf(row);
+  return filters.every(([name, value]) => facets[name] === value);
+}
+
+function positionOf(row: Record<string, unknown>): ListPosition {
+  return { at: Number(row.at), id: String(row.id) };
 }
 
 function parameters(listing: Uint8Array, { since, before }: Range) {
@@ -101,6 +179,10 @@ function parameters(listing: Uint8Array, { since, before }: Range) {
 /** No id is less than the empty one, which makes `until` exclusive. */
 function rangeOf({ since, until, cursor }: HistoryQuery): Range {
   const end = { at: until ?? Number.MAX_SAFE_INTEGER, id: '' };
-  const place = cursor === undefined ? end : parseCursor(cursor);
-  return { since: since ?? Number.MIN_SAFE_INTEGER, before: place.at < end.at ? place : end };
+  const position = cursor === undefined ? end : parseCursor(cursor);
+  return { since: since ?? Number.MIN_SAFE_INTEGER, before: position.at < end.at ? position : end };
+}
+
+function add(counts: Map<number, number>, hour: number, count: number): void {
+  counts.set(hour, (counts.get(hour) ?? 0) + count);
 }

@@ -2,23 +2,23 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, type HistoryEntry, InvalidInput, MAX_HISTORY_FACETS } from '@tributary/core';
 import { inTransaction } from '../../sqlite/database.ts';
-import { facetsOf, listedOf } from './entry-row.ts';
-import { everyListingOf, type Listed, listingsOf } from './listings.ts';
+import { everyListingOf, type ListedEntry, listingsOf } from './listings.ts';
+import { facetsOf, listedOf } from './schema.ts';
 
 /**
- * A transaction takes no further entry after this long, ms. Its commit takes about as long again, a few ms more when it
- * carries the write-ahead log over; all stages of the process share the thread that waits.
+ * A transaction takes no further entry after this time, ms. Its commit takes about as long again, and a few ms more with
+ * a checkpoint. All stages of the process share the thread.
  */
 const TRANSACTION_MS = 2;
-/** Old entries dropped for each entry put: more than one, so that dropping keeps up. */
-const DROPS_AN_ENTRY = 2;
+/** Expired entries dropped for each put entry: more than one, so that dropping keeps up. */
+const DROPS_PER_ENTRY = 2;
 
 export interface Retention {
   readonly clock: Clock;
   readonly retentionMs: number;
 }
 
-/** The writing half: puts entries, keeps their listings, drops what is past its time a little with every put. */
+/** Puts entries, maintains their listings, and drops a few expired entries with every put. */
 export class HistoryWriter {
   readonly #database: DatabaseSync;
   readonly #retention: Retention;
@@ -31,14 +31,14 @@ export class HistoryWriter {
     this.#statements = prepare(database);
   }
 
-  /** Puts run one after another, each transaction in a turn of the event loop of its own. */
+  /** Puts run one after another, and yield to the event loop between transactions. */
   put(entries: readonly HistoryEntry[]): Promise<void> {
     const done = this.#last.then(() => this.#putAll(entries));
-    this.#last = done.catch(() => {}); // whoever put it sees the error; the next one tries for itself
+    this.#last = done.catch(() => {}); // reported to the caller of this put; the next one runs nevertheless
     return done;
   }
 
-  /** Resolves when every put under way has ended, well or not. */
+  /** Resolves when all puts under way have ended, successfully or not. */
   settled(): Promise<void> {
     return this.#last;
   }
@@ -53,7 +53,7 @@ export class HistoryWriter {
     }
   }
 
-  /** Puts the first entries, as many as the time of a transaction allows, at least one; how many. */
+  /** Puts as many entries as the time of a transaction allows, at least one. Returns their number. */
   #putSome(entries: readonly HistoryEntry[]): number {
     const end = performance.now() + TRANSACTION_MS;
     const writtenAt = this.#retention.clock();
@@ -91,22 +91,22 @@ export class HistoryWriter {
     const number = Number(stored.entry);
     this.#statements.update.run(writtenAt, version, facets, body, detail, number);
     if (facets === stored.facets) return;
-    // The place in lists is the first one's: a cursor must not meet an entry twice.
-    const place = { kind, workspaceId, id, at: Number(stored.at) };
-    this.#unlist({ ...place, facets: facetsOf(stored) });
-    this.#list({ ...place, facets: entry.facets }, number);
+    // The position in lists stays that of the first version: paging must not return an entry twice.
+    const listed = { kind, workspaceId, id, at: Number(stored.at) };
+    this.#unlist({ ...listed, facets: facetsOf(stored) });
+    this.#list({ ...listed, facets: entry.facets }, number);
   }
 
-  #list(entry: Listed, number: number): void {
+  #list(entry: ListedEntry, number: number): void {
     for (const listing of listingsOf(entry)) this.#statements.list.run(listing, entry.at, entry.id, number);
   }
 
-  #unlist(entry: Listed): void {
+  #unlist(entry: ListedEntry): void {
     for (const listing of everyListingOf(entry)) this.#statements.unlist.run(listing, entry.at, entry.id);
   }
 
-  #dropOlderThan(horizon: number): void {
-    for (const row of this.#statements.old.all(horizon, DROPS_AN_ENTRY)) {
+  #dropOlderThan(time: number): void {
+    for (const row of this.#statements.old.all(time, DROPS_PER_ENTRY)) {
       this.#unlist(listedOf(row));
       this.#statements.drop.run(Number(row.entry));
     }

@@ -9,7 +9,7 @@ import { openSqliteHistory } from './history.ts';
 
 const RETENTION_MS = 1_000_000;
 
-describe('the file of the SQLite history', () => {
+describe('SQLite history', () => {
   let folder: string;
   let now = 0;
   let history: History;
@@ -42,7 +42,7 @@ describe('the file of the SQLite history', () => {
     }
   };
 
-  it('drops what was last put longer ago than the retention, a little with every put, and its places in lists', async () => {
+  it('drops expired entries and their listings, a few with every put', async () => {
     await history.put(Array.from({ length: 100 }, (_, at) => entry(at, { a: '1', b: '2' })));
     now = RETENTION_MS;
     await history.put([entry(now)]);
@@ -71,14 +71,14 @@ describe('the file of the SQLite history', () => {
     expect((await history.list({ ...query, facets: { status: 'dead' } })).entries).toHaveLength(1);
   });
 
-  it('a put that is ignored, for its version is lower, keeps nothing for longer', async () => {
+  it('an ignored put of a lower version does not prolong the retention', async () => {
     await history.put([{ ...entry(0), version: 2 }]);
     now = RETENTION_MS + 1;
     await history.put([{ ...entry(0), version: 1 }, entry(5)]);
     expect((await history.list(query)).entries.map(({ at }) => at)).toEqual([5]);
   });
 
-  it('a put of many entries held up the thread of all stages: it gives turns to others', async () => {
+  it('a put of many entries blocked the thread of all stages: it yields to the event loop', async () => {
     const facets = { a: '1', b: '2', c: '3', d: '4' };
     let [turns, putting] = [0, true];
     const counting = (async () => {
@@ -107,7 +107,7 @@ describe('the file of the SQLite history', () => {
     expect([stored('entries'), stored('listed')]).toEqual([1, 1]);
   });
 
-  it('counting held up the thread: it gives turns to others', async () => {
+  it('a count blocked the thread: it yields to the event loop', async () => {
     await history.put(Array.from({ length: 3_000 }, (_, at) => entry(at, { a: '1', b: '2', c: '3' })));
     const count = (facets: HistoryEntry['facets']) =>
       history.countByHour({ kind: 'audit', workspaceId: 'w', facets, fromHour: 0, toHour: 0 });
@@ -121,7 +121,7 @@ describe('the file of the SQLite history', () => {
     expect(turns).toBeGreaterThanOrEqual(6);
   });
 
-  it('says so when the file was made with another schema', async () => {
+  it('refuses a file with another schema', async () => {
     await history.close();
     const database = openDatabase(join(folder, 'history.db'));
     database.exec('PRAGMA user_version = 0');
@@ -133,7 +133,7 @@ describe('the file of the SQLite history', () => {
     expect((await history.list(query)).entries).toEqual([]);
   });
 
-  it('takes over a file that was made before there were details', async () => {
+  it('upgrades a file without details', async () => {
     await history.put([entry(1)]);
     await history.close();
     const database = openDatabase(join(folder, 'history.db'));
@@ -147,7 +147,7 @@ describe('the file of the SQLite history', () => {
     ]);
   });
 
-  it('finds the rare among the many without reading the many', async () => {
+  it('finds rare entries without reading the others', async () => {
     const status = (at: number) => (at % 2 === 0 ? 'dead' : 'delivered');
     const place = (at: number) => (at % 2 === 0 ? 'a' : 'b');
     await history.put(
@@ -188,7 +188,7 @@ describe('the file of the SQLite history', () => {
     },
   );
 
-  it('a list that finds nothing held up the thread: a page ends after so many looked at, and the next goes on there', async () => {
+  it('a list that finds nothing blocked the thread: a page ends after a number of read entries, and the next continues there', async () => {
     const facets = (at: number) => ({ a: '1', b: '1', c: '1', ['abc'.charAt(at % 3)]: at === 0 ? '1' : '0' });
     await history.put(Array.from({ length: 4_500 }, (_, at) => entry(at, facets(at))));
     const pages: number[][] = [];
@@ -202,14 +202,14 @@ describe('the file of the SQLite history', () => {
     expect(pages).toEqual([[], [0]]);
   });
 
-  it('keeps the place of an entry in lists when a later version tells another time', async () => {
+  it('keeps the position of an entry in lists when a later version has another time', async () => {
     await history.put([entry(5), entry(7)]);
     await history.put([{ ...entry(5, { a: '1' }), at: 9, version: 2 }]);
     expect((await history.list(query)).entries.map(({ id }) => id)).toEqual(['e-7', 'e-5']);
     expect((await history.list({ ...query, facets: { a: '1' } })).entries.map(({ at }) => at)).toEqual([5]);
   });
 
-  it('is read while another writes, and a put that cannot wait longer is Unavailable', async () => {
+  it('is read while another process writes, and a put is Unavailable after its timeout', async () => {
     await history.put([entry(1)]);
     const lock = openDatabase(join(folder, 'history.db'));
     lock.exec('BEGIN IMMEDIATE');

@@ -3,25 +3,24 @@ import type { Clock, History } from '@tributary/core';
 import { openDatabase, reading } from '../../sqlite/database.ts';
 import { HistoryReader } from './history-reader.ts';
 import { HistoryWriter } from './history-writer.ts';
-import { HourlyCounts } from './hourly-counts.ts';
 import { prepareSchema } from './schema.ts';
 
-/** Pages of the write-ahead log that a commit carries over into the file at once, while the thread waits: 1 MB. */
+/** Pages of the write-ahead log that one commit checkpoints, which blocks the thread: 1 MB. */
 const CHECKPOINT_PAGES = 250;
 
 export interface SqliteHistoryOptions {
-  /** A folder of its own; several processes and threads may share it. */
+  /** Holds this store alone; several processes and threads may share it. */
   readonly folder: string;
   readonly clock: Clock;
-  /** Entries are kept for this long after they were last put, at least, ms. */
+  /** Entries are kept for at least this long after their last put, ms. */
   readonly retentionMs: number;
-  /** How long a put waits for another process's, ms, before it is `Unavailable`. Default 5,000. */
+  /** How long a put waits for another process's put before it is `Unavailable`, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
 }
 
 /**
- * A `History` in one database file, with one connection that puts and one that reads. Throws when the file was made
- * with another schema.
+ * A `History` in one database file, with one connection for puts and one for reads. Throws when the file has another
+ * schema.
  */
 export function openSqliteHistory({
   folder,
@@ -41,7 +40,6 @@ export function openSqliteHistory({
   const readConnection = openDatabase(file, { readOnly: true });
   const writer = new HistoryWriter(writeConnection, { clock, retentionMs });
   const reader = new HistoryReader(readConnection);
-  const counts = new HourlyCounts(readConnection);
   let closed: Promise<void> | undefined;
   return {
     async put(entries) {
@@ -50,7 +48,7 @@ export function openSqliteHistory({
     async list(query) {
       return reading(() => reader.list(query));
     },
-    countByHour: (query) => counts.of(query),
+    countByHour: (query) => reader.countByHour(query),
     async get(kind, workspaceId, id) {
       return reading(() => reader.get(kind, workspaceId, id));
     },

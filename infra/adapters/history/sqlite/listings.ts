@@ -1,42 +1,44 @@
 import { hash } from 'node:crypto';
 import { type HistoryEntry, type HistoryKind, LEADING_FACET } from '@tributary/core';
 
-/** SQL: the rows of a listing from `:since` on that come strictly before the place of `:at` and `:id`. */
+/** SQL condition: the rows of a listing from `:since` on, strictly before the position `:at`, `:id`. */
 export const IN_RANGE =
   'listed.listing = :listing AND listed.at >= :since AND (listed.at, listed.id) < (:at, :id)';
 export const NEWEST_FIRST = 'ORDER BY listed.at DESC, listed.id DESC';
 
 export type Facets = Readonly<Record<string, string>>;
 export type Facet = readonly [name: string, value: string];
-/** What decides where an entry stands in lists. */
-export type Listed = Pick<HistoryEntry, 'kind' | 'workspaceId' | 'id' | 'at' | 'facets'>;
+/** The fields of an entry that lists are built from. */
+export type ListedEntry = Pick<HistoryEntry, 'kind' | 'workspaceId' | 'id' | 'at' | 'facets'>;
 
-/** A listing that can be searched, and the facets it leaves to be filtered. */
+/** A listing to search for a query, and the facets of the query that remain to be filtered. */
 export interface Narrowing {
   readonly listing: Uint8Array;
   readonly filters: readonly Facet[];
 }
 
 /**
- * The listings an entry stands in: that of its workspace and kind, one for each facet, and one for each pair of
- * facets. A list narrowed by up to two facets is thus one range of the index however rare what it looks for is; of
- * three and more the rest is filtered. The cost is a row of about 70 bytes per listing: 4 for two facets, 7 for three,
- * 11 for four, 16 for five. Of a kind with a leading facet the other facets stand in pairs with that one alone: 7 for
- * six. What is not narrowed by the leading one is then filtered.
+ * The listings of an entry: one for its workspace and kind, one for each facet, and one for each pair of facets.
+ *
+ * - A query with up to two facets is thus one range of the index, however rare its entries are; of three and more
+ *   facets, the others are filtered.
+ * - Each listing costs a row of about 70 bytes: 4 rows for two facets, 7 for three, 11 for four, 16 for five.
+ * - In a kind with a leading facet, the other facets have listings only in pairs with that one: 7 rows for six facets. A
+ *   query without the leading facet is filtered.
  */
-export function listingsOf(entry: Listed): readonly Uint8Array[] {
+export function listingsOf(entry: ListedEntry): readonly Uint8Array[] {
   const { kind, workspaceId } = entry;
   const all = sorted(entry.facets);
   return [[], ...listedBy(kind, all)].map((some) => listing(kind, workspaceId, some));
 }
 
-/** Also those that an entry stood in when its kind had no leading facet, for who takes it out of all. */
-export function everyListingOf({ kind, workspaceId, facets }: Listed): readonly Uint8Array[] {
+/** For removal: also the listings of entries that were written when their kind had no leading facet. */
+export function everyListingOf({ kind, workspaceId, facets }: ListedEntry): readonly Uint8Array[] {
   const all = sorted(facets);
   return [[], ...all.map((one) => [one]), ...pairs(all)].map((some) => listing(kind, workspaceId, some));
 }
 
-/** Every way to narrow by these facets as far as the listings go: by most of them first. */
+/** The listings with the most of these facets, each with the facets that remain to be filtered. */
 export function narrowings(
   kind: HistoryKind,
   workspaceId: string,
@@ -47,9 +49,9 @@ export function narrowings(
     listing: listing(kind, workspaceId, chosen),
     filters: all.filter((facet) => !chosen.includes(facet)),
   });
-  const ways = listedBy(kind, all);
-  const most = Math.max(0, ...ways.map(({ length }) => length));
-  const [first, ...others] = ways.filter(({ length }) => length === most);
+  const candidates = listedBy(kind, all);
+  const most = Math.max(0, ...candidates.map(({ length }) => length));
+  const [first, ...others] = candidates.filter(({ length }) => length === most);
   return first === undefined ? [by([])] : [by(first), ...others.map(by)];
 }
 
@@ -69,7 +71,7 @@ function sorted(facets: Facets): readonly Facet[] {
   return Object.entries(facets).sort(([one], [other]) => (one < other ? -1 : 1));
 }
 
-/** 16 bytes that stand for a kind, a workspace and up to two facets. */
+/** The key of a listing: a hash of 16 bytes of kind, workspace and up to two facets. */
 function listing(kind: HistoryKind, workspaceId: string, facets: readonly Facet[]): Uint8Array {
   return hash('sha256', JSON.stringify([kind, workspaceId, facets]), 'buffer').subarray(0, 16);
 }

@@ -1,12 +1,14 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { type HistoryEntry, type HistoryKind, type JsonObject, parseExact } from '@tributary/core';
 import { inTransaction } from '../../sqlite/database.ts';
+import type { Facets, ListedEntry } from './listings.ts';
 
-/** Raised whenever `SCHEMA` changes; kept in the file's `user_version`. */
+/** Raised with each change of `SCHEMA`; stored in the file's `user_version`. */
 const SCHEMA_VERSION = 3;
 
 /**
- * `written_at` is when an entry was last put, by which it ages. `listed` holds one row for each listing an entry stands
- * in, in the order of lists. `detail` stands last, so that who does not ask for it does not read its pages.
+ * `written_at` is the time of the last put, from which the retention is counted. `listed` has one row for each listing
+ * that an entry is in (`listings.ts`). `detail` is the last column, so that a list without details does not read its pages.
  */
 const SCHEMA = `
   CREATE TABLE entries (
@@ -33,10 +35,10 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** What makes tables of an earlier version those of the one after it. */
+/** Statements that upgrade tables of a version to the next one. */
 const UPGRADES = new Map([[2, 'ALTER TABLE entries ADD COLUMN detail TEXT; PRAGMA user_version = 3;']]);
 
-/** Makes the tables in an empty file, or of those of an earlier version. Throws when it holds others. */
+/** Creates the tables in an empty file, or upgrades those of an earlier version. Throws for any other file. */
 export function prepareSchema(database: DatabaseSync, file: string): void {
   inTransaction(database, () => {
     if (isEmpty(database)) database.exec(SCHEMA);
@@ -58,4 +60,29 @@ function versionOf(database: DatabaseSync): number {
 
 function isEmpty(database: DatabaseSync): boolean {
   return database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined;
+}
+
+/** The history entry of a row of `entries`. */
+export function entryOf(row: Record<string, unknown>): HistoryEntry {
+  return {
+    ...listedOf(row),
+    version: Number(row.version),
+    body: parseExact(String(row.body)) as JsonObject,
+    ...(typeof row.detail === 'string' ? { detail: parseExact(row.detail) as JsonObject } : {}),
+  };
+}
+
+/** The fields of a row that lists are built from; does not parse version and body. */
+export function listedOf(row: Record<string, unknown>): ListedEntry {
+  return {
+    kind: row.kind as HistoryKind,
+    id: String(row.id),
+    workspaceId: String(row.workspace_id),
+    at: Number(row.at),
+    facets: facetsOf(row),
+  };
+}
+
+export function facetsOf(row: Record<string, unknown>): Facets {
+  return JSON.parse(String(row.facets)) as Facets;
 }

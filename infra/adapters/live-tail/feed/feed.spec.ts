@@ -1,8 +1,7 @@
 import { TAIL_LIMITS, type TailItem, Unavailable } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { Feed } from './feed.ts';
-import { idOf, type NumberedEvent } from './numbered-event.ts';
-import type { TailPart } from './source.ts';
+import { Feed, type TailPart } from './feed.ts';
+import { idOf, type NumberedEvent } from './kept-events.ts';
 
 function events(era: string, from: number, to: number): readonly NumberedEvent[] {
   return Array.from({ length: to - from }, (_, index) => {
@@ -17,15 +16,15 @@ function events(era: string, from: number, to: number): readonly NumberedEvent[]
   });
 }
 
-/** A feed whose source says what the test tells it to. */
+/** A feed with a source that returns the events, or the error, of the test. */
 function setUp() {
   let time = 0;
-  let coming: readonly NumberedEvent[] | Error = [];
+  let result: readonly NumberedEvent[] | Error = [];
   const source = {
     async read(): Promise<TailPart> {
-      if (coming instanceof Error) throw coming;
-      const part = { events: coming, next: 'on', more: false };
-      coming = [];
+      if (result instanceof Error) throw result;
+      const part = { events: result, next: 'on', more: false };
+      result = [];
       return part;
     },
     watch() {},
@@ -39,7 +38,7 @@ function setUp() {
       time += ms;
     },
     async read(what: readonly NumberedEvent[] | Error): Promise<void> {
-      coming = what;
+      result = what;
       await feed.refresh();
     },
     follow: (after?: string) =>
@@ -47,64 +46,64 @@ function setUp() {
   };
 }
 
-const told = (items: readonly TailItem[]) =>
+const summary = (items: readonly TailItem[]) =>
   items.map((item) =>
     item.kind === 'event' ? item.event.data : item.kind === 'missed' ? `missed ${item.count}` : item.kind,
   );
 
-it('tells of a loss where a tail began anew while events came', async () => {
+it('reports a loss when a tail restarted while events arrived', async () => {
   const { read, follow } = setUp();
   await read(events('a', 1, 4));
   const follower = follow();
-  expect(told(follower.take(100))).toEqual(['a1', 'a2', 'a3']);
+  expect(summary(follower.take(100))).toEqual(['a1', 'a2', 'a3']);
   await read(events('b', 1, 3));
-  expect(told(follower.take(100))).toEqual(['missed undefined', 'b1', 'b2']);
+  expect(summary(follower.take(100))).toEqual(['missed undefined', 'b1', 'b2']);
 });
 
-it('told of a loss at the first event after an hour without one, when the tail had only been forgotten', async () => {
+it('reported a loss at the first event after an hour without one, when the tail had only expired', async () => {
   const { read, follow, pass } = setUp();
   await read(events('a', 1, 4));
   const follower = follow();
   follower.take(100);
   pass(TAIL_LIMITS.retentionMs);
   await read(events('b', 1, 3));
-  expect(told(follower.take(100))).toEqual(['b1', 'b2']);
+  expect(summary(follower.take(100))).toEqual(['b1', 'b2']);
   await read(events('b', 3, 4));
-  expect(told(follower.take(100))).toEqual(['b3']);
+  expect(summary(follower.take(100))).toEqual(['b3']);
 });
 
-it('takes numbers that go back, as after a failover, for a loss', async () => {
+it('reports a loss when numbers decrease, as after a failover', async () => {
   const { read, follow } = setUp();
   await read(events('a', 1, 10));
   const follower = follow();
   follower.take(100);
   await read(events('a', 7, 9).map((event) => ({ ...event, id: idOf('a', 'later', event.number) })));
-  expect(told(follower.take(100))).toEqual(['missed undefined', 'a7', 'a8']);
+  expect(summary(follower.take(100))).toEqual(['missed undefined', 'a7', 'a8']);
 });
 
-it('counts what fell into a hole, together with what was not taken before it', async () => {
+it('counts the events in a gap and the events not taken before it', async () => {
   const { read, follow } = setUp();
   await read(events('a', 1, 4));
   const follower = follow();
-  expect(told(follower.take(1))).toEqual(['a1']);
+  expect(summary(follower.take(1))).toEqual(['a1']);
   await read(events('a', 10, 12));
-  expect(told(follower.take(100))).toEqual(['missed 8', 'a10', 'a11']);
+  expect(summary(follower.take(100))).toEqual(['missed 8', 'a10', 'a11']);
 });
 
-it('tells of an interruption once, behind what it still had, and of its end', async () => {
+it('reports an interruption once, after the events it still had, and its end', async () => {
   const { read, follow } = setUp();
   await read(events('a', 1, 3));
   const follower = follow();
   await expect(read(new Unavailable('down'))).rejects.toThrow(Unavailable);
-  expect(told(follower.take(1))).toEqual(['a1']);
-  expect(told(follower.take(100))).toEqual(['a2', 'interrupted']);
+  expect(summary(follower.take(1))).toEqual(['a1']);
+  expect(summary(follower.take(100))).toEqual(['a2', 'interrupted']);
   await expect(read(new Unavailable('down'))).rejects.toThrow(Unavailable);
-  expect(told(follower.take(100))).toEqual([]);
+  expect(summary(follower.take(100))).toEqual([]);
   await read(events('a', 3, 4));
-  expect(told(follower.take(100))).toEqual(['resumed', 'a3']);
+  expect(summary(follower.take(100))).toEqual(['resumed', 'a3']);
 });
 
-it('shares a read among all who come while one is under way', async () => {
+it('shares the next read among all calls during a read', async () => {
   let [reads, release] = [0, () => {}];
   const source = {
     read: () =>

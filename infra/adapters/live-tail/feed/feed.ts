@@ -3,39 +3,62 @@ import {
   type FollowOptions,
   RECENT_EVENTS,
   type TailFollower,
+  type TailItem,
   type TailLimits,
 } from '@tributary/core';
-import { FeedFollower, type Followed } from './follower.ts';
-import { KeptEvents } from './kept-events.ts';
-import { type NumberedEvent, parseId } from './numbered-event.ts';
-import type { TailSource } from './source.ts';
+import { KeptEvents, type NumberedEvent, parseId } from './kept-events.ts';
 
-/** Of the time a tail is kept: two clocks tell it, and events are read a little after they were appended. */
-const FORGOTTEN_SHARE = 0.9;
+/** A part of a tail, read from its engine. */
+export interface TailPart {
+  /** In order. Numbers have a gap where events are no longer kept. */
+  readonly events: readonly NumberedEvent[];
+  /** The engine's cursor for the next read; undefined until something was read. */
+  readonly next: string | undefined;
+  /** Whether there may be more events. */
+  readonly more: boolean;
+}
+
+/** The engine that keeps the tails, as the feeds of a process use it. */
+export interface TailSource {
+  /** Reads after the cursor `from`, or everything when it is undefined. `Unavailable`. */
+  read(workspaceId: string, from: string | undefined): Promise<TailPart>;
+  /** Begins change notifications for a workspace. Missed notifications are made up for by reading. */
+  watch(workspaceId: string): void;
+  unwatch(workspaceId: string): void;
+  close(): Promise<void>;
+}
 
 /**
- * The tail of one workspace as this process has it while somebody follows: one copy within the tail's limits, read
- * once for all followers, each of which holds a place in it and nothing else.
+ * Share of a tail's retention after which a new era is taken for expiry and not for a loss: the two clocks differ, and
+ * events are read a little after they were appended.
  */
-export class Feed implements Followed {
+const EXPIRED_SHARE = 0.9;
+
+/**
+ * This process's copy of a workspace's tail, while it has followers. It is read once for all of them; a follower holds
+ * only a position in it.
+ */
+export class Feed {
   readonly workspaceId: string;
   readonly #source: TailSource;
   readonly #limits: TailLimits;
   readonly #elapsed: Clock;
   readonly #followers = new Set<FeedFollower>();
   readonly kept: KeptEvents;
+  /** Increases when the tail restarts: earlier numbers are invalid then. */
   generation = 0;
+  /** Increases when an unknown number of events may be missing between two events. */
   losses = 0;
   isInterrupted = false;
-  /** Followers, and those who are about to follow. */
+  /** Number of followers, including those about to be added. */
   holders = 0;
   #next: string | undefined;
-  /** When events came last, ms. */
+  /** Time of the last event, ms. */
   #grewAt: number;
   #reading: Promise<void> | undefined;
-  #readingNext: Promise<void> | undefined;
+  #nextReading: Promise<void> | undefined;
 
-  /** `elapsed`: ms that never go back. */
+  /** `elapsed`: a monotonic clock, ms. */
   constructor(workspaceId: string, source: TailSource, limits: TailLimits, elapsed: Clock) {
     this.workspaceId = workspaceId;
     this.#source = source;
@@ -45,21 +68,21 @@ export class Feed implements Followed {
     this.kept = new KeptEvents(limits);
   }
 
-  /** Reads what is new. Whoever comes while that is under way shares the next read, which begins after they came. */
+  /** Reads new events. Calls during a read share the next one, which begins after they were made. */
   refresh(): Promise<void> {
-    if (this.#readingNext !== undefined) return this.#readingNext;
+    if (this.#nextReading !== undefined) return this.#nextReading;
     if (this.#reading === undefined) return this.#begin();
     const after = () => {
-      this.#readingNext = undefined;
+      this.#nextReading = undefined;
       return this.#begin();
     };
-    this.#readingNext = this.#reading.then(after, after);
-    return this.#readingNext;
+    this.#nextReading = this.#reading.then(after, after);
+    return this.#nextReading;
   }
 
-  /** The feed must have been refreshed since the follower came. */
+  /** To be called after a `refresh` that began after the follower's request. */
   follow({ after, wake }: FollowOptions, onClose: () => void): TailFollower {
-    const follower = new FeedFollower(this, this.#placeOf(after), wake, () => {
+    const follower = new FeedFollower(this, this.#startOf(after), wake, () => {
       this.#followers.delete(follower);
       onClose();
     });
@@ -92,13 +115,13 @@ export class Feed implements Followed {
 
   #add(event: NumberedEvent): void {
     const { newest, last } = this.kept;
-    const isAnew = newest !== undefined && event.era !== newest.era;
-    if (isAnew || event.number <= last) {
+    const isNewEra = newest !== undefined && event.era !== newest.era;
+    if (isNewEra || event.number <= last) {
       this.generation++;
-      // A tail that had been quiet for as long as it is kept was forgotten as it should be, and nothing with it.
-      const wasForgotten =
-        isAnew && this.#elapsed() - this.#grewAt > this.#limits.retentionMs * FORGOTTEN_SHARE;
-      if (!wasForgotten) this.losses++;
+      // A tail without events for its retention expired regularly, and no event was lost.
+      const wasExpired =
+        isNewEra && this.#elapsed() - this.#grewAt > this.#limits.retentionMs * EXPIRED_SHARE;
+      if (!wasExpired) this.losses++;
     }
     this.#grewAt = this.#elapsed();
     this.kept.push(event);
@@ -109,14 +132,98 @@ export class Feed implements Followed {
     for (const follower of this.#followers) follower.wake();
   }
 
-  /** Where a follower begins, and whether it has to be told that what it missed is not known. */
-  #placeOf(after: string | undefined): { readonly number: number; readonly isLost: boolean } {
+  /** The number after which a follower begins, and whether it may have missed an unknown number of events. */
+  #startOf(after: string | undefined): FollowerStart {
     const { first, last, newest } = this.kept;
     if (after === undefined) return { number: Math.max(first - 1, last - RECENT_EVENTS), isLost: false };
-    const place = parseId(after);
-    const isKept = place !== undefined && this.kept.at(place.number)?.id === after;
-    const isBefore = place !== undefined && place.era === newest?.era && place.number < first;
-    if (isKept || isBefore) return { number: place.number, isLost: false };
+    const id = parseId(after);
+    const isKept = id !== undefined && this.kept.at(id.number)?.id === after;
+    const isBeforeKept = id !== undefined && id.era === newest?.era && id.number < first;
+    if (isKept || isBeforeKept) return { number: id.number, isLost: false };
     return { number: first - 1, isLost: true };
+  }
+}
+
+interface FollowerStart {
+  readonly number: number;
+  readonly isLost: boolean;
+}
+
+/** A position in a feed. */
+class FeedFollower implements TailFollower {
+  readonly #feed: Feed;
+  readonly #wake: () => void;
+  readonly #onClose: () => void;
+  #generation: number;
+  #losses: number;
+  /** Number of the last event that was taken. */
+  #number: number;
+  #place: string | undefined;
+  #wasInterrupted = false;
+  #closed = false;
+
+  constructor(feed: Feed, { number, isLost }: FollowerStart, wake: () => void, onClose: () => void) {
+    this.#feed = feed;
+    this.#generation = feed.generation;
+    this.#losses = feed.losses - (isLost ? 1 : 0);
+    this.#number = number;
+    this.#place = feed.kept.at(number)?.id;
+    this.#wake = wake;
+    this.#onClose = onClose;
+  }
+
+  get place(): string | undefined {
+    return this.#place;
+  }
+
+  take(maxCharacters: number): readonly TailItem[] {
+    const items: TailItem[] = [];
+    const { kept } = this.#feed;
+    this.#addGaps(items);
+    for (let left = maxCharacters; left > 0 && this.#number < kept.last; ) {
+      const event = kept.at(this.#number + 1);
+      if (event === undefined) break;
+      items.push({ kind: 'event', event });
+      left -= event.data.length;
+      this.#number = event.number;
+      this.#place = event.id;
+    }
+    if (this.#feed.isInterrupted && !this.#wasInterrupted && this.#number === kept.last) {
+      this.#wasInterrupted = true;
+      items.push({ kind: 'interrupted' });
+    }
+    return items;
+  }
+
+  wake(): void {
+    if (!this.#closed) this.#wake();
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#onClose();
+  }
+
+  /** Adds an item for each change of the feed since the last take that left out events. */
+  #addGaps(items: TailItem[]): void {
+    const { kept, generation, losses, isInterrupted } = this.#feed;
+    if (this.#wasInterrupted && !isInterrupted) {
+      this.#wasInterrupted = false;
+      items.push({ kind: 'resumed' });
+    }
+    if (this.#generation !== generation) {
+      this.#generation = generation;
+      this.#number = kept.first - 1;
+    }
+    if (this.#losses !== losses) {
+      this.#losses = losses;
+      items.push({ kind: 'missed' });
+    }
+    const count = kept.first - 1 - this.#number;
+    if (count > 0) {
+      items.push({ kind: 'missed', count });
+      this.#number += count;
+    }
   }
 }

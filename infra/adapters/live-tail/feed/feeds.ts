@@ -7,17 +7,16 @@ import {
   TributaryError,
   Unavailable,
 } from '@tributary/core';
-import { Feed } from './feed.ts';
-import type { TailSource } from './source.ts';
+import { Feed, type TailSource } from './feed.ts';
 
 export interface FeedsOptions {
   readonly limits: TailLimits;
   readonly logger: Logger;
-  /** How often a feed is read although nothing was told of it, ms. Absent: never, as every change is told. */
+  /** Interval of reads without a notification, ms. Absent when the source announces every change. */
   readonly pollMs?: number;
 }
 
-/** The feeds of the workspaces that somebody follows in this process. */
+/** The feeds of the workspaces that have followers in this process. */
 export class Feeds {
   readonly #options: FeedsOptions;
   readonly #source: TailSource;
@@ -36,15 +35,15 @@ export class Feeds {
 
   async follow(workspaceId: string, options: FollowOptions): Promise<TailFollower> {
     if (this.#closed) throw new Unavailable('the live tail is closed');
-    const feed = this.#hold(workspaceId);
-    const letGo = () => this.#letGo(feed);
+    const feed = this.#acquire(workspaceId);
+    const release = () => this.#release(feed);
     try {
       await feed.refresh();
     } catch (error) {
-      letGo();
+      release();
       throw error;
     }
-    return feed.follow(options, letGo);
+    return feed.follow(options, release);
   }
 
   async close(): Promise<void> {
@@ -55,7 +54,7 @@ export class Feeds {
     await this.#source.close();
   }
 
-  #hold(workspaceId: string): Feed {
+  #acquire(workspaceId: string): Feed {
     let feed = this.#feeds.get(workspaceId);
     if (feed === undefined) {
       feed = new Feed(workspaceId, this.#source, this.#options.limits, () => performance.now());
@@ -66,18 +65,18 @@ export class Feeds {
     return feed;
   }
 
-  #letGo(feed: Feed): void {
+  #release(feed: Feed): void {
     feed.holders--;
     if (feed.holders > 0 || this.#closed) return;
     this.#feeds.delete(feed.workspaceId);
     this.#source.unwatch(feed.workspaceId);
   }
 
-  /** The followers are told by the feed; what is no outage should not happen and is logged. */
+  /** The feed reports an outage to its followers; any other error is unexpected and logged. */
   #refresh(feed: Feed | undefined): void {
     feed?.refresh().catch((error: unknown) => {
       if (error instanceof TributaryError && error.retryable) return;
-      this.#options.logger.error({ error: messageOf(error) }, 'a live tail cannot be read');
+      this.#options.logger.error({ error: messageOf(error) }, 'reading a live tail failed');
     });
   }
 }

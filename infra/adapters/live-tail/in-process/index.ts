@@ -1,2 +1,6 @@
-export { type LinkedLiveTailOptions, openLinkedLiveTail } from './linked-live-tail.ts';
-export { type InProcessLiveTailOptions, openInProcessLiveTail } from './live-tail.ts';
+export {
+  type InProcessLiveTailOptions,
+  type LinkedLiveTailOptions,
+  openInProcessLiveTail,
+  openLinkedLiveTail,
+} from './live-tail.ts';

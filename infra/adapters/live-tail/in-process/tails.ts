@@ -1,53 +1,50 @@
 import type { Clock, TailBatch, TailLimits } from '@tributary/core';
-import { KeptEvents } from '../feed/kept-events.ts';
-import { idOf } from '../feed/numbered-event.ts';
-import type { TailPart } from '../feed/source.ts';
+import type { TailPart } from '../feed/feed.ts';
+import { idOf, KeptEvents } from '../feed/kept-events.ts';
 
-/** Characters of all tails together; past them the tail that was quiet for longest goes as a whole. */
-export const ALL_CHARACTERS = 32 * 1024 * 1024;
+/** Characters of all tails together; beyond them, the tail that was idle for longest is dropped as a whole. */
+const MAX_CHARACTERS = 32 * 1024 * 1024;
 
 interface Tail {
   readonly era: string;
   readonly kept: KeptEvents;
-  /** Ms of the last append. */
+  /** Time of the last append, ms. */
   touchedAt: number;
 }
 
 export interface TailsOptions {
   readonly limits: TailLimits;
-  /** Of all tails together. */
-  readonly allCharacters?: number;
-  /** Ms that never go back. */
+  /** A monotonic clock, ms. */
   readonly elapsed: Clock;
-  /** Names this life of the process among all others: small letters and digits. */
-  readonly life: string;
+  /** Unique for each process: small letters and digits. */
+  readonly processId: string;
 }
 
 /**
- * The tails of all workspaces in the memory of one thread. What is kept are references to what the thread has in hand
- * anyway: an event nobody looks at is neither copied nor parsed.
+ * The tails of all workspaces in the memory of one thread. Holds references to the texts of the appended events: events
+ * without a follower are neither copied nor parsed.
  */
 export class Tails {
   readonly #options: TailsOptions;
-  /** The one that was quiet for longest comes first. */
+  /** In the order of the last append, the oldest first. */
   readonly #tails = new Map<string, Tail>();
-  /** Up to which offset (exclusive) events were taken, by partition. */
+  /** The offset up to which events were appended (exclusive), by partition. */
   readonly #marks = new Map<string, number>();
   readonly #listeners = new Set<(workspaceId: string) => void>();
   #characters = 0;
-  #begun = 0;
+  #eras = 0;
 
   constructor(options: TailsOptions) {
     this.#options = options;
   }
 
-  /** Calls `changed` with each workspace whose tail got events. */
+  /** Calls `changed` for each workspace with new events. */
   listen(changed: (workspaceId: string) => void): () => void {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);
   }
 
-  /** See `LiveTail`. All of it or nothing. */
+  /** See `LiveTail`. */
   append({ topic, partition, events, end }: TailBatch): number {
     const source = `${topic}/${partition}`;
     const stored = this.#marks.get(source) ?? 0;
@@ -55,10 +52,10 @@ export class Tails {
     const now = this.#options.elapsed();
     this.#dropExpired(now);
     const changed = new Set<string>();
-    let [next, isHeld] = [mark, false];
+    let [next, isRepeated] = [mark, false];
     for (const { workspaceId, environment, data, offset } of events) {
       if (offset < mark) {
-        isHeld = true;
+        isRepeated = true;
         continue;
       }
       next = offset + 1;
@@ -70,10 +67,10 @@ export class Tails {
       changed.add(workspaceId);
     }
     this.#marks.set(source, next);
-    for (const workspaceId of changed) this.#makeNewest(workspaceId);
-    this.#dropQuiet();
+    for (const workspaceId of changed) this.#moveToEnd(workspaceId);
+    this.#dropIdle();
     for (const listener of this.#listeners) for (const workspaceId of changed) listener(workspaceId);
-    return isHeld ? mark : 0;
+    return isRepeated ? mark : 0;
   }
 
   read(workspaceId: string, from: string | undefined): TailPart {
@@ -91,13 +88,13 @@ export class Tails {
       known.touchedAt = now;
       return known;
     }
-    const era = `${this.#options.life}${(this.#begun++).toString(36)}`;
+    const era = `${this.#options.processId}${(this.#eras++).toString(36)}`;
     const tail = { era, kept: new KeptEvents(this.#options.limits), touchedAt: now };
     this.#tails.set(workspaceId, tail);
     return tail;
   }
 
-  #makeNewest(workspaceId: string): void {
+  #moveToEnd(workspaceId: string): void {
     const tail = this.#tails.get(workspaceId);
     if (tail === undefined) return;
     this.#tails.delete(workspaceId);
@@ -111,10 +108,9 @@ export class Tails {
     }
   }
 
-  #dropQuiet(): void {
-    const limit = this.#options.allCharacters ?? ALL_CHARACTERS;
+  #dropIdle(): void {
     for (const [workspaceId, tail] of this.#tails) {
-      if (this.#characters <= limit || this.#tails.size === 1) return;
+      if (this.#characters <= MAX_CHARACTERS || this.#tails.size === 1) return;
       this.#drop(workspaceId, tail);
     }
   }

@@ -9,21 +9,19 @@ import {
   type TailLimits,
 } from '@tributary/core';
 import { checkKeyPrefix, RedisConnection, RedisSubscriptions } from '../../redis/index.ts';
+import type { TailSource } from '../feed/feed.ts';
 import { Feeds } from '../feed/feeds.ts';
-import type { TailSource } from '../feed/source.ts';
-import { appendBlocks } from './append-script.ts';
-import { blocksOf, eventsIn, newestWithin } from './blocks.ts';
-import { TailKeys } from './keys.ts';
+import { appendBlocks, blocksOf, eventsIn, newestWithin, TailKeys } from './stored-tail.ts';
 
-/** Entries of a stream that are read at a time. */
-const ENTRIES_A_READ = 32;
-/** How often a followed tail is read although nothing was heard of it, ms. */
+/** Stream entries per read. */
+const ENTRIES_PER_READ = 32;
+/** Interval of reads of a followed tail without a notification, ms. */
 const POLL_MS = 1_000;
 
 export interface RedisLiveTailOptions {
   /** `redis://` or `rediss://`; several nodes of a cluster are separated by commas. */
   readonly url: string;
-  /** Before the names of all keys and channels. No braces. */
+  /** Prefix of all keys and channels, without braces. */
   readonly prefix: string;
   readonly logger: Logger;
   readonly limits?: TailLimits;
@@ -32,12 +30,11 @@ export interface RedisLiveTailOptions {
 }
 
 /**
- * `LiveTail` in Redis: for each workspace a stream of blocks of events, and beside it, in the same slot and moved by the
- * same script, its numbers and marks. Who follows hears of changes on a channel of the workspace, over one connection
- * for all that this process follows, and reads them once for all its followers.
+ * `LiveTail` in Redis: for each workspace a stream of blocks of events, and a state with its numbers and marks in the same
+ * slot, changed by the same script. Changes are announced on a channel of the workspace. A process uses one connection for
+ * all its channels, and reads each change once for all its followers.
  *
- * The server must not evict, else this rejects with `InvalidInput`; one that does not answer yet makes calls
- * `Unavailable` until it does.
+ * `InvalidInput` when the server may evict keys. Calls are `Unavailable` while it does not answer.
  */
 export async function openRedisLiveTail(options: RedisLiveTailOptions): Promise<LiveTail> {
   const { url, prefix, logger, timeoutMs } = options;
@@ -84,16 +81,16 @@ class RedisLiveTail implements LiveTail {
     await this.#connection.close();
   }
 
-  /** Where the mark is in the way of the first events, the rest is added; answers that mark, else 0. */
+  /** Appends the events beyond the partition's mark. Returns the mark if it is beyond the first event, else 0. */
   async #appendTo(
     workspaceId: string,
     { topic, partition, end }: TailBatch,
     events: readonly TailedEvent[],
   ): Promise<number> {
-    let held = 0;
-    for (let rest = events; ; rest = rest.filter(({ offset }) => offset >= held)) {
+    let mark = 0;
+    for (let rest = events; ; rest = rest.filter(({ offset }) => offset >= mark)) {
       const [first, last] = [rest[0], rest.at(-1)];
-      if (first === undefined || last === undefined) return held;
+      if (first === undefined || last === undefined) return mark;
       const kept = newestWithin(rest, this.#limits);
       const write = {
         state: this.#keys.state(workspaceId),
@@ -104,11 +101,11 @@ class RedisLiveTail implements LiveTail {
         nextMark: last.offset + 1,
         end,
         leftOut: rest.length - kept.length,
-        written: blocksOf(kept),
+        added: blocksOf(kept),
       };
-      const mark = await this.#connection.call((client) => appendBlocks(client, write, this.#limits));
-      if (mark === undefined) return held;
-      held = mark;
+      const beyond = await this.#connection.call((client) => appendBlocks(client, write, this.#limits));
+      if (beyond === undefined) return mark;
+      mark = beyond;
     }
   }
 
@@ -121,8 +118,8 @@ class RedisLiveTail implements LiveTail {
       url,
       logger,
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      heard: (channel) => changed(this.#keys.workspaceOf(channel)),
-      listening: () => {
+      onMessage: (channel) => changed(this.#keys.workspaceOf(channel)),
+      onSubscribed: () => {
         for (const workspaceId of watched) changed(workspaceId);
       },
     });
@@ -144,12 +141,12 @@ class RedisLiveTail implements LiveTail {
     const blocks = this.#keys.blocks(workspaceId);
     const start = from === undefined ? '-' : `(${from}`;
     const entries = await this.#connection.call((client) =>
-      client.xrange(blocks, start, '+', 'COUNT', ENTRIES_A_READ),
+      client.xrange(blocks, start, '+', 'COUNT', ENTRIES_PER_READ),
     );
     return {
       events: entries.flatMap(([id, fields]) => eventsIn(id, fields)),
       next: entries.at(-1)?.[0] ?? from,
-      more: entries.length === ENTRIES_A_READ,
+      more: entries.length === ENTRIES_PER_READ,
     };
   }
 }

@@ -1,7 +1,7 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOf, parseExact } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
-import { LogCarrier } from '../../sqlite/log-carrier.ts';
+import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
 import { carryOut } from './carry-out.ts';
 import { Erasure } from './erasure.ts';
 import type { StoreAnswer, StoreRequest, ThreadReply, ThreadRequest, WriterOptions } from './protocol.ts';
@@ -25,11 +25,11 @@ const { file, busyTimeoutMs }: WriterOptions = workerData;
 const database = openDatabase(file, { busyTimeoutMs });
 database.exec(`PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA secure_delete = ON;`);
 const stored = new StoredProfiles(database);
-const carrier = new LogCarrier(database, {
+const carrier = new WalCheckpointer(database, {
   file,
   busyTimeoutMs,
-  manyPages: MANY_PAGES,
-  fewPages: FEW_PAGES,
+  checkpointPages: MANY_PAGES,
+  inlinePages: FEW_PAGES,
 });
 const erasure = new Erasure(database);
 // Who died may have left something behind.

@@ -13,19 +13,15 @@ import {
   type VolumeRow,
 } from '@tributary/core';
 import { checkKeyPrefix, type RedisClient, RedisConnection } from '../../redis/index.ts';
-import { applyBatch } from './apply-script.ts';
-import { dayOf } from './fields.ts';
-import { nameOf, VolumeKeys } from './keys.ts';
-import { addTally, countsBetween } from './runs.ts';
-import { Sums } from './sums.ts';
+import { applyBatch, dayOf, expiryOf, parseField, partitionName, VolumeKeys } from './stored-counts.ts';
 
-/** Fields of a hash fetched at a time, so that a large day holds no other client of the server up. */
-const FIELDS_A_CALL = 2_000;
+/** Fields of a hash per call: a larger one would block the server for other clients. */
+const FIELDS_PER_CALL = 2_000;
 
 export interface RedisVolumeCountersOptions {
   /** `redis://` or `rediss://`; several nodes of a cluster are separated by commas. */
   readonly url: string;
-  /** Before the names of all keys. No braces. */
+  /** Prefix of all keys, without braces. */
   readonly prefix: string;
   readonly logger: Logger;
   /** How long a call to Redis may take, ms, before it is `Unavailable`. Default 5,000. */
@@ -34,51 +30,50 @@ export interface RedisVolumeCountersOptions {
 
 /**
  * `VolumeCounters` in Redis: for each partition its applied offset, the last use of its keys, and a hash of counts per
- * workspace and day that expires, all in one slot and moved by one script. So whatever a failover takes back, offset
- * and counts go back together.
+ * workspace and day that expires. All are in one slot and changed by one script, so that a failover loses offset and
+ * counts together.
  *
- * The server must not evict, else this rejects with `InvalidInput`; one that does not answer yet makes calls
- * `Unavailable` until it does.
+ * `InvalidInput` when the server may evict keys. Calls are `Unavailable` while it does not answer.
  */
 export async function openRedisVolumeCounters(options: RedisVolumeCountersOptions): Promise<VolumeCounters> {
   const { url, prefix, logger, timeoutMs } = options;
   const keys = new VolumeKeys(checkKeyPrefix(prefix));
-  const enlisted = new Set<string>();
+  const listed = new Set<string>();
   const connection = await RedisConnection.open({
     url,
     logger,
-    // The list of partitions is in another slot than they are: it may have lost what they kept.
-    restore: async () => enlisted.clear(),
+    // The list of partitions is in another slot than their counts, so a failover may have lost the list alone.
+    restore: async () => listed.clear(),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
-  return new RedisVolumeCounters(connection, keys, enlisted);
+  return new RedisVolumeCounters(connection, keys, listed);
 }
 
 class RedisVolumeCounters implements VolumeCounters {
   readonly #connection: RedisConnection;
   readonly #keys: VolumeKeys;
-  /** Partitions known to be in the list that reads go by. */
-  readonly #enlisted: Set<string>;
+  /** Partitions that are known to be in the set that reads sum over. */
+  readonly #listed: Set<string>;
 
-  constructor(connection: RedisConnection, keys: VolumeKeys, enlisted: Set<string>) {
+  constructor(connection: RedisConnection, keys: VolumeKeys, listed: Set<string>) {
     this.#connection = connection;
     this.#keys = keys;
-    this.#enlisted = enlisted;
+    this.#listed = listed;
   }
 
   async applied(partition: CountedPartition): Promise<number> {
-    const key = this.#keys.applied(nameOf(partition));
+    const key = this.#keys.applied(partitionName(partition));
     return Number((await this.#connection.call((client) => client.get(key))) ?? 0);
   }
 
   async apply(batch: VolumeBatch): Promise<void> {
-    const partition = nameOf(batch);
+    const partition = partitionName(batch);
     const stored = await this.#connection.call(async (client) => {
-      await this.#enlist(client, partition);
+      await this.#addToList(client, partition);
       return applyBatch(client, this.#keys, batch);
     });
-    // The server may have lost all it held, the list of partitions with it.
-    if (stored !== undefined) this.#enlisted.delete(partition);
+    // The server may have lost its data, including the list of partitions.
+    if (stored !== undefined) this.#listed.delete(partition);
     if (stored !== undefined) throw new Fenced(`${partition} is applied up to ${stored}, not ${batch.from}`);
   }
 
@@ -133,11 +128,11 @@ class RedisVolumeCounters implements VolumeCounters {
     return this.#connection.close();
   }
 
-  /** Before the first count, so that no count is where no reader looks. */
-  async #enlist(client: RedisClient, partition: string): Promise<void> {
-    if (this.#enlisted.has(partition)) return;
+  /** Done before the first count of a partition, as reads ignore other partitions. */
+  async #addToList(client: RedisClient, partition: string): Promise<void> {
+    if (this.#listed.has(partition)) return;
     await client.sadd(this.#keys.partitions, partition);
-    this.#enlisted.add(partition);
+    this.#listed.add(partition);
   }
 
   #partitions(): Promise<readonly string[]> {
@@ -149,12 +144,74 @@ class RedisVolumeCounters implements VolumeCounters {
     let cursor = '0';
     do {
       const [next, pairs] = await this.#connection.call((client) =>
-        client.hscan(hash, cursor, 'COUNT', FIELDS_A_CALL),
+        client.hscan(hash, cursor, 'COUNT', FIELDS_PER_CALL),
       );
-      // A field that moves while it is read may come twice.
+      // HSCAN may return a field twice.
       for (let i = 0; i < pairs.length; i += 2) counts.set(pairs[i] ?? '', pairs[i + 1] ?? '0');
       cursor = next;
     } while (cursor !== '0');
     return counts;
   }
+}
+
+/** Sums the counts of many partitions. */
+class Sums {
+  readonly #query: VolumeQuery;
+  readonly #rows = new Map<string, VolumeRow>();
+
+  constructor(query: VolumeQuery) {
+    this.#query = query;
+  }
+
+  /** The counts of one hash: a count for each field, each field once. */
+  add(day: number, counts: ReadonlyMap<string, string>): void {
+    const { fromHour, toHour, environment: wanted } = this.#query;
+    for (const [field, count] of counts) {
+      const counted = parseField(day, field);
+      if (counted === undefined || counted.hour < fromHour || counted.hour > toHour) continue;
+      const { hour, environment, eventType, eventName } = counted;
+      if (wanted !== undefined && wanted !== environment) continue;
+      const key = `${hour}:${eventType}:${eventName}`;
+      const sum = (this.#rows.get(key)?.count ?? 0) + Number(count);
+      this.#rows.set(key, { eventType, eventName, hour, count: sum });
+    }
+  }
+
+  /** Oldest hour first, then by type and name. */
+  rows(): readonly VolumeRow[] {
+    return [...this.#rows.values()].sort(
+      (a, b) => a.hour - b.hour || compare(a.eventType, b.eventType) || compare(a.eventName, b.eventName),
+    );
+  }
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+async function addTally(client: RedisClient, keys: VolumeKeys, tally: RunTally): Promise<void> {
+  const { workspaceId, transformationId, hour, counts } = tally;
+  const key = keys.runs(dayOf(hour), workspaceId, transformationId);
+  const transaction = client.multi();
+  for (const [measure, count] of Object.entries(counts))
+    transaction.hincrby(key, runField(hour, measure), count);
+  transaction.expireat(key, expiryOf(dayOf(hour)));
+  await transaction.exec();
+}
+
+/** The counts of the hours from `fromHour` to `toHour`, both inclusive. */
+function countsBetween(hash: Readonly<Record<string, string>>, fromHour: number, toHour: number): RunCounts {
+  const counts: Record<string, number> = {};
+  for (const [field, count] of Object.entries(hash)) {
+    const colon = field.indexOf(':');
+    const hour = Number(field.slice(0, colon));
+    const measure = field.slice(colon + 1);
+    if (hour >= fromHour && hour <= toHour) counts[measure] = (counts[measure] ?? 0) + Number(count);
+  }
+  return counts;
+}
+
+/** A field of a day's run counts: the hour, epoch ms, and the measure. */
+function runField(hour: number, measure: string): string {
+  return `${hour}:${measure}`;
 }

@@ -1,6 +1,8 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+
 /**
- * Days (UTC, counted from the epoch) lead the keys, so that old ones are dropped from the front and a read looks at
- * one short range per day.
+ * Keys begin with the day (UTC, counted from the epoch), so that old days are dropped from the front, and a query reads one
+ * short range per day.
  */
 export const SCHEMA = `
   CREATE TABLE IF NOT EXISTS applied (
@@ -56,4 +58,38 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 
 export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
+}
+
+/** Rows that one call drops from each table, so that it delays a batch only briefly. */
+const ROWS_PER_CALL = 500;
+
+const KEYS = {
+  counts: 'day, workspace_id, hour, environment, event_type, event_name, topic, partition',
+  names: 'day, workspace_id, topic, partition, name',
+  name_totals: 'day, workspace_id, topic, partition',
+  runs: 'day, workspace_id, transformation_id, hour, measure',
+} as const;
+
+/** Drops old days, a few rows with every call. To be called inside a transaction. */
+export class Retention {
+  readonly #oldest: StatementSync;
+  readonly #drops: readonly StatementSync[];
+
+  constructor(database: DatabaseSync) {
+    this.#oldest = database.prepare(
+      `SELECT min(day) AS day FROM (SELECT min(day) AS day FROM counts UNION ALL SELECT min(day) FROM names
+       UNION ALL SELECT min(day) FROM runs)`,
+    );
+    this.#drops = Object.entries(KEYS).map(([table, key]) =>
+      database.prepare(
+        `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE day < ? LIMIT ${ROWS_PER_CALL})`,
+      ),
+    );
+  }
+
+  dropBefore(day: number): void {
+    const oldest = this.#oldest.get()?.day;
+    if (typeof oldest !== 'number' || oldest >= day) return;
+    for (const drop of this.#drops) drop.run(day);
+  }
 }

@@ -64,7 +64,7 @@ describe('the file of the SQLite volume counters', () => {
     expect(['counts', 'names', 'name_totals'].map(stored)).toEqual([0, 0, 0]);
   });
 
-  it('drops nothing of the days it keeps', async () => {
+  it('drops no rows of kept days', async () => {
     await apply(['old'], TODAY);
     now = TODAY + 32 * DAY_MS;
     await apply(['new'], now);
@@ -72,7 +72,7 @@ describe('the file of the SQLite volume counters', () => {
     expect(stored('names')).toBe(1);
   });
 
-  it('refuses to keep less than what can be asked for', () => {
+  it('refuses a retention shorter than queries may reach back', () => {
     expect(() => openSqliteVolumeCounters({ folder, clock: () => now, retentionDays: 30 })).toThrow(
       InvalidInput,
     );

@@ -7,6 +7,8 @@ import {
   Fenced,
   InvalidInput,
   type KeyUse,
+  MAX_NAMES,
+  OTHER_NAME,
   type RunCounts,
   type RunQuery,
   type RunTally,
@@ -17,24 +19,22 @@ import {
   type VolumeRow,
 } from '@tributary/core';
 import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
-import { Names } from './names.ts';
-import { Retention } from './retention.ts';
-import { dayOf, SCHEMA } from './schema.ts';
+import { dayOf, Retention, SCHEMA } from './schema.ts';
 
-/** Look-backs reach 720 hours, so a whole month and the day under way must be there. */
-const LEAST_RETENTION_DAYS = 31;
+/** Queries reach back 720 hours, i.e. a month and the current day. */
+const MIN_RETENTION_DAYS = 31;
 
 export interface SqliteVolumeCountersOptions {
-  /** A folder of its own; several processes and threads may share it. */
+  /** Holds this store alone; several processes and threads may share it. */
   readonly folder: string;
   readonly clock: Clock;
-  /** Days kept besides the current one. Default and least 31. */
+  /** Days kept in addition to the current one. Default and minimum 31. */
   readonly retentionDays?: number;
-  /** How long a write waits for another process's, ms, before it is `Unavailable`. Default 5,000. */
+  /** How long a write waits for another process before it is `Unavailable`, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
 }
 
-/** `VolumeCounters` in one database file. Every batch is one transaction; reads never wait for one. */
+/** `VolumeCounters` in one database file. Each batch is one transaction; reads never wait for writes. */
 export function openSqliteVolumeCounters(options: SqliteVolumeCountersOptions): VolumeCounters {
   return new SqliteVolumeCounters(options);
 }
@@ -52,11 +52,11 @@ class SqliteVolumeCounters implements VolumeCounters {
   constructor({
     folder,
     clock,
-    retentionDays = LEAST_RETENTION_DAYS,
+    retentionDays = MIN_RETENTION_DAYS,
     busyTimeoutMs,
   }: SqliteVolumeCountersOptions) {
-    if (!(retentionDays >= LEAST_RETENTION_DAYS))
-      throw new InvalidInput(`volume is kept for at least ${LEAST_RETENTION_DAYS} days`);
+    if (!(retentionDays >= MIN_RETENTION_DAYS))
+      throw new InvalidInput(`volume is kept for at least ${MIN_RETENTION_DAYS} days`);
     const file = join(folder, 'volume.db');
     this.#writer = openDatabase(file, busyTimeoutMs === undefined ? {} : { busyTimeoutMs });
     inTransaction(this.#writer, () => this.#writer.exec(SCHEMA));
@@ -154,6 +154,39 @@ class SqliteVolumeCounters implements VolumeCounters {
       partition.partition,
     ] as const;
     this.#statements.count.run(...key, count);
+  }
+}
+
+/**
+ * The event names that a partition counts separately: the first `MAX_NAMES` of each workspace and day. The selection depends
+ * on earlier counts alone, so that a repeated batch is counted in the same way.
+ */
+class Names {
+  readonly #known: StatementSync;
+  readonly #add: StatementSync;
+  readonly #take: StatementSync;
+
+  constructor(database: DatabaseSync) {
+    this.#known = database.prepare(
+      'SELECT 1 FROM names WHERE day = ? AND workspace_id = ? AND topic = ? AND partition = ? AND name = ?',
+    );
+    this.#add = database.prepare(
+      'INSERT INTO names (day, workspace_id, topic, partition, name) VALUES (?, ?, ?, ?, ?)',
+    );
+    this.#take = database.prepare(
+      `INSERT INTO name_totals (day, workspace_id, topic, partition, total) VALUES (?, ?, ?, ?, 1)
+       ON CONFLICT DO UPDATE SET total = total + 1 WHERE total < ${MAX_NAMES}`,
+    );
+  }
+
+  /** The name to count under. To be called inside the counting transaction. */
+  counted({ topic, partition }: CountedPartition, day: number, workspaceId: string, name: string): string {
+    if (name === OTHER_NAME) return OTHER_NAME;
+    const key = [day, workspaceId, topic, partition] as const;
+    if (this.#known.get(...key, name) !== undefined) return name;
+    if (this.#take.run(...key).changes === 0) return OTHER_NAME;
+    this.#add.run(...key, name);
+    return name;
   }
 }
 

@@ -22,7 +22,7 @@ import { TroubledLog } from './troubled-log.ts';
 
 const REWRITER = new URL('../programs/rewriter.ts', import.meta.url);
 const STEPS = ['begun', 'piece', 'ended', 'read back', 'awaited', 'dropped'];
-const REWRITE = { by: 'operator:catalog', stages: [], patienceMs: 5_000 };
+const REWRITE = { by: 'operator:catalog', stages: [], stageTimeoutMs: 5_000 };
 
 /** What the catalog of any log promises about `rewrite`; `steps` are those after which one is killed. */
 export function describeRewrite(harness: CatalogHarness, steps: readonly string[] = STEPS): void {
@@ -254,7 +254,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
       it('while a stage has not taken what would be dropped, and says which', async () => {
         const catalog = opened();
         await fill(catalog);
-        const rewriting = catalog.rewrite({ ...REWRITE, stages: ['audit'], patienceMs: 300 });
+        const rewriting = catalog.rewrite({ ...REWRITE, stages: ['audit'], stageTimeoutMs: 300 });
         await expect(rewriting).rejects.toThrow(/the stage audit is at 0 of the catalog, not yet at \d+/);
         await expect(rewriting).rejects.toThrow(Unavailable);
         expect(await first()).toBe(0);
@@ -266,7 +266,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
           writes: [],
           process: async () => [],
         });
-        const { offset } = await catalog.rewrite({ ...REWRITE, stages: ['audit'], patienceMs: 20_000 });
+        const { offset } = await catalog.rewrite({ ...REWRITE, stages: ['audit'], stageTimeoutMs: 20_000 });
         await run.stop();
         expect(offset).toBe(end);
         expect(await first()).toBe(offset);

@@ -151,7 +151,7 @@ describe('the snapshot of a catalog', () => {
     const { catalog, warnings } = start();
     await catalog.catchUp(5_000);
     expect(names(catalog)).toEqual(known);
-    expect(warnings).toEqual([expect.stringContaining('lost the facts before')]);
+    expect(warnings).toEqual([expect.stringContaining('lost the earlier facts')]);
     await catalog.propose(renameFact('c2', 'after the loss', 1));
     const after = names(catalog);
     await catalog.close();
@@ -195,7 +195,7 @@ describe('the snapshot of a catalog', () => {
     const { catalog, warnings } = start();
     await catalog.propose(workspaceFact());
     await catalog.close();
-    expect(warnings).toContain('the catalog snapshot was not written');
+    expect(warnings).toContain('the catalog snapshot was not written; the next interval tries again');
     expect(await readdir(dirname(file))).toEqual(['catalog.snapshot']);
   });
 

@@ -18,7 +18,7 @@ if (process.argv[1] === import.meta.filename) {
   const rewritten = await catalog.rewrite({
     by: 'operator:catalog',
     stages: [],
-    patienceMs: 5_000,
+    stageTimeoutMs: 5_000,
     done: (step) => {
       if (step === last) process.kill(process.pid, 'SIGKILL');
     },

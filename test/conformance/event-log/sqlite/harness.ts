@@ -36,10 +36,10 @@ export const harness: EventLogHarness = {
       ...overrides,
     }),
 
-  /** Holds the write lock of every family's newest file. */
+  /** Holds the write lock of the newest file of every topic group. */
   async outage(medium) {
-    const databases = ['received', 'catalog', 'stages'].map((family) => {
-      const folder = join(folderOf(medium), family);
+    const databases = ['received', 'catalog', 'stages'].map((group) => {
+      const folder = join(folderOf(medium), group);
       const newest = readdirSync(folder)
         .filter((name) => name.endsWith('.db'))
         .sort()

@@ -52,8 +52,8 @@ async function open(options: Partial<SqliteEventLogOptions> = {}) {
   return log;
 }
 
-function segments(family: string): number {
-  return readdirSync(join(folder, family)).filter((name) => name.endsWith('.db')).length;
+function segments(group: string): number {
+  return readdirSync(join(folder, group)).filter((name) => name.endsWith('.db')).length;
 }
 
 async function appendOneByOne(log: EventLog, topic: string, count: number): Promise<void> {
@@ -130,7 +130,7 @@ describe('segments of the embedded event log', () => {
     ]);
   });
 
-  it('of a family that nobody writes to any more expire too', async () => {
+  it('of a topic group without further writes expire too', async () => {
     const log = await open({ segmentBytes: 1_000_000_000 });
     await appendOneByOne(log, RECEIVED, 5);
     expect(segments('received')).toBe(1);
@@ -192,7 +192,7 @@ describe('stages of the embedded event log', () => {
     await newer.stop();
   });
 
-  it('may not emit to topics of another family, whose files have other transactions', async () => {
+  it('may not emit to topics of another topic group, whose files have other transactions', async () => {
     const log = await open();
     for (const topic of [RECEIVED, TOPIC.catalog]) {
       await expect(
@@ -206,7 +206,7 @@ describe('stages of the embedded event log', () => {
     }
   });
 
-  it('an append never waits for them: each family has a writer of its own', async () => {
+  it('an append never waits for them: each topic group has its own writer', async () => {
     const log = await open({ segmentBytes: 1_000_000_000 });
     await log.append(SOURCE, numbered('k', 60));
     const locked = Promise.withResolvers<void>();

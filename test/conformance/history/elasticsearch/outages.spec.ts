@@ -155,7 +155,7 @@ describe('a history whose Elasticsearch lets nobody in', () => {
   });
 
   it('is not opened where something else answers', async () => {
-    await expect(open(await answering(200, undefined), '')).rejects.toThrow(/no Elasticsearch/);
+    await expect(open(await answering(200, undefined), '')).rejects.toThrow(/not Elasticsearch/);
   });
 
   it('waits for rights that are missing, and tells the kind of refusal but not its words', async () => {

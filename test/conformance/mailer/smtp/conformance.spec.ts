@@ -103,10 +103,10 @@ describe('the way to an SMTP server', () => {
       messages.push(await mailer.send(mail()).then(String, messageOf));
     }
     expect(server.tried.signIns).toBe(2);
-    expect(messages[0]).toContain('does not let us in (AUTH PLAIN 535 5.7.8)');
+    expect(messages[0]).toContain('refuses the credentials (AUTH PLAIN 535 5.7.8)');
     expect(messages.join()).not.toMatch(/staple|tributary/);
     const wanting = await open({ user: USER });
-    await expect(wanting.mailer.send(mail())).rejects.toThrow('does not let us in');
+    await expect(wanting.mailer.send(mail())).rejects.toThrow('refuses the credentials');
   });
 
   it('tries a sender that is not taken once a minute, says so each time, and loses no mail by it', async () => {
@@ -117,7 +117,7 @@ describe('the way to an SMTP server', () => {
       now = time;
       const thrown = await mailer.send(mail()).catch((error: unknown) => error);
       expect(thrown).toBeInstanceOf(Unavailable);
-      expect(messageOf(thrown)).toContain('does not take our sender address (MAIL FROM 550 5.7.1)');
+      expect(messageOf(thrown)).toContain('refuses the sender address (MAIL FROM 550 5.7.1)');
     }
     expect(server.tried.mails).toBe(2);
     server.refuse(undefined);

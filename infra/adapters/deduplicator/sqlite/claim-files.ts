@@ -1,0 +1,221 @@
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { Clock } from '@tributary/core';
+import { inTransaction, openDatabase } from '../../sqlite/database.ts';
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS windows (
+    file INTEGER PRIMARY KEY AUTOINCREMENT,
+    starts INTEGER NOT NULL,
+    ends INTEGER NOT NULL
+  );
+`;
+
+export interface ClaimFilesOptions {
+  readonly folder: string;
+  readonly windowMs: number;
+  readonly clock: Clock;
+}
+
+export interface OpenClaimFiles {
+  /** For new claims. */
+  readonly current: ClaimFile;
+  /** The other files that are not expired. */
+  readonly older: readonly ClaimFile[];
+}
+
+interface Row {
+  readonly file: number;
+  readonly starts: number;
+  readonly ends: number;
+}
+
+/**
+ * The files of dedupe claims. Each holds the claims of half a window, and is removed a window after its end: a claim is kept
+ * for one to one and a half windows, in at most three files.
+ *
+ * `windows.db` lists the files and is the lock of the folder: all processes read and write claims in its write transaction,
+ * so that none uses a file that another has just removed. File numbers are never reused.
+ */
+export class ClaimFiles {
+  readonly #options: ClaimFilesOptions;
+  readonly #list: DatabaseSync;
+  readonly #open = new Map<number, ClaimFile>();
+
+  /** `list` is the folder's `windows.db`. */
+  constructor(list: DatabaseSync, options: ClaimFilesOptions) {
+    this.#options = options;
+    this.#list = list;
+    inTransaction(this.#list, () => {
+      this.#list.exec(SCHEMA);
+      this.#removeUnlisted();
+    });
+  }
+
+  /** Runs `work` while no other process reads or writes claims. */
+  exclusively<T>(work: (files: OpenClaimFiles) => T): T {
+    for (;;) {
+      const now = this.#options.clock();
+      const done = inTransaction(this.#list, () => {
+        const rows = this.#rows();
+        const current = rows.find(({ starts, ends }) => starts <= now && now < ends);
+        if (current === undefined || rows.some((row) => this.#isExpired(row, now)))
+          return this.#rotate(now, current);
+        this.#closeAllBut(rows);
+        const older = rows.filter((row) => row !== current).map((row) => this.#fileOf(row));
+        return { result: work({ current: this.#fileOf(current), older }) };
+      });
+      if ('result' in done) return done.result;
+      // After the commit, no process opens these files again.
+      for (const file of done.expired) this.#unlink(file);
+    }
+  }
+
+  /**
+   * The files that are not expired, newest first, without a lock: claims made at this moment may be missed, and a file that
+   * was just removed is left out.
+   */
+  unlocked(): readonly ClaimFile[] {
+    const now = this.#options.clock();
+    const rows = this.#rows().filter((row) => !this.#isExpired(row, now));
+    this.#closeAllBut(rows);
+    return rows
+      .filter(({ file }) => this.#open.has(file) || existsSync(this.#path(file)))
+      .map((row) => this.#fileOf(row));
+  }
+
+  close(): void {
+    this.#closeAllBut([]);
+  }
+
+  /** Removes expired files from the list and adds a current one. It is committed before any claim. */
+  #rotate(now: number, current: Row | undefined): { readonly expired: readonly number[] } {
+    const expired = this.#rows().filter((row) => this.#isExpired(row, now));
+    for (const { file } of expired) this.#list.prepare('DELETE FROM windows WHERE file = ?').run(file);
+    if (current === undefined) {
+      const length = Math.max(1, Math.floor(this.#options.windowMs / 2));
+      this.#list.prepare('INSERT INTO windows (starts, ends) VALUES (?, ?)').run(now, now + length);
+    }
+    return { expired: expired.map(({ file }) => file) };
+  }
+
+  #isExpired(row: Row, now: number): boolean {
+    return row.ends + this.#options.windowMs <= now;
+  }
+
+  #rows(): readonly Row[] {
+    const rows = this.#list.prepare('SELECT file, starts, ends FROM windows ORDER BY file DESC').all();
+    return rows.map((row) => ({
+      file: Number(row.file),
+      starts: Number(row.starts),
+      ends: Number(row.ends),
+    }));
+  }
+
+  #fileOf({ file }: Row): ClaimFile {
+    const open = this.#open.get(file) ?? new ClaimFile(this.#path(file));
+    this.#open.set(file, open);
+    return open;
+  }
+
+  #closeAllBut(rows: readonly Row[]): void {
+    for (const [file, open] of this.#open) {
+      if (rows.some((row) => row.file === file)) continue;
+      this.#open.delete(file);
+      open.close();
+    }
+  }
+
+  #path(file: number): string {
+    return join(this.#options.folder, `claims-${file}.db`);
+  }
+
+  #unlink(file: number): void {
+    this.#open.get(file)?.close();
+    this.#open.delete(file);
+    for (const suffix of ['', '-wal', '-shm']) rmSync(this.#path(file) + suffix, { force: true });
+  }
+
+  /** Removes files that a process left which died between updating the list and removing the file. */
+  #removeUnlisted(): void {
+    const listed = new Set(this.#rows().map(({ file }) => file));
+    for (const name of readdirSync(this.#options.folder)) {
+      const file = /^claims-(\d+)\.db/.exec(name)?.[1];
+      if (file !== undefined && !listed.has(Number(file)))
+        rmSync(join(this.#options.folder, name), { force: true });
+    }
+  }
+}
+
+/** Keys are random, so each batch changes many pages: a large cache and rare checkpoints write each page less often. */
+const CLAIMS_SCHEMA = `
+  PRAGMA cache_size = -16000;
+  PRAGMA wal_autocheckpoint = 16000;
+  CREATE TABLE IF NOT EXISTS claims (
+    id BLOB PRIMARY KEY,
+    winner TEXT NOT NULL
+  ) WITHOUT ROWID;
+`;
+
+/** A dedupe claim in its stored form: the digest of the message, and the claiming position as a short text. */
+export interface StoredClaim {
+  readonly id: Uint8Array;
+  readonly position: string;
+  /** For a rejected event: the id for the rejected events of its message. */
+  readonly rejectedId?: Uint8Array;
+  /** The same id, for a claim that can win only after a rejected event. */
+  readonly afterRejectedId?: Uint8Array;
+}
+
+/** The winners of half a window, in a file of their own, so that expiry is the removal of the file. */
+export class ClaimFile {
+  readonly #database: DatabaseSync;
+  readonly #find: StatementSync;
+  readonly #insert: StatementSync;
+
+  constructor(path: string) {
+    this.#database = openDatabase(path);
+    this.#database.exec(CLAIMS_SCHEMA);
+    this.#find = this.#database.prepare('SELECT winner FROM claims WHERE id = ?');
+    this.#insert = this.#database.prepare(
+      'INSERT INTO claims (id, winner) VALUES (?, ?) ON CONFLICT DO NOTHING',
+    );
+  }
+
+  /** The winner of each claim's message, where this file has one. */
+  winners(claims: readonly Pick<StoredClaim, 'id'>[]): readonly (string | undefined)[] {
+    this.#database.exec('BEGIN');
+    try {
+      return claims.map(({ id }) => this.#winner(id));
+    } finally {
+      this.#database.exec('COMMIT');
+    }
+  }
+
+  /**
+   * Stores the first position of each message as its winner, in one durable transaction. Returns the winners; for a
+   * rejected event, the first rejected one, or the winner of its message if that came before.
+   */
+  decide(claims: readonly StoredClaim[]): readonly string[] {
+    return inTransaction(this.#database, () => claims.map((claim) => this.#decideOne(claim)));
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  #decideOne({ id, position, rejectedId }: StoredClaim): string {
+    if (rejectedId !== undefined) {
+      const stored = this.#winner(rejectedId) ?? this.#winner(id);
+      return stored ?? this.#decideOne({ id: rejectedId, position });
+    }
+    if (this.#insert.run(id, position).changes === 1) return position;
+    return this.#winner(id) ?? position;
+  }
+
+  #winner(id: Uint8Array): string | undefined {
+    const winner = this.#find.get(id)?.winner;
+    return typeof winner === 'string' ? winner : undefined;
+  }
+}

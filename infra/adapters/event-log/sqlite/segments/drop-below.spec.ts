@@ -1,0 +1,108 @@
+import { linkSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { DatabaseSync, StatementSync } from 'node:sqlite';
+import { newId } from '@tributary/core';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { openDatabase } from '../../../sqlite/database.ts';
+import { TopicGroupReader } from '../topic-groups/topic-group-reader.ts';
+import { dropSegmentsBelow } from './drop-below.ts';
+import {
+  createFirstSegment,
+  listSegments,
+  recordsTable,
+  removeSegment,
+  roll,
+  segmentFile,
+} from './segment-file.ts';
+import { createTopicTables } from './segment-writer.ts';
+
+const SEGMENTS = 3;
+const RECORDS = 10;
+const PLANTED = 'planted-5b1d';
+const LIMITS = { maxBytes: 1_000_000, maxEntries: 1_000 };
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tributary-drop-'));
+  createFirstSegment(folder, 0);
+  createTopicTables(folder, [{ name: 't', partitions: 1, packed: false, retentionMs: 'forever' }]);
+  for (let sequence = 1; sequence <= SEGMENTS; sequence++) fill(sequence);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  rmSync(folder, { recursive: true });
+});
+
+/** Writes ten records; seals all segments but the newest. */
+function fill(sequence: number): void {
+  const database = openDatabase(segmentFile(folder, sequence));
+  const insert = database.prepare(`INSERT INTO ${recordsTable('t', 0)} VALUES (?, ?, 0, 'k', '{}', ?)`);
+  const first = (sequence - 1) * RECORDS;
+  for (let offset = first; offset < first + RECORDS; offset++)
+    insert.run(offset, offset, `${PLANTED}-${offset}-`);
+  database.exec(`UPDATE heads SET next_offset = ${first + RECORDS}, next_ordinal = ${first + RECORDS}`);
+  if (sequence < SEGMENTS) roll(database, folder, sequence, 0);
+  database.close();
+}
+
+function offsets(): number[] {
+  const reader = new TopicGroupReader(folder);
+  try {
+    const taken: number[] = [];
+    for (;;) {
+      const from = { offset: (taken.at(-1) ?? -1) + 1, index: 0 };
+      const more = reader.read('t', 0, false, from, LIMITS).map(({ entry }) => entry.position.offset);
+      if (more.length === 0) return taken;
+      taken.push(...more);
+    }
+  } finally {
+    reader.close();
+  }
+}
+
+const holding = (text: string) =>
+  readdirSync(folder).filter((name) => readFileSync(join(folder, name)).includes(text));
+
+describe('drop of records', () => {
+  it('creates no file for a segment that was removed after it was listed', async () => {
+    const { exec } = DatabaseSync.prototype;
+    const executed = vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (
+      this: DatabaseSync,
+      sql,
+    ) {
+      exec.call(this, sql);
+      // The other segments expire during the rewrite of the newest.
+      if (sql === 'VACUUM') for (const expired of [1, 2]) removeSegment(folder, expired);
+    });
+    await dropSegmentsBelow(folder, 't', 0, 25);
+    expect(executed.mock.calls.filter(([sql]) => sql === 'VACUUM')).toHaveLength(1);
+    expect(listSegments(folder)).toEqual([3]);
+    expect(offsets()).toEqual([25, 26, 27, 28, 29]);
+  });
+
+  it('runs after another that is under way, and neither sees a file of the other', async () => {
+    const deleted: unknown[] = [];
+    const { run } = StatementSync.prototype;
+    vi.spyOn(StatementSync.prototype, 'run').mockImplementation(function (this: StatementSync, ...args) {
+      if (this.sourceSQL.startsWith('DELETE FROM')) deleted.push(args[0]);
+      return run.apply(this, args);
+    });
+    await Promise.all([15, 25, 5].map((offset) => dropSegmentsBelow(folder, 't', 0, offset)));
+    expect(deleted.join(' ')).toMatch(/^(15 )+(25 ?)+$|^(25 ?)+$/);
+    expect(offsets()).toEqual([25, 26, 27, 28, 29]);
+    for (let offset = 0; offset < 25; offset++) expect(holding(`${PLANTED}-${offset}-`)).toEqual([]);
+  });
+
+  it('removes the files that a killed process left of a removed segment and of a new one', async () => {
+    // Open, so that SQLite keeps the write-ahead log.
+    const reading = openDatabase(segmentFile(folder, 1));
+    reading.exec(`UPDATE heads SET next_ordinal = next_ordinal`);
+    writeFileSync(`${segmentFile(folder, 1)}-wal`, `${PLANTED}-wal`, { flag: 'a' });
+    rmSync(segmentFile(folder, 1));
+    linkSync(segmentFile(folder, 2), `${segmentFile(folder, 1)}.${newId()}`);
+    await dropSegmentsBelow(folder, 't', 0, 25);
+    reading.close();
+    expect(holding(PLANTED)).toEqual([basename(segmentFile(folder, 3))]);
+  });
+});

@@ -1,0 +1,170 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Unavailable } from '@tributary/core';
+import {
+  inTransaction,
+  isBusy,
+  openDatabase,
+  reading,
+  translateSqliteError,
+} from '../../../sqlite/database.ts';
+import {
+  listSegments,
+  publishNext,
+  recordsTable,
+  removeOrphanedFiles,
+  removeSegment,
+  segmentExists,
+  segmentFile,
+} from './segment-file.ts';
+
+/** How long to wait for readers of other processes that use old pages of a file, ms. */
+const READERS_TIMEOUT_MS = 10_000;
+
+/** The records of one partition in a segment. */
+interface OffsetRange {
+  readonly first: number;
+  readonly next: number;
+}
+
+/**
+ * Drops the records of a partition below an offset from all segments, so that no byte of them is left in the files.
+ *
+ * - The newest segments go first: after crashes between two of them, the beginning of the partition and the records to
+ *   be kept are left, with one hole in between.
+ * - A segment without records is removed, any other is rewritten; so is one that an earlier drop left half-done.
+ * - Works in the calling thread, one drop per topic group at a time. Appends to an open segment wait while it is
+ *   rewritten. `Unavailable` while other processes use the files.
+ */
+export function dropSegmentsBelow(
+  folder: string,
+  topic: string,
+  partition: number,
+  offset: number,
+): Promise<void> {
+  return withDropLock(folder, async () => {
+    for (const sequence of listSegments(folder).toReversed()) {
+      const database = openSegment(folder, sequence);
+      if (database === undefined) continue;
+      let isEmpty = false;
+      try {
+        if (!dropRows(database, topic, partition, offset)) continue;
+        isEmpty = isSealedAndEmpty(database);
+        if (!isEmpty) await rewrite(database, segmentFile(folder, sequence));
+      } finally {
+        database.close();
+      }
+      if (!isEmpty) continue;
+      publishNext(folder, sequence);
+      removeSegment(folder, sequence);
+    }
+    removeOrphanedFiles(folder);
+  });
+}
+
+/** Undefined when retention removed the segment after it was listed. Never creates an empty file in its place. */
+function openSegment(folder: string, sequence: number): DatabaseSync | undefined {
+  try {
+    return openDatabase(segmentFile(folder, sequence), { create: false });
+  } catch (error) {
+    if (!segmentExists(folder, sequence)) return undefined;
+    throw translateSqliteError(error);
+  }
+}
+
+/**
+ * Value of `user_version` in a segment whose rows were deleted and whose file was not rewritten yet. The rows do not show
+ * it, and the next drop may ask for a lower offset.
+ */
+const REWRITE_PENDING = 1;
+
+function isRewritePending(database: DatabaseSync): boolean {
+  return database.prepare('PRAGMA user_version').get()?.user_version === REWRITE_PENDING;
+}
+
+/** Deletes the rows; returns whether the segment has to be rewritten. */
+function dropRows(database: DatabaseSync, topic: string, partition: number, offset: number): boolean {
+  return inTransaction(database, () => {
+    const range = rangeOf(database, topic, partition);
+    if (range === undefined || range.first > offset) return isRewritePending(database);
+    database.exec(`PRAGMA user_version = ${REWRITE_PENDING}`);
+    database.prepare(`DELETE FROM ${recordsTable(topic, partition)} WHERE offset < ?`).run(offset);
+    database
+      .prepare('UPDATE heads SET first_offset = ? WHERE topic = ? AND partition = ?')
+      .run(Math.min(offset, range.next), topic, partition);
+    return true;
+  });
+}
+
+function rangeOf(database: DatabaseSync, topic: string, partition: number): OffsetRange | undefined {
+  const row = database
+    .prepare('SELECT first_offset, next_offset FROM heads WHERE topic = ? AND partition = ?')
+    .get(topic, partition);
+  return row && { first: Number(row.first_offset), next: Number(row.next_offset) };
+}
+
+/** Such a segment can be removed: its ends and positions are in the next one, too. */
+function isSealedAndEmpty(database: DatabaseSync): boolean {
+  return reading(() => {
+    const sealed = database.prepare('SELECT sealed_at FROM segment').get()?.sealed_at !== null;
+    const held = database.prepare('SELECT 1 FROM heads WHERE next_offset > first_offset').get();
+    return sealed && held === undefined;
+  });
+}
+
+/**
+ * Rewrites the file and empties the write-ahead log: deleted rows leave their bytes in free pages, in unused parts of
+ * pages that were split, and in the log.
+ */
+async function rewrite(database: DatabaseSync, file: string): Promise<void> {
+  reading(() => database.exec('VACUUM'));
+  const deadline = performance.now() + READERS_TIMEOUT_MS;
+  for (;;) {
+    const busy = reading(() => database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy);
+    if (busy === 0) break;
+    if (performance.now() > deadline)
+      throw new Unavailable(`${file} is being read: dropped records are still in its write-ahead log`);
+    await sleep(50);
+  }
+  reading(() => database.exec('PRAGMA user_version = 0'));
+}
+
+/** Longer than the rewrite of a segment takes. */
+const LOCK_TIMEOUT_MS = 120_000;
+const LOCK_RETRY_MS = 50;
+
+/**
+ * Runs `work` while no other process, and no other call of this one, drops records of the topic group. The lock is that
+ * of an empty database file, which the system releases when a process dies. `Unavailable` after two minutes.
+ */
+async function withDropLock<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  let lock: DatabaseSync | undefined;
+  try {
+    lock = new DatabaseSync(join(folder, 'drop.lock'), { timeout: 0 });
+    await acquire(lock);
+    return await work();
+  } catch (error) {
+    throw translateSqliteError(error);
+  } finally {
+    lock?.close();
+  }
+}
+
+async function acquire(lock: DatabaseSync): Promise<void> {
+  const deadline = performance.now() + LOCK_TIMEOUT_MS;
+  for (;;) {
+    try {
+      lock.exec('BEGIN IMMEDIATE');
+      return;
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      if (performance.now() > deadline)
+        throw new Unavailable('another process is dropping records of the same files', {
+          cause: error,
+        });
+    }
+    // SQLite's own busy timeout would block this thread, which may be the one that holds the lock.
+    await sleep(LOCK_RETRY_MS);
+  }
+}

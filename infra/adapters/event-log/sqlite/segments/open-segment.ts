@@ -1,0 +1,195 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { pack } from '@tributary/core';
+import type {
+  CommitResult,
+  CommitWrite,
+  Ownership,
+  OwnershipClaim,
+  RecordsWrite,
+  WriteBatch,
+  WriteBatchResult,
+} from '../topic-groups/write-batch.ts';
+import { createRecordsTable, isSealed, recordsTable } from './segment-file.ts';
+
+/** The end of a partition, where its next record is written. */
+interface Head {
+  readonly topic: string;
+  readonly partition: number;
+  first: number;
+  next: number;
+  nextOrdinal: number;
+  changed: boolean;
+  insert: StatementSync | undefined;
+}
+
+/** A segment open for writing. Caches the heads, and checks in each transaction that the cache is still valid. */
+export class OpenSegment {
+  readonly sequence: number;
+  readonly database: DatabaseSync;
+  readonly createdAt: number;
+  readonly #heads = new Map<string, Head>();
+  readonly #version: StatementSync;
+  readonly #pages: StatementSync;
+  readonly #pageSize: number;
+  readonly #allHeads: StatementSync;
+  readonly #updateHead: StatementSync;
+  readonly #movePosition: StatementSync;
+  readonly #position: StatementSync;
+  readonly #claim: StatementSync;
+  /** The file's data version for which the cache is valid; undefined when it must be read again. */
+  #cachedVersion: unknown;
+  #versionInTransaction: unknown;
+  #sealed = false;
+
+  constructor(sequence: number, database: DatabaseSync) {
+    this.sequence = sequence;
+    this.database = database;
+    this.#version = database.prepare('PRAGMA data_version');
+    this.#pages = database.prepare('PRAGMA page_count');
+    this.#pageSize = Number(database.prepare('PRAGMA page_size').get()?.page_size);
+    this.createdAt = Number(database.prepare('SELECT created_at FROM segment').get()?.created_at);
+    this.#allHeads = database.prepare('SELECT * FROM heads');
+    this.#updateHead = database.prepare(
+      'UPDATE heads SET next_offset = ?, next_ordinal = ? WHERE topic = ? AND partition = ?',
+    );
+    this.#movePosition = database.prepare(
+      `UPDATE positions SET next_offset = ?, next_index = ?
+       WHERE stage = ? AND topic = ? AND partition = ? AND generation = ? AND next_offset = ? AND next_index = ?`,
+    );
+    this.#position = database.prepare(
+      'SELECT * FROM positions WHERE stage = ? AND topic = ? AND partition = ?',
+    );
+    this.#claim = database.prepare(
+      `INSERT INTO positions (stage, topic, partition, next_offset, next_index, generation) VALUES (?, ?, ?, ?, 0, 1)
+       ON CONFLICT DO UPDATE SET generation = generation + 1
+       RETURNING next_offset, next_index, generation`,
+    );
+    this.refresh();
+  }
+
+  get sealed(): boolean {
+    return this.#sealed;
+  }
+
+  get empty(): boolean {
+    return [...this.#heads.values()].every((head) => head.next === head.first);
+  }
+
+  /** Reads heads and seal again if another process wrote; cheap if none did. The first step of each transaction. */
+  refresh(): void {
+    const version = this.#version.get()?.data_version;
+    if (this.#cachedVersion === version) return;
+    this.#sealed = isSealed(this.database);
+    const removed = new Set(this.#heads.keys());
+    for (const row of this.#allHeads.iterate()) {
+      const [topic, partition] = [String(row.topic), Number(row.partition)];
+      const head = this.#cache(topic, partition, Number(row.first_offset));
+      head.first = Number(row.first_offset);
+      head.next = Number(row.next_offset);
+      head.nextOrdinal = Number(row.next_ordinal);
+      head.changed = false;
+      removed.delete(`${topic}/${partition}`);
+    }
+    for (const name of removed) this.#heads.delete(name);
+    this.#cachedVersion = version;
+  }
+
+  /** Writes the batch. Invalidates the cache until `committed()`, as the transaction may be rolled back. */
+  write(batch: WriteBatch, now: number): WriteBatchResult {
+    this.#versionInTransaction = this.#cachedVersion;
+    this.#cachedVersion = undefined;
+    const appends = batch.appends.map((records) => this.#append(records, now));
+    const commits = batch.commits.map((commit) => this.#commit(commit, now));
+    const claims = batch.claims.map((claim) => this.#claimOwnership(claim));
+    for (const head of this.#heads.values()) {
+      if (!head.changed) continue;
+      this.#updateHead.run(head.next, head.nextOrdinal, head.topic, head.partition);
+      head.changed = false;
+    }
+    return { appends, commits, claims };
+  }
+
+  /** To be called once the transaction of the last `write` is durable: the cache is valid again. */
+  committed(): void {
+    this.#cachedVersion = this.#versionInTransaction;
+  }
+
+  bytes(): number {
+    return Number(this.#pages.get()?.page_count) * this.#pageSize;
+  }
+
+  close(): void {
+    this.database.close();
+  }
+
+  /** Returns the offset of the first record. */
+  #append({ topic, partition, keys, headers, counts, values }: RecordsWrite, now: number): number {
+    const head = this.#head(topic, partition);
+    head.insert ??= this.database.prepare(
+      `INSERT INTO ${recordsTable(topic, partition)} (offset, ordinal, timestamp, key, headers, value)
+       VALUES (?, ?, ?, ?, ?, ?)`,
+    );
+    const base = head.next;
+    let at = 0;
+    for (let record = 0; record < counts.length; record++) {
+      const count = counts[record] ?? 0;
+      const value = count === 1 ? values[at] : pack(values.slice(at, at + count));
+      head.insert.run(
+        head.next,
+        head.nextOrdinal,
+        now,
+        keys[record] ?? '',
+        headers[record] ?? '{}',
+        value ?? '',
+      );
+      at += count;
+      head.next++;
+      head.nextOrdinal += count;
+    }
+    head.changed = true;
+    return base;
+  }
+
+  #commit(commit: CommitWrite, now: number): CommitResult {
+    const { stage, topic, partition, generation, from, to, emissions } = commit;
+    const key = [stage, topic, partition] as const;
+    const moved = this.#movePosition.run(to.offset, to.index, ...key, generation, from.offset, from.index);
+    if (Number(moved.changes) === 1) return emissions.map((records) => this.#append(records, now));
+    const stored = this.#position.get(...key);
+    const done =
+      stored?.generation === generation && stored.next_offset === to.offset && stored.next_index === to.index;
+    // A repetition by the same owner: the first commit became durable although its result was lost.
+    return done ? [] : 'fenced';
+  }
+
+  #claimOwnership({ stage, topic, partition, start }: OwnershipClaim): Ownership {
+    const row = this.#claim.get(stage, topic, partition, start);
+    const committed = { offset: Number(row?.next_offset), index: Number(row?.next_index) };
+    return { generation: Number(row?.generation), committed };
+  }
+
+  #head(topic: string, partition: number): Head {
+    const known = this.#heads.get(`${topic}/${partition}`);
+    if (known) return known;
+    createRecordsTable(this.database, topic, partition);
+    this.database.prepare('INSERT INTO heads VALUES (?, ?, 0, 0, 0)').run(topic, partition);
+    return this.#cache(topic, partition, 0);
+  }
+
+  #cache(topic: string, partition: number, first: number): Head {
+    const name = `${topic}/${partition}`;
+    const known = this.#heads.get(name);
+    if (known) return known;
+    const head: Head = {
+      topic,
+      partition,
+      first,
+      next: 0,
+      nextOrdinal: 0,
+      changed: false,
+      insert: undefined,
+    };
+    this.#heads.set(name, head);
+    return head;
+  }
+}

@@ -1,0 +1,72 @@
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { messageOf } from '@tributary/core';
+import { openDatabase } from '../../../sqlite/database.ts';
+import { SegmentWriter } from '../segments/segment-writer.ts';
+import type { WriteBatch, WriteBatchResult } from './write-batch.ts';
+
+export interface WorkerOptions {
+  readonly folder: string;
+  readonly segmentBytes: number;
+  readonly segmentAgeMs: number;
+  readonly busyTimeoutMs: number;
+}
+
+export type WorkerRequest = WriteRequest | { readonly kind: 'close' };
+
+interface WriteRequest {
+  readonly kind: 'write';
+  readonly id: number;
+  readonly batch: WriteBatch;
+}
+
+export type WorkerReply =
+  | { readonly kind: 'written'; readonly id: number; readonly result: WriteBatchResult }
+  /** The transaction failed; whether the batch is durable is unknown. */
+  | { readonly kind: 'failed'; readonly id: number; readonly error: string }
+  /** An error to be logged: no write failed. */
+  | { readonly kind: 'roll failed'; readonly error: string };
+
+/** The thread in which the commits of one topic group wait for the disk: one transaction at a time, in order. */
+if (!parentPort) throw new Error('append-worker.ts runs as a worker thread');
+const port: MessagePort = parentPort;
+
+const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs }: WorkerOptions = workerData;
+
+const reply = (message: WorkerReply) => port.postMessage(message);
+
+const writer = new SegmentWriter({
+  folder,
+  segmentBytes,
+  segmentAgeMs,
+  busyTimeoutMs,
+  open: (file) => openDatabase(file, { create: false, busyTimeoutMs }),
+  onRollFailed: (error) => reply({ kind: 'roll failed', error: messageOf(error) }),
+});
+
+port.on('message', (first: WorkerRequest) => {
+  const requests = [first, ...queued()];
+  const writes = requests.filter((request) => request.kind === 'write');
+  if (writes.length > 0) write(writes);
+  if (writes.length === requests.length) return;
+  writer.close();
+  port.close();
+});
+
+/** The other messages in the port's queue: all batches that are queued at the same time share one transaction. */
+function* queued(): Generator<WorkerRequest> {
+  for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
+    yield next.message;
+  }
+}
+
+function write(requests: readonly WriteRequest[]): void {
+  try {
+    const results = writer.write(requests.map(({ batch }) => batch));
+    results.forEach((result, i) => {
+      reply({ kind: 'written', id: requests[i]?.id ?? 0, result });
+    });
+  } catch (error) {
+    for (const { id } of requests) reply({ kind: 'failed', id, error: messageOf(error) });
+  }
+  writer.checkpoint();
+}

@@ -1,0 +1,95 @@
+import { type HistoryEntry, InvalidInput, Unavailable } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { bulksOf, type ItemAnswer, latest, outcomeOf } from './history-writer.ts';
+
+function dated(n: number, changes: Partial<HistoryEntry> = {}) {
+  const entry: HistoryEntry = {
+    kind: 'audit',
+    id: `e-${n}`,
+    workspaceId: 'w',
+    at: n,
+    version: 1,
+    facets: {},
+    body: { n },
+    ...changes,
+  };
+  return { entry, period: 'p' };
+}
+
+describe('bulk requests', () => {
+  it('hold every entry once, in bounded numbers', () => {
+    const bulks = [...bulksOf(Array.from({ length: 1_201 }, (_, n) => dated(n)))];
+    expect(Math.max(...bulks.map((bulk) => bulk.entries.length))).toBeLessThanOrEqual(500);
+    expect(bulks.flatMap((bulk) => bulk.entries.map(({ entry }) => entry.at))).toEqual(
+      Array.from({ length: 1_201 }, (_, n) => n),
+    );
+    for (const bulk of bulks) expect(bulk.operations).toHaveLength(2 * bulk.entries.length);
+  });
+
+  it('are bounded in size, however large the entries', () => {
+    const large = (n: number) => dated(n, { body: { text: 'x'.repeat(400_000) } });
+    const sizes = [...bulksOf([0, 1, 2, 3, 4].map(large))].map((bulk) => bulk.entries.length);
+    expect(sizes).toEqual([3, 2]);
+    expect([...bulksOf([])]).toEqual([]);
+  });
+
+  it('carry the version, and refuse lower versions and missing indices', () => {
+    const [bulk] = [...bulksOf([dated(7, { version: 3 })])];
+    expect(JSON.parse(bulk?.operations[0] ?? '')).toEqual({
+      index: {
+        _index: 'p',
+        _id: expect.stringMatching(/^[\w-]{43}$/),
+        version: 3,
+        version_type: 'external_gte',
+        require_alias: true,
+      },
+    });
+  });
+});
+
+describe('latest', () => {
+  it('keeps the highest version of each entry, the later of equal ones, per workspace and kind', () => {
+    const all = [
+      dated(1, { version: 2, body: { n: 'a' } }),
+      dated(1, { version: 1 }),
+      dated(1, { version: 2, body: { n: 'b' } }),
+      dated(1, { workspaceId: 'v' }),
+      dated(1, { kind: 'violation' }),
+    ];
+    expect(latest(all)).toEqual([all[2], all[3], all[4]]);
+  });
+});
+
+const refused = (status: number, type: string): ItemAnswer => ({ status, error: { type } });
+const PUT: ItemAnswer = { status: 201 };
+const IGNORED = refused(409, 'version_conflict_engine_exception');
+const NEVER = refused(400, 'document_parsing_exception');
+
+describe('outcome of a bulk request', () => {
+  it('has no fault when every entry was put, or a higher version is stored', () => {
+    expect(outcomeOf([PUT, { status: 200 }, IGNORED])).toEqual({ withoutIndex: [] });
+    expect(outcomeOf([])).toEqual({ withoutIndex: [] });
+  });
+
+  it.each([
+    [429, 'es_rejected_execution_exception'],
+    [503, 'unavailable_shards_exception'],
+    [403, 'cluster_block_exception'],
+    [400, 'index_closed_exception'],
+  ])('is Unavailable after %i %s', (status, type) => {
+    const { fault } = outcomeOf([PUT, NEVER, refused(status, type)]);
+    expect(fault).toBeInstanceOf(Unavailable);
+    expect(fault?.message).toBe(`Elasticsearch answered ${status} (${type})`);
+  });
+
+  it('is InvalidInput when the remaining entries can never be put', () => {
+    expect(outcomeOf([PUT, NEVER, IGNORED]).fault).toBeInstanceOf(InvalidInput);
+  });
+
+  it('returns the entries whose period has no index', () => {
+    const missing = refused(404, 'index_not_found_exception');
+    const { withoutIndex, fault } = outcomeOf([PUT, missing, NEVER, missing]);
+    expect(withoutIndex).toEqual([1, 3]);
+    expect(fault).toBeInstanceOf(Unavailable);
+  });
+});

@@ -1,0 +1,185 @@
+import { ENVIRONMENTS, type Environment, type LiveEvent, type TailLimits } from '@tributary/core';
+import { type RedisClient, Script } from '../../redis/index.ts';
+import { idOf, type NumberedEvent } from '../feed/kept-events.ts';
+
+/** Limits of a block with more than one event. A tail is trimmed block by block. */
+const BLOCK_EVENTS = 100;
+const BLOCK_CHARACTERS = 64 * 1024;
+
+/** Events in one entry of the stream: one line each, with a character for the environment and the data. */
+interface Block {
+  readonly count: number;
+  readonly text: string;
+}
+
+const CODES: Readonly<Record<Environment, string>> = { production: 'p', development: 'd' };
+const ENVIRONMENT_OF = new Map(ENVIRONMENTS.map((environment) => [CODES[environment], environment]));
+
+/** The newest events that fit into the limits, at least one. */
+export function newestWithin<E extends LiveEvent>(events: readonly E[], limits: TailLimits): readonly E[] {
+  let from = events.length;
+  for (let characters = 0; from > 0 && events.length - from < limits.events; from--) {
+    characters += events[from - 1]?.data.length ?? 0;
+    if (characters > limits.characters && from < events.length) break;
+  }
+  return from === 0 ? events : events.slice(from);
+}
+
+export function blocksOf(events: readonly LiveEvent[]): readonly Block[] {
+  const blocks: Block[] = [];
+  let lines: string[] = [];
+  let characters = 0;
+  const close = () => {
+    if (lines.length > 0) blocks.push({ count: lines.length, text: lines.join('\n') });
+    lines = [];
+    characters = 0;
+  };
+  for (const { environment, data } of events) {
+    if (lines.length === BLOCK_EVENTS || characters + data.length > BLOCK_CHARACTERS) close();
+    lines.push(CODES[environment] + data);
+    characters += data.length;
+  }
+  close();
+  return blocks;
+}
+
+/** The events of an entry of the stream. Its id is `<ms>-<number of its last event>`. */
+export function eventsIn(id: string, fields: readonly string[]): readonly NumberedEvent[] {
+  const values = new Map<string, string>();
+  for (let i = 0; i < fields.length; i += 2) values.set(fields[i] ?? '', fields[i + 1] ?? '');
+  const [ms = '', last = ''] = id.split('-');
+  const [era, lines] = [values.get('era') ?? '', (values.get('text') ?? '').split('\n')];
+  const first = Number(last) - lines.length + 1;
+  return lines.map((line, index) => {
+    const number = first + index;
+    const environment = ENVIRONMENT_OF.get(line.charAt(0)) ?? 'production';
+    return { id: idOf(era, ms, number), era, number, environment, data: line.slice(1) };
+  });
+}
+
+/**
+ * The names of a workspace's keys and channel. Both keys have its hash tag, so that they are in one cluster slot, and one
+ * script can change them together.
+ */
+export class TailKeys {
+  readonly #prefix: string;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  /** Hash: era, number of the newest event, sizes, and for each partition the offset up to which it was appended. */
+  state(workspaceId: string): string {
+    return `${this.#tag(workspaceId)}state`;
+  }
+
+  /** Stream of blocks of events. */
+  blocks(workspaceId: string): string {
+    return `${this.#tag(workspaceId)}blocks`;
+  }
+
+  /** The channel on which changes of the tail are announced. */
+  channel(workspaceId: string): string {
+    return `${this.#prefix}l:${workspaceId}`;
+  }
+
+  workspaceOf(channel: string): string {
+    return channel.slice(this.#prefix.length + 2);
+  }
+
+  #tag(workspaceId: string): string {
+    return `{${this.#prefix}l:${workspaceId}}`;
+  }
+}
+
+/**
+ * Appends blocks of one partition to one tail and trims it to its limits. Returns the partition's mark instead, i.e. the
+ * offset up to which it was appended, if it is beyond the first offset.
+ *
+ * KEYS: state, blocks. ARGV: field of the mark, first offset, next mark, end of the partition or '', number of events left
+ * out before the first block (if any, nothing older is kept either), maximum of events and of characters, retention in ms,
+ * channel; then count, characters and text of each block.
+ *
+ * - All or nothing: nothing is written before the mark was checked, and Redis checks its memory limit once, at the first
+ *   write of a script.
+ * - Entry ids always increase: they end in the number of the last event, and begin with the time, so that they increase
+ *   even after a failover that lost the newest entries.
+ * - The state holds the sizes of removed entries, so that an entry is read only to be removed.
+ */
+const APPEND = new Script(`
+local call, state, blocks = redis.call, KEYS[1], KEYS[2]
+local mark = tonumber(call('HGET', state, ARGV[1]) or 0)
+if ARGV[4] ~= '' and mark > tonumber(ARGV[4]) then mark = 0 end
+if mark > tonumber(ARGV[2]) then return mark end
+
+local function text(number) return string.format('%.0f', number) end
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local known = call('HMGET', state, 'era', 'number', 'size', 'ms', 'gone', 'goneSize')
+local era = known[1] or text(now)
+local number = tonumber(known[2] or 0) + tonumber(ARGV[5])
+local size = tonumber(known[3] or 0)
+local ms = math.max(now, tonumber(known[4] or 0))
+local gone, goneSize = tonumber(known[5] or 0), tonumber(known[6] or 0)
+call('HSET', state, ARGV[1], ARGV[3])
+if ARGV[5] ~= '0' then
+  call('DEL', blocks)
+  gone, goneSize = number, size
+end
+
+local newest
+for i = 10, #ARGV, 3 do
+  number = number + tonumber(ARGV[i])
+  size = size + tonumber(ARGV[i + 1])
+  newest = text(ms) .. '-' .. text(number)
+  call('XADD', blocks, newest, 'era', era, 'size', text(size), 'text', ARGV[i + 2])
+end
+while number - gone > tonumber(ARGV[6]) or size - goneSize > tonumber(ARGV[7]) do
+  local oldest = call('XRANGE', blocks, '-', '+', 'COUNT', 1)[1]
+  if not oldest or oldest[1] == newest then break end
+  gone = tonumber(string.match(oldest[1], '%d+$'))
+  goneSize = tonumber(oldest[2][4])
+  call('XDEL', blocks, oldest[1])
+end
+call('HSET', state, 'era', era, 'number', text(number), 'size', text(size), 'ms', text(ms),
+  'gone', text(gone), 'goneSize', text(goneSize))
+call('PEXPIRE', state, ARGV[8])
+call('PEXPIRE', blocks, ARGV[8])
+call('PUBLISH', ARGV[9], '')
+return false
+`);
+
+interface TailWrite {
+  readonly state: string;
+  readonly blocks: string;
+  readonly channel: string;
+  readonly partition: string;
+  readonly firstOffset: number;
+  readonly nextMark: number;
+  readonly end: number | undefined;
+  /** Number of events before the blocks that exceed the limits: they get numbers and are not stored. */
+  readonly leftOut: number;
+  readonly added: readonly Block[];
+}
+
+/** Undefined when the blocks were appended, else the mark, which is beyond their first offset. */
+export async function appendBlocks(
+  client: RedisClient,
+  write: TailWrite,
+  limits: TailLimits,
+): Promise<number | undefined> {
+  const args = [
+    `mark:${write.partition}`,
+    write.firstOffset,
+    write.nextMark,
+    write.end ?? '',
+    write.leftOut,
+    limits.events,
+    limits.characters,
+    limits.retentionMs,
+    write.channel,
+  ].map(String);
+  for (const { count, text } of write.added) args.push(String(count), String(text.length), text);
+  const mark = await APPEND.run(client, [write.state, write.blocks], args);
+  return mark === null ? undefined : Number(mark);
+}

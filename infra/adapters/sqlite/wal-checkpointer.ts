@@ -1,0 +1,118 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { Worker } from 'node:worker_threads';
+
+export interface CheckpointOptions {
+  readonly file: string;
+  readonly busyTimeoutMs: number;
+  /**
+   * Number of pages in the write-ahead log at which a checkpoint begins. Few large checkpoints cost less than many small
+   * ones, as a page that was written several times is copied once.
+   */
+  readonly checkpointPages: number;
+  /** Number of pages that the writing thread may checkpoint itself. */
+  readonly inlinePages: number;
+}
+
+export type CheckpointRequest = 'checkpoint' | 'close';
+export type CheckpointReply = 'checkpointed';
+
+/**
+ * Checkpoints a database's write-ahead log in another thread, so that writes do not wait for the disk meanwhile.
+ *
+ * - The writing thread copies the last few pages itself, between two transactions: SQLite restarts the log instead of
+ *   growing it only when no page is left.
+ * - Nothing depends on the thread: without it the log grows up to the bound at which SQLite checkpoints in a commit.
+ */
+export class WalCheckpointer {
+  readonly #options: CheckpointOptions;
+  readonly #wal: WriteAheadLog;
+  #thread: Worker | undefined;
+  #isUnderWay = false;
+
+  /** `database` is the writer's. */
+  constructor(database: DatabaseSync, options: CheckpointOptions) {
+    this.#options = options;
+    database.exec(`PRAGMA wal_autocheckpoint = ${2 * options.checkpointPages}`);
+    this.#wal = new WriteAheadLog(database);
+  }
+
+  /** To be called after commits: begins a checkpoint when the log is long. */
+  committed(): void {
+    if (this.#isUnderWay) return;
+    const { checkpointPages, inlinePages } = this.#options;
+    try {
+      const { pages, left } = this.#wal.size();
+      if (pages < checkpointPages) return;
+      if (left < 2 * inlinePages) this.#wal.checkpoint();
+      else this.#request();
+    } catch {
+      // Commits stay durable. The next one tries again, and fails itself if the disk fails.
+    }
+  }
+
+  /** Waits for a checkpoint that is under way. */
+  async close(): Promise<void> {
+    const thread = this.#thread;
+    if (thread === undefined) return;
+    const exited = new Promise((resolve) => thread.once('exit', resolve));
+    thread.postMessage('close' satisfies CheckpointRequest);
+    await exited;
+  }
+
+  #request(): void {
+    this.#isUnderWay = true;
+    this.#thread ??= this.#start();
+    this.#thread.postMessage('checkpoint' satisfies CheckpointRequest);
+  }
+
+  #start(): Worker {
+    const thread = new Worker(new URL('./wal-checkpoint-thread.ts', import.meta.url), {
+      workerData: this.#options,
+      execArgv: ['--report-exclude-env'],
+    });
+    thread.on('message', (_: CheckpointReply) => {
+      this.#isUnderWay = false;
+    });
+    // The next commit starts another thread.
+    thread.on('error', () => {});
+    thread.on('exit', () => {
+      this.#thread = undefined;
+      this.#isUnderWay = false;
+    });
+    return thread;
+  }
+}
+
+/**
+ * The write-ahead log of a database file, in pages. SQLite restarts it with the first write after a complete checkpoint,
+ * unless a reader uses it at that moment.
+ */
+export class WriteAheadLog {
+  readonly #size: StatementSync;
+  readonly #checkpoint: StatementSync;
+
+  constructor(database: DatabaseSync) {
+    this.#size = database.prepare('PRAGMA wal_checkpoint(NOOP)');
+    this.#checkpoint = database.prepare('PRAGMA wal_checkpoint(PASSIVE)');
+  }
+
+  /** The length of the log, and the number of pages not checkpointed yet. */
+  size(): { readonly pages: number; readonly left: number } {
+    const { log, checkpointed } = counts(this.#size);
+    return { pages: log, left: log - checkpointed };
+  }
+
+  /**
+   * Checkpoints all committed pages beside readers and writers. Returns the number of checkpointed pages since the log
+   * was restarted; undefined while another checkpoint runs.
+   */
+  checkpoint(): number | undefined {
+    const { busy, checkpointed } = counts(this.#checkpoint);
+    return busy === 0 ? checkpointed : undefined;
+  }
+}
+
+function counts(statement: StatementSync) {
+  const { busy, log, checkpointed } = statement.get() ?? {};
+  return { busy: Number(busy), log: Number(log), checkpointed: Number(checkpointed) };
+}
