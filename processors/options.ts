@@ -1,4 +1,4 @@
-import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_LABELS, type NullMeaning } from '@tributary/core';
+import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_LABELS, type NullHandling } from '@tributary/core';
 import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health/evaluation.ts';
 import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/policy/circuit-breaker.ts';
 import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-watch.ts';
@@ -38,7 +38,7 @@ export interface PipelineOptions {
   /** Subjects of a partition whose profiles are written concurrently. */
   readonly profileWriters: number;
   /** Whether a trait of `null` removes the attribute. */
-  readonly profileNulls: NullMeaning;
+  readonly profileNulls: NullHandling;
   /** Delay of the retry of a mail that the mail server refused for now. */
   readonly mailRetryMs: number;
   /** Retention of the topics: mails are dead-lettered before it ends. */

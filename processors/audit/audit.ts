@@ -1,7 +1,7 @@
 import {
   type AuditEntry,
-  applyAudited,
   applyFact,
+  applyWithAudit,
   type BatchStage,
   type CatalogEntry,
   CatalogState,
@@ -75,7 +75,7 @@ const applyWithEffects = (state: CatalogState, entry: CatalogEntry, position: nu
   if (isRewriteRecord(entry)) return { entries: [], versions: [] };
   const contract = () => state.entity('contract', state.workspaceOf(entry.entity) ?? '', entry.entity);
   const before = contract();
-  const entries = applyAudited(state, entry, position);
+  const entries = applyWithAudit(state, entry, position);
   return { entries, versions: contractVersionEntries(before, contract()) };
 };
 

@@ -6,11 +6,11 @@ import {
   type Destination,
   deliveryKey,
   deliveryText,
-  type Emission,
   HEADER,
   type Headers,
   iso,
   type LogEntry,
+  type OutputRecord,
   type RetrySchedule,
   readDelivery,
   retryTopic,
@@ -46,8 +46,8 @@ export function readTask(
     value,
     headers,
     bytes,
-    slot: timeIn(headers[HEADER.turn]),
-    deferredSince: timeIn(headers[HEADER.asideSince]),
+    slot: timeIn(headers[HEADER.scheduledAt]),
+    deferredSince: timeIn(headers[HEADER.deferredSince]),
   };
 }
 
@@ -202,9 +202,9 @@ export function outputRecords(
   task: DeliveryTask,
   { delivery, outcome }: Settled,
   now: number,
-): readonly Emission[] {
+): readonly OutputRecord[] {
   const { headers } = task;
-  const record = (topic: string, recordHeaders: Headers): Emission => ({
+  const record = (topic: string, recordHeaders: Headers): OutputRecord => ({
     topic,
     key: deliveryKey(delivery),
     value: delivery === task.delivery ? task.value : deliveryText(delivery),
@@ -221,8 +221,8 @@ export function outputRecords(
     case 'deferred': {
       // No outcome record: nothing is wrong with the delivery, so it is shown as pending.
       const scheduled = {
-        [HEADER.turn]: String(outcome.slot),
-        [HEADER.asideSince]: String(outcome.since),
+        [HEADER.scheduledAt]: String(outcome.slot),
+        [HEADER.deferredSince]: String(outcome.since),
         [HEADER.destinationId]: delivery.destination_id,
       };
       return [record(retryTopic(outcome.label), { ...headers, ...scheduled })];
@@ -245,11 +245,16 @@ export function outputRecords(
 
 /** A delivery that was tried has used its slot. */
 function withoutSlot(headers: Headers): Headers {
-  const { [HEADER.turn]: _, [HEADER.asideSince]: __, [HEADER.destinationId]: ___, ...rest } = headers;
+  const {
+    [HEADER.scheduledAt]: _,
+    [HEADER.deferredSince]: __,
+    [HEADER.destinationId]: ___,
+    ...rest
+  } = headers;
   return rest;
 }
 
-function outcomeRecord(topic: string, value: DeliveryOutcome, headers: Headers): Emission {
+function outcomeRecord(topic: string, value: DeliveryOutcome, headers: Headers): OutputRecord {
   return {
     topic,
     key: deliveryKey(value.delivery),

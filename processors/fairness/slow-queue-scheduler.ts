@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { Clock, Emission } from '@tributary/core';
+import type { Clock, OutputRecord } from '@tributary/core';
 import Denque from 'denque';
 
 /** How long the slow queues use the thread before they pause, ms; one piece of work may take a few ms more. */
@@ -86,7 +86,7 @@ const MS_PER_RECORD = 0.05;
 const MS_PER_CHARACTER = 20e-6;
 
 /** Processor time that output records cost behind the stage, ms. */
-export function downstreamMs(emissions: readonly Emission[]): number {
+export function downstreamMs(emissions: readonly OutputRecord[]): number {
   let characters = 0;
   for (const { value } of emissions) characters += value.length;
   return emissions.length * MS_PER_RECORD + characters * MS_PER_CHARACTER;

@@ -5,10 +5,10 @@ import {
   type Catalog,
   type CatalogView,
   type DeliveryOutcome,
-  entryOfOutcome,
-  entryOfStep,
   type History,
   type HistoryEntry,
+  historyEntryOfOutcome,
+  historyEntryOfReplay,
   InvalidInput,
   isUuid,
   type JsonObject,
@@ -77,10 +77,10 @@ export function auditHistoryEntry(entry: AuditEntry, version: number): HistoryEn
  */
 export function historyEntryOf(topic: string, entry: LogEntry): HistoryEntry {
   const body = parseObject(entry.value, parseExact);
-  if (topic === TOPIC.replays) return entryOfStep(body as unknown as ReplayStep);
+  if (topic === TOPIC.replays) return historyEntryOfReplay(body as unknown as ReplayStep);
   return topic === TOPIC.violations
     ? violationEntry(body as unknown as Violation & JsonObject)
-    : entryOfOutcome(outcomeIn(body));
+    : historyEntryOfOutcome(outcomeIn(body));
 }
 
 function outcomeIn(body: Record<string, unknown>): DeliveryOutcome {

@@ -6,9 +6,9 @@ import {
   type Deduplicator,
   type DeletionNotice,
   type DestinationNotice,
+  deadLetterOf,
   deletionMail,
   destinationMail,
-  type Emission,
   HEADER,
   InvalidInput,
   iso,
@@ -17,12 +17,12 @@ import {
   type Logger,
   type Mail,
   type Mailer,
-  type MailVerdict,
+  type MailSendResult,
   type Metrics,
   messageOf,
   noticeRecipients,
+  type OutputRecord,
   parseObject,
-  poisonEmission,
   type Source,
   TOPIC,
   Unavailable,
@@ -49,7 +49,7 @@ export interface MailDependencies {
 /** The outcome of a mail, which is counted, and its output records. */
 interface HandledMail {
   readonly outcome: 'sent' | 'later' | 'waiting' | 'refused' | 'expired' | 'no_address' | 'duplicate';
-  readonly emissions: readonly Emission[];
+  readonly emissions: readonly OutputRecord[];
 }
 
 /** Interval of warnings that mails wait for a mail server, ms. */
@@ -67,7 +67,7 @@ const WARN_EVERY_MS = 3_600_000;
 export function mail(dependencies: MailDependencies): BatchStage['process'] {
   const sender = new MailSender(dependencies);
   return async ({ entries }) => {
-    const emissions: Emission[] = [];
+    const emissions: OutputRecord[] = [];
     for (const entry of entries) {
       const result = await sender.handle(entry);
       dependencies.metrics.count('tributary_mails_total', { outcome: result.outcome });
@@ -120,7 +120,7 @@ class MailSender {
     mailer: Mailer,
     mail: Mail,
     notice: MailNotice,
-  ): Promise<MailVerdict | { readonly kind: 'unavailable'; readonly reason: string }> {
+  ): Promise<MailSendResult | { readonly kind: 'unavailable'; readonly reason: string }> {
     try {
       return await mailer.send(mail);
     } catch (error) {
@@ -150,7 +150,7 @@ class MailSender {
     const { logger, clock } = this.#parts;
     const error = `mail ${outcome}: ${reason}`;
     logger.error({ position: entry.position, error }, 'a mail is dead-lettered');
-    return { outcome, emissions: [poisonEmission('mail', entry, error, iso(clock()))] };
+    return { outcome, emissions: [deadLetterOf('mail', entry, error, iso(clock()))] };
   }
 
   #warnOfWaiting(): void {
@@ -213,7 +213,7 @@ function ofDestination(value: Record<string, unknown>): MailNotice['compose'] {
 export type Retry = 'later' | 'waiting';
 
 /** The record of the retry topic: the mail unchanged. */
-function retryRecord({ key, value, headers }: LogEntry, why: Retry): Emission {
+function retryRecord({ key, value, headers }: LogEntry, why: Retry): OutputRecord {
   return { topic: TOPIC.mailRetry, key, value, headers: { ...headers, [HEADER.outcome]: why } };
 }
 

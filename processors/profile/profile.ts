@@ -2,7 +2,6 @@ import {
   type BatchStage,
   type CanonicalEvent,
   type Catalog,
-  type Emission,
   eventWrite,
   HEADER,
   identityReadingOf,
@@ -11,7 +10,8 @@ import {
   type Logger,
   type Metrics,
   mayHoldExactNumbers,
-  type NullMeaning,
+  type NullHandling,
+  type OutputRecord,
   operationEntry,
   type ProfileStore,
   parseExact,
@@ -32,7 +32,7 @@ export interface ProfileDependencies {
   readonly catalogWaitMs: number;
   /** Subjects of a partition that are written concurrently. */
   readonly profileWriters: number;
-  readonly profileNulls: NullMeaning;
+  readonly profileNulls: NullHandling;
 }
 
 /**
@@ -56,13 +56,13 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
     for (const entry of production) {
       const write = writeOf(entry, dependencies);
       if (write === undefined) continue;
-      const group = write.write.formerly === undefined ? subjects : aliases;
+      const group = write.write.previousIdentity === undefined ? subjects : aliases;
       const known = group.get(entry.key);
       if (known === undefined) group.set(entry.key, [write]);
       else known.push(write);
     }
     // Aliases last: another subject's event of the batch may create the profile that an alias refers to.
-    const emissions: Emission[] = [];
+    const emissions: OutputRecord[] = [];
     for (const group of [subjects, aliases])
       await forEachConcurrently([...group.values()], profileWriters, signal, async (events) => {
         for (const setAside of await writer.write(events))
@@ -75,8 +75,8 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
 function recordOf(
   { scope, ucid, identity, at }: SetAside,
   { catalog }: ProfileDependencies,
-): readonly Emission[] {
-  const organization = catalog.state.organizationNumbered(scope.org);
+): readonly OutputRecord[] {
+  const organization = catalog.state.organizationByOrgId(scope.org);
   if (organization === undefined) return [];
   const operation = setAsideOperation(scope, ucid, identity, {
     organization_id: organization.id,

@@ -1,18 +1,18 @@
 import {
   type BatchStage,
   type Clock,
-  type Emission,
+  type DeadLetterRecord,
+  deadLetteredEntry,
+  deadLetterOf,
   type EventLog,
-  entryGivenUp,
   HEADER,
-  handled,
   InvalidInput,
   iso,
   type LogEntry,
   messageOf,
-  type PoisonRecord,
-  poisonEmission,
-  poisonRecordIn,
+  type OutputRecord,
+  readDeadLetter,
+  runFlowStage,
   type Stage,
   type StageContext,
   TOPIC,
@@ -38,7 +38,7 @@ export interface RedriveOptions {
   /** The last offset that is redriven, by partition of `stages.dead`: later records belong to the next redrive. */
   readonly last: ReadonlyMap<number, number>;
   /** Called for each record; again for some after a crash, or while an engine does not respond. */
-  report(outcome: RedriveOutcome, record: PoisonRecord | undefined, error?: string): void;
+  report(outcome: RedriveOutcome, record: DeadLetterRecord | undefined, error?: string): void;
 }
 
 /** Aborted, so that no delivery waits for others to share a batch: records are redriven one at a time. */
@@ -74,7 +74,7 @@ export function redrive(options: RedriveOptions): BatchStage {
     startsAtFirst: true,
     async process({ entries: [entry] }, context) {
       if (entry === undefined) return [];
-      const record = poisonRecordIn(entry);
+      const record = readDeadLetter(entry);
       if (record === undefined || !isChosen(options, record)) {
         report('left', record);
         return [moved(entry)];
@@ -87,32 +87,32 @@ export function redrive(options: RedriveOptions): BatchStage {
         if (error instanceof TributaryError && error.retryable) throw error;
         const message = messageOf(error);
         report('failed', record, message);
-        return [poisonEmission(record.stage, entryGivenUp(record), message, iso(options.clock()))];
+        return [deadLetterOf(record.stage, deadLetteredEntry(record), message, iso(options.clock()))];
       }
     },
   };
 }
 
 /** A record without its entry (too large to keep) cannot be redriven: it stays and names the position of the entry. */
-function isChosen({ chosen }: RedriveOptions, { stage, omitted }: PoisonRecord): boolean {
+function isChosen({ chosen }: RedriveOptions, { stage, omitted }: DeadLetterRecord): boolean {
   if (omitted === true) return false;
   return chosen === undefined || chosen.has(stage);
 }
 
 /** The record unchanged, for the next redrive. */
-function moved({ key, value, headers }: LogEntry): Emission {
+function moved({ key, value, headers }: LogEntry): OutputRecord {
   return { topic: TOPIC.poison, key, value, headers };
 }
 
 async function reprocess(
   { counters }: RedriveOptions,
   stage: Stage | undefined,
-  record: PoisonRecord,
+  record: DeadLetterRecord,
   at: LogEntry['position'],
   context: StageContext,
-): Promise<readonly Emission[]> {
+): Promise<readonly OutputRecord[]> {
   if (stage === undefined) throw new InvalidInput(`there is no stage "${record.stage}"`);
-  const entry = entryGivenUp(record);
+  const entry = deadLetteredEntry(record);
   if (stage.name === ('count' satisfies StageName)) {
     await recount(counters, entry, at, context);
     return [];
@@ -121,13 +121,13 @@ async function reprocess(
   const own: StageContext = { signal: context.signal, stopping: ALREADY_STOPPING };
   const { topic, partition } = entry.position;
   const emissions = await (stage.kind === 'flow'
-    ? handled(stage, entry, own)
+    ? runFlowStage(stage, entry, own)
     : stage.process({ topic, partition, entries: [entry] }, own));
   return emissions.map(outOfOrder);
 }
 
 /** Without the offset in `events.accepted`: the event trace relies on its order in the slow queue. */
-function outOfOrder(emission: Emission): Emission {
+function outOfOrder(emission: OutputRecord): OutputRecord {
   const { [HEADER.acceptedOffset]: _passed, ...headers } = emission.headers;
   return { ...emission, headers };
 }
@@ -169,7 +169,7 @@ export async function readDeadLetters(
       for (const entry of read.entries) {
         if (entry.position.offset >= end) break;
         last.set(partition, entry.position.offset);
-        const record = poisonRecordIn(entry);
+        const record = readDeadLetter(entry);
         stages.set(record?.stage, withRecord(stages.get(record?.stage), record));
       }
       next = read.next;

@@ -1,7 +1,7 @@
 import {
+  asyncHandler,
   type Catalog,
   type Clock,
-  type Emission,
   type EventLog,
   type FlowStage,
   HEADER,
@@ -10,9 +10,9 @@ import {
   type LogEntry,
   type Logger,
   type Metrics,
+  type OutputRecord,
   parseObject,
-  promised,
-  REPLAY_BEGINS_WITHIN_MS,
+  REPLAY_START_DEADLINE_MS,
   type Replay,
   type ReplayStep,
   TOPIC,
@@ -47,7 +47,7 @@ interface SteppingDependencies extends ReplayDependencies {
  */
 export function replay(dependencies: ReplayDependencies, scheduler: SlowQueueScheduler): FlowStage['handle'] {
   const reads = createReadBudgets(dependencies.elapsed);
-  return promised((entry) =>
+  return asyncHandler((entry) =>
     entry.position.topic === TOPIC.catalog
       ? begin(dependencies, entry)
       : continueReplay({ ...dependencies, reads, scheduler }, entry),
@@ -55,11 +55,11 @@ export function replay(dependencies: ReplayDependencies, scheduler: SlowQueueSch
 }
 
 /** The first step; none for a fact that is about something else, was refused, or is too old. */
-async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly OutputRecord[]> {
   const fact = factIn(entry);
   if (fact?.type !== 'replay.created') return [];
   const { catalog, clock, catalogWaitMs } = dependencies;
-  if (clock() - timeOf(fact.at) > REPLAY_BEGINS_WITHIN_MS) return [];
+  if (clock() - timeOf(fact.at) > REPLAY_START_DEADLINE_MS) return [];
   const position = await awaitFact(catalog, entry, catalogWaitMs);
   const { workspace_id, id } = fact.data;
   const asked = catalog.state.entity('replay', workspace_id, id);
@@ -70,7 +70,7 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
 async function continueReplay(
   dependencies: SteppingDependencies,
   entry: LogEntry,
-): Promise<readonly Emission[]> {
+): Promise<readonly OutputRecord[]> {
   const { catalog, catalogWaitMs, clock, metrics } = dependencies;
   await awaitCatalog(catalog, [entry], catalogWaitMs);
   const step = stepIn(entry);
@@ -97,7 +97,7 @@ async function stepAfter(
   return nextStep(dependencies, asked, step);
 }
 
-function stepEmission(step: ReplayStep, { id }: Replay, catalogPosition: number): Emission {
+function stepEmission(step: ReplayStep, { id }: Replay, catalogPosition: number): OutputRecord {
   const headers = {
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.workspaceId]: step.workspace_id,

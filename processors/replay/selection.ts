@@ -1,10 +1,9 @@
 import {
   type CanonicalEvent,
   type Catalog,
-  type Claimant,
-  closedTo,
+  type DedupeClaim,
   type Deduplicator,
-  type Emission,
+  destinationMismatch,
   eventKey,
   eventName,
   HEADER,
@@ -13,6 +12,7 @@ import {
   type LogEntry,
   MATCH,
   matchRules,
+  type OutputRecord,
   parseExact,
   parseObject,
   type RejectedEvent,
@@ -49,7 +49,7 @@ export function toRoute(
   { state, position }: Pick<Catalog, 'state' | 'position'>,
   replay: Replay,
   entry: LogEntry,
-): Emission | undefined {
+): OutputRecord | undefined {
   if (!takesHeaders(replay, entry)) return undefined;
   const event = eventOf(entry);
   if (!takesEvent(replay, event)) return undefined;
@@ -77,11 +77,11 @@ function rulesOf(state: Catalog['state'], { rule_id, workspace_id }: Replay): re
 
 function isOpen(state: Catalog['state'], rule: Rule, event: CanonicalEvent): boolean {
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  return closedTo(destination, event.environment) === undefined;
+  return destinationMismatch(destination, event.environment) === undefined;
 }
 
 /** The result of a replay for one entry: its output record, or why there is none. */
-export type Selection = Emission | 'still rejected' | undefined;
+export type Selection = OutputRecord | 'still rejected' | undefined;
 
 export interface ReevaluationDependencies extends Contracts {
   readonly reevaluations: Pick<Deduplicator, 'claim'>;
@@ -147,7 +147,7 @@ function toValidate(
   { headers }: LogEntry,
   { event, text }: Received,
   catalogPosition: number,
-): Emission {
+): OutputRecord {
   const kept = [HEADER.keyId, HEADER.receivedPosition].flatMap((name) => {
     const value = headers[name];
     return value === undefined ? [] : [[name, value]];
@@ -165,7 +165,7 @@ function toValidate(
 }
 
 /** Phase `mark`: claims the ids of the rejected events that the replay selects. */
-export function mark(replay: Replay, claimants: Claimant[]): (entry: LogEntry) => Selection {
+export function mark(replay: Replay, claimants: DedupeClaim[]): (entry: LogEntry) => Selection {
   return (entry) => {
     const found = selectedEvent(replay, entry);
     if (found !== undefined) claimants.push({ ...claimantOf(found.event, entry), rejected: true });
@@ -174,7 +174,7 @@ export function mark(replay: Replay, claimants: Claimant[]): (entry: LogEntry) =
 }
 
 /** Phase `compare`: claims marked ids for events that were accepted, so that they are not accepted a second time. */
-export function compare({ workspace_id }: Replay, claimants: Claimant[]): (entry: LogEntry) => Selection {
+export function compare({ workspace_id }: Replay, claimants: DedupeClaim[]): (entry: LogEntry) => Selection {
   return (entry) => {
     const { [HEADER.messageId]: messageId, [HEADER.environment]: environment } = entry.headers;
     if (entry.headers[HEADER.workspaceId] !== workspace_id || messageId === undefined) return undefined;
@@ -188,6 +188,6 @@ export function compare({ workspace_id }: Replay, claimants: Claimant[]): (entry
 function claimantOf(
   { workspace_id, environment, message_id }: CanonicalEvent,
   { position }: LogEntry,
-): Claimant {
+): DedupeClaim {
   return { workspaceId: workspace_id, environment, messageId: message_id, position };
 }

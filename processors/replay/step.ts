@@ -1,13 +1,13 @@
 import {
   type Catalog,
-  type Claimant,
   type Clock,
-  type Emission,
+  type DedupeClaim,
   type EventLog,
+  EventLoopYielder,
   HEADER,
-  HeldThread,
   iso,
   type LogEntry,
+  type OutputRecord,
   REPLAY_TICK_MS,
   type Replay,
   type ReplayCursor,
@@ -54,7 +54,7 @@ export function createReadBudgets(elapsed: () => number): ReadBudgets {
 /** The result of a step: the next one, and the records of events that it emits. */
 export interface StepResult {
   readonly next: Omit<ReplayStep, 'number' | 'at'>;
-  readonly events: readonly Emission[];
+  readonly events: readonly OutputRecord[];
 }
 
 type LogReads = Pick<StepDependencies, 'log'>;
@@ -143,7 +143,7 @@ export async function nextStep(
     bytes: STEP_BYTES,
     readBytes: mayRead,
   };
-  const claimants: Claimant[] = [];
+  const claimants: DedupeClaim[] = [];
   const reading: Reading = {
     topic: topicOf(replay, step),
     select: selectorOf(dependencies, replay, step, claimants),
@@ -196,7 +196,7 @@ function selectorOf(
   dependencies: StepDependencies,
   replay: Replay,
   step: ReplayStep,
-  claimants: Claimant[],
+  claimants: DedupeClaim[],
 ): (entry: LogEntry) => Selection {
   if (step.phase === 'mark') return mark(replay, claimants);
   if (step.phase === 'compare') return compare(replay, claimants);
@@ -209,7 +209,7 @@ interface Reading {
   readonly topic: string;
   readonly select: (entry: LogEntry) => Selection;
   readonly allowance: Allowance;
-  readonly events: Emission[];
+  readonly events: OutputRecord[];
   stillRejected: number;
 }
 
@@ -226,10 +226,10 @@ async function readPartition(
     const read = await dependencies.log.read(topic, cursor.partition, next, { maxBytes: READ_BYTES });
     /** Handles the entries from `at` on that fit into one piece of work; returns where to continue. */
     const handleFrom = (at: number): number => {
-      const thread = new HeldThread(dependencies.elapsed, PIECE_MS);
+      const thread = new EventLoopYielder(dependencies.elapsed, PIECE_MS);
       for (const [index, entry] of read.entries.slice(at).entries()) {
         if (isUsedUp(allowance) || entry.position.offset >= cursor.end) return read.entries.length;
-        if (thread.isDueToRest) return at + index;
+        if (thread.isYieldDue) return at + index;
         next = entry.position.offset + 1;
         readEntries += 1;
         allowance.readBytes -= entry.value.length;

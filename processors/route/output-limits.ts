@@ -114,11 +114,11 @@ export class HeldOutputs {
   call(alone: boolean): HeldCall {
     let arrived = 0;
     return {
-      made: (chars) => {
+      add: (chars) => {
         arrived += chars;
         this.#chars += chars;
       },
-      goOn: () => alone || (!this.isFull && arrived < CALL_CHARS),
+      hasRoom: () => alone || (!this.isFull && arrived < CALL_CHARS),
       over: () => {
         const wasFull = this.isFull;
         this.#chars -= arrived;
@@ -136,8 +136,8 @@ export class HeldOutputs {
 }
 
 interface HeldCall {
-  made(chars: number): void;
-  goOn(): boolean;
+  add(chars: number): void;
+  hasRoom(): boolean;
   /** Its outputs are held by their holders, or dropped. */
   over(): void;
 }

@@ -1,9 +1,9 @@
 import {
+  asyncHandler,
   type CanonicalEvent,
   type Catalog,
   type Clock,
-  closedTo,
-  type Emission,
+  destinationMismatch,
   type FlowStage,
   HEADER,
   InvalidInput,
@@ -11,7 +11,7 @@ import {
   MATCH,
   type Metrics,
   type Mismatch,
-  promised,
+  type OutputRecord,
   type Rule,
   type StageContext,
   type Transformation,
@@ -59,7 +59,7 @@ export function route(
   share: FairShare,
 ): FlowStage['handle'] {
   const { catalog, metrics, catalogWaitMs } = dependencies;
-  return promised(async (entry, context) => {
+  return asyncHandler(async (entry, context) => {
     await awaitCatalog(catalog, [entry], catalogWaitMs);
     const event = eventOf(entry);
     const { workspace_id } = event;
@@ -82,7 +82,7 @@ export function route(
 const MS_PER_CHARACTER = 10e-6;
 
 /** Processor time of output records in route and in the stages behind it, ms. */
-function writingMs(emissions: readonly Emission[]): number {
+function writingMs(emissions: readonly OutputRecord[]): number {
   let characters = 0;
   for (const { value } of emissions) characters += value.length;
   return characters * MS_PER_CHARACTER;
@@ -97,7 +97,7 @@ export function routeSlow(
   dependencies: RouteDependencies,
   scheduler: SlowQueueScheduler,
 ): FlowStage['handle'] {
-  return promised(async (entry, context) => {
+  return asyncHandler(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
     const redrives = numberIn(entry, HEADER.redrives) ?? 0;
@@ -178,7 +178,7 @@ async function applyRules(
   routed: Routed,
   rules: readonly Rule[],
   windows: PartitionWindows | undefined,
-): Promise<readonly Emission[]> {
+): Promise<readonly OutputRecord[]> {
   const { transformer } = dependencies;
   const bounds: Bounds = { holder: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
@@ -206,7 +206,7 @@ async function applyRule(
   bounds: Bounds,
 ): Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
-  const closed = closedTo(destination, routed.event.environment);
+  const closed = destinationMismatch(destination, routed.event.environment);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
   if (rule.transformation_id === null) {
     return [toDeliver(routed, rule, deliveryOf(routed, rule, routed.event, 0))];
@@ -227,13 +227,13 @@ async function applyRule(
 }
 
 /** A redriven event is shown as retrying, so it becomes dead again; its destination may not be in the entry. */
-function withoutRule(routed: Routed, id: string): readonly Emission[] {
+function withoutRule(routed: Routed, id: string): readonly OutputRecord[] {
   if (routed.redrives === 0) return [];
   const destination_id = routed.entry.headers[HEADER.destinationId] ?? '';
   return [failedTransformation(routed, { id, destination_id }, 'the rule is gone')];
 }
 
-function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): readonly Emission[] {
+function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): readonly OutputRecord[] {
   if (routed.redrives === 0) return [];
   const reason =
     because === 'destination_disabled'
@@ -275,10 +275,10 @@ async function deliveriesOf(
   rule: Rule,
   { events, isLarge }: Pick<TransformedEvents, 'events' | 'isLarge'>,
   runPiece: RunPiece,
-): Promise<readonly Emission[]> {
-  const emissions: Emission[] = [];
+): Promise<readonly OutputRecord[]> {
+  const emissions: OutputRecord[] = [];
   const nextOf = (mostChars: number) => {
-    const piece: Emission[] = [];
+    const piece: OutputRecord[] = [];
     let chars = 0;
     for (const event of events.slice(emissions.length)) {
       if (chars >= mostChars) break;
@@ -313,11 +313,11 @@ const AT_ONCE = 8;
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 /** The output records of one rule, or `slow` where its transformation has used up its share of the window. */
-type Applied = readonly Emission[] | 'slow';
+type Applied = readonly OutputRecord[] | 'slow';
 
 /** The output records of some rules, in their order, and the rules that are still to be applied. */
 interface Piece {
-  readonly emissions: Emission[];
+  readonly emissions: OutputRecord[];
   readonly left: readonly Rule[];
 }
 
@@ -330,7 +330,7 @@ async function applyInPieces(
   apply: (rule: Rule) => Promise<Applied>,
   limits: { readonly elapsed: Clock; readonly slowAfterMs: number },
 ): Promise<Piece> {
-  const emissions: Emission[] = [];
+  const emissions: OutputRecord[] = [];
   const slow: Rule[] = [];
   const since = limits.elapsed();
   let bytes = 0;

@@ -5,7 +5,6 @@ import {
   type ContractEvaluator,
   type ContractVerdict,
   contractSubject,
-  type Emission,
   eventKey,
   eventName,
   formatPosition,
@@ -13,6 +12,7 @@ import {
   type Headers,
   type LogEntry,
   mayHoldExactNumbers,
+  type OutputRecord,
   type Position,
   parseExact,
   type RejectedEvent,
@@ -57,7 +57,7 @@ export interface Evaluated {
  * The output records of one event: the accepted or rejected event, then its violations. A function of the received entry and
  * the contract, so a repetition gives the same bytes.
  */
-export function evaluationRecords(evaluation: Evaluated): readonly Emission[] {
+export function evaluationRecords(evaluation: Evaluated): readonly OutputRecord[] {
   const { entry, event, contract, verdict, position = entry.position } = evaluation;
   const key = eventKey(event);
   const known = {
@@ -71,7 +71,7 @@ export function evaluationRecords(evaluation: Evaluated): readonly Emission[] {
   };
   const headers = { ...known, ...sender(entry), [HEADER.outcome]: verdict?.outcome ?? 'accepted' };
   const violations = violationsOf(evaluation);
-  const first: Emission =
+  const first: OutputRecord =
     verdict?.outcome === 'rejected'
       ? {
           topic: TOPIC.rejected,

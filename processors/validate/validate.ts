@@ -2,18 +2,18 @@ import {
   type BatchStage,
   type CanonicalEvent,
   type Catalog,
-  type Claimant,
   type Clock,
   type ContractEvaluator,
+  type DedupeClaim,
   type Deduplicator,
-  type Emission,
+  EventLoopYielder,
   eventKey,
   formatPosition,
   HEADER,
-  HeldThread,
   InvalidInput,
   type LogEntry,
   type Metrics,
+  type OutputRecord,
   type Position,
   parsePosition,
   type StageContext,
@@ -49,7 +49,7 @@ interface Received {
 /** An evaluated event and its output records, which are emitted unless it is a repeat. */
 interface Candidate extends Received {
   readonly evaluation: Evaluated;
-  readonly emissions: readonly Emission[];
+  readonly emissions: readonly OutputRecord[];
 }
 
 /**
@@ -68,17 +68,17 @@ export function validate(
   share: FairShare,
 ): BatchStage['process'] {
   const { catalog, metrics, elapsed, catalogWaitMs } = dependencies;
-  return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
+  return async (batch, { signal, endBatch }): Promise<readonly OutputRecord[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
-    const taken: (Candidate | Emission)[] = [];
-    const thread = new HeldThread(elapsed);
+    const taken: (Candidate | OutputRecord)[] = [];
+    const thread = new EventLoopYielder(elapsed);
     const costs = new SliceCosts(share, elapsed, dependencies.threadTime.cpu);
     let deferred = 0;
     let chars = 0;
     for (const [index, entry] of batch.entries.entries()) {
-      if (thread.isDueToRest) {
+      if (thread.isYieldDue) {
         costs.end();
-        await thread.rest();
+        await thread.yield();
         costs.restart();
         if (signal.aborted) throw new Unavailable('the partition was lost');
       }
@@ -117,7 +117,7 @@ export function validateSlow(
   scheduler: SlowQueueScheduler,
 ): BatchStage['process'] {
   const { catalog, catalogWaitMs, reevaluations } = dependencies;
-  return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
+  return async (batch, { signal, endBatch }): Promise<readonly OutputRecord[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
     const taken: Candidate[] = [];
     let chars = 0;
@@ -174,13 +174,13 @@ function candidateOf(dependencies: ValidateDependencies, received: Received): Ca
 /** Claims the message ids of the candidates, and drops repeats. Keeps the order, also of records that are no candidates. */
 async function withoutRepeats(
   { deduplicator, metrics }: Pick<ValidateDependencies, 'deduplicator' | 'metrics'>,
-  taken: readonly (Candidate | Emission)[],
-): Promise<readonly Emission[]> {
-  const claimants: Claimant[] = [];
+  taken: readonly (Candidate | OutputRecord)[],
+): Promise<readonly OutputRecord[]> {
+  const claimants: DedupeClaim[] = [];
   for (const one of taken) if ('evaluation' in one) claimants.push(claimantOf(one));
   const first = await deduplicator.claim(claimants);
   const outcomes = new Map<string, number>();
-  const emissions: Emission[] = [];
+  const emissions: OutputRecord[] = [];
   let at = 0;
   for (const one of taken) {
     if (!('evaluation' in one)) {
@@ -195,7 +195,7 @@ async function withoutRepeats(
   return emissions;
 }
 
-function claimantOf(candidate: Candidate): Claimant {
+function claimantOf(candidate: Candidate): DedupeClaim {
   const { event, position } = candidate;
   const claimant = {
     workspaceId: event.workspace_id,
@@ -206,7 +206,7 @@ function claimantOf(candidate: Candidate): Claimant {
   return isRejected(candidate) ? { ...claimant, rejected: true } : claimant;
 }
 
-function charsOf(emissions: readonly Emission[]): number {
+function charsOf(emissions: readonly OutputRecord[]): number {
   let chars = 0;
   for (const { value } of emissions) chars += value.length;
   return chars;
@@ -230,7 +230,7 @@ function count(metrics: Metrics, outcomes: ReadonlyMap<string, number>): void {
 }
 
 /** The received event unchanged, with its position, and with headers by which the event trace finds it. */
-function toSlowQueue(entry: LogEntry, event: CanonicalEvent): Emission {
+function toSlowQueue(entry: LogEntry, event: CanonicalEvent): OutputRecord {
   return {
     topic: TOPIC.receivedSlow,
     key: eventKey(event),

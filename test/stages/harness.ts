@@ -8,20 +8,20 @@ import {
   type ContractVerdict,
   type Delivery,
   type DeliveryResult,
-  type Emission,
   Fenced,
   HEADER,
   type Headers,
   type History,
-  handled,
   type LogEntry,
   type Logger,
   type Mailer,
   type Metrics,
   NO_LOGGER,
   NO_METRICS,
+  type OutputRecord,
   type ProfileStore,
   type RunTally,
+  runFlowStage,
   type Sandbox,
   type SandboxInput,
   type SandboxResult,
@@ -219,7 +219,7 @@ function runner(stages: readonly Stage[]) {
     entries: readonly LogEntry[],
     signal = new AbortController().signal,
     end?: () => Promise<number>,
-  ): Promise<readonly Emission[]> => {
+  ): Promise<readonly OutputRecord[]> => {
     const stage = stages.find((one) => one.name === name);
     const { topic, partition } = entries[0]?.position ?? { topic: '', partition: 0 };
     if (stage === undefined) throw new Error(`no stage ${name}`);
@@ -228,7 +228,7 @@ function runner(stages: readonly Stage[]) {
     const emissions =
       stage.kind === 'batch'
         ? await stage.process({ topic, partition, entries }, { signal, ...(end && { end }) })
-        : (await Promise.all(entries.map((entry) => handled(stage, entry, { signal })))).flat();
+        : (await Promise.all(entries.map((entry) => runFlowStage(stage, entry, { signal })))).flat();
     for (const { topic: to } of emissions) {
       if (!stage.writes.includes(to)) throw new Error(`${name} does not declare ${to}`);
     }
@@ -268,13 +268,13 @@ export function entryOf(
 }
 
 /** An emission as the next stage meets it. */
-export function handedOn(emission: Emission | undefined, offset = 0): LogEntry {
+export function handedOn(emission: OutputRecord | undefined, offset = 0): LogEntry {
   if (emission === undefined) throw new Error('nothing was emitted');
   const { topic, key, value, headers } = emission;
   return { key, value, headers, position: { topic, partition: 0, offset, index: 0 }, timestamp: START };
 }
 
-export function topicsOf(emissions: readonly Emission[]): readonly string[] {
+export function topicsOf(emissions: readonly OutputRecord[]): readonly string[] {
   return emissions.map(({ topic }) => topic);
 }
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Claimant, Message, Position } from '@tributary/core';
+import type { DedupeClaim, Message, Position } from '@tributary/core';
 import { type RedisClient, Script } from '../../redis/index.ts';
 import { digestOf } from '../digest.ts';
 
@@ -28,7 +28,7 @@ export class ClaimFormat {
   }
 
   /** The first byte of the digest selects one of 256 buckets, each in one cluster slot by its hash tag. */
-  storedOf(claimant: Claimant): StoredClaim {
+  storedOf(claimant: DedupeClaim): StoredClaim {
     const { key, bucket } = this.#keyOf(claimant);
     const claim = { key, bucket, position: this.#textOf(claimant.position) };
     if (claimant.rejected === true) return { ...claim, rejectedKey: rejectedKeyOf(key) };

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
-import type { Claimant, Clock, Deduplicator, Position } from '@tributary/core';
+import type { Clock, DedupeClaim, Deduplicator, Position } from '@tributary/core';
 import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
 import { digestOf, rejectedIdOf } from '../digest.ts';
 import { ClaimFiles, type OpenClaimFiles, type StoredClaim } from './claim-files.ts';
@@ -26,7 +26,7 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
   const files = new ClaimFiles(list, options);
   let closed = false;
   return {
-    async claim(claimants: readonly Claimant[]) {
+    async claim(claimants: readonly DedupeClaim[]) {
       if (claimants.length === 0) return [];
       const claims = claimants.map((claimant): StoredClaim => {
         const id = digestOf(claimant);

@@ -1,5 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FlowStage, type LogEntry, NO_LOGGER, NO_METRICS, promised, Unavailable } from '@tributary/core';
+import {
+  asyncHandler,
+  type FlowStage,
+  type LogEntry,
+  NO_LOGGER,
+  NO_METRICS,
+  Unavailable,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { InHandTable } from '../suspects/in-hand-table.ts';
 import { Committer } from './committer.ts';
@@ -15,7 +22,7 @@ const NOTHING = 'nothing';
 function setUp({
   windowBytes = 1_000_000,
   before = async (_: LogEntry) => {},
-  wantsMore = (): boolean => true,
+  canAccept = (): boolean => true,
 } = {}) {
   const commits: { readonly to: number; readonly at: number }[] = [];
   const stopping = new AbortController();
@@ -40,8 +47,8 @@ function setUp({
     reads: [{ topic: 't' }],
     writes: ['out'],
     windowBytes,
-    wantsMore,
-    handle: promised(async (entry) => {
+    canAccept,
+    handle: asyncHandler(async (entry) => {
       await before(entry);
       const { key, value } = entry;
       return value === NOTHING ? [] : [{ topic: 'out', key, value, headers: {} }];
@@ -149,7 +156,7 @@ describe('a flow stage on an engine that wants rest between commits', () => {
 
 it('a stage that wants no more is asked again although nothing changes', async () => {
   const wants = { more: false };
-  const { flow, tryAdmit } = setUp({ wantsMore: () => wants.more });
+  const { flow, tryAdmit } = setUp({ canAccept: () => wants.more });
   expect(tryAdmit(0)).toBe(false);
   const changed = flow.changed();
   wants.more = true;

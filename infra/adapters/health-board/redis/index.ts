@@ -1,4 +1,4 @@
-import { HEALTH_KEPT_MS, type HealthBoard, type HealthReport, type Logger } from '@tributary/core';
+import { HEALTH_REPORT_TTL_MS, type HealthBoard, type HealthReport, type Logger } from '@tributary/core';
 import { checkKeyPrefix, type RedisClient, RedisConnection, Script } from '../../redis/index.ts';
 
 export interface RedisHealthBoardOptions {
@@ -7,7 +7,7 @@ export interface RedisHealthBoardOptions {
   /** Prefix of all keys, without braces. */
   readonly prefix: string;
   readonly logger: Logger;
-  /** How long a report is kept without renewal, ms. Default `HEALTH_KEPT_MS`. */
+  /** How long a report is kept without renewal, ms. Default `HEALTH_REPORT_TTL_MS`. */
   readonly keptMs?: number;
 }
 
@@ -45,7 +45,7 @@ const REPORTS_PER_CALL = 200;
 
 /** `HealthBoard` in Redis. Reports that a failover loses are renewed within seconds. */
 export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Promise<HealthBoard> {
-  const { url, logger, keptMs = HEALTH_KEPT_MS } = options;
+  const { url, logger, keptMs = HEALTH_REPORT_TTL_MS } = options;
   const prefix = checkKeyPrefix(options.prefix);
   const connection = await RedisConnection.open({ url, logger });
   const keysOf = (workspaceId: string) => {
@@ -60,7 +60,7 @@ export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Pr
   };
 
   return {
-    async tell(reports) {
+    async report(reports) {
       for (const [workspaceId, ofWorkspace] of Map.groupBy(reports, ({ workspace_id }) => workspace_id)) {
         for (let at = 0; at < ofWorkspace.length; at += REPORTS_PER_CALL) {
           await putReports(workspaceId, ofWorkspace.slice(at, at + REPORTS_PER_CALL));

@@ -1,4 +1,4 @@
-import { type Clock, type Mail, type Mailer, type MailVerdict, Unavailable } from '@tributary/core';
+import { type Clock, type Mail, type Mailer, type MailSendResult, Unavailable } from '@tributary/core';
 import { createTransport } from 'nodemailer';
 
 export interface SmtpMailerOptions {
@@ -37,7 +37,7 @@ export function openSmtpMailer(options: SmtpMailerOptions): Mailer {
   const pending = new Set<Promise<unknown>>();
   let refused: { readonly until: number; readonly reason: string } | undefined;
 
-  const attempt = async (mail: Mail): Promise<MailVerdict> => {
+  const attempt = async (mail: Mail): Promise<MailSendResult> => {
     try {
       await transport.sendMail({
         messageId: `<${mail.id}@${domain}>`,
@@ -107,7 +107,7 @@ function transportOf({ host, port, tls, credentials, ca }: SmtpMailerOptions) {
 
 /** The meaning of a failed attempt: a verdict on the mail, or a failure that is not specific to it. */
 export type SmtpFailure =
-  | Exclude<MailVerdict, { kind: 'sent' }>
+  | Exclude<MailSendResult, { kind: 'sent' }>
   | {
       readonly kind: 'unavailable';
       readonly reason: string;

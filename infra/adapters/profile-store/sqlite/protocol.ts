@@ -1,5 +1,4 @@
 import type {
-  KeptPlaces,
   LeftOut,
   ProfileDeletion,
   ProfileDeletionOutcome,
@@ -8,13 +7,14 @@ import type {
   ProfileWrite,
   ProfileWriteOutcome,
   SplitRefusal,
+  UnattributedValues,
   UnlinkRefusal,
 } from '@tributary/core';
 
 /** What is asked of the writing thread. `now` is the time of the call, epoch ms. */
 export type StoreRequest =
   /**
-   * `claims` are those of the write's `soughtIdentities`, as hexadecimal digits: the caller can hash them while the thread
+   * `claims` are those of the write's `identitiesToLookUp`, as hexadecimal digits: the caller can hash them while the thread
    * writes.
    * `ucid` is that of the profile, should the write make one.
    */
@@ -51,7 +51,7 @@ export type StoreAnswer =
       readonly kind: 'split';
       readonly profile: string;
       readonly survivor: string;
-      readonly kept: KeptPlaces;
+      readonly kept: UnattributedValues;
     }
   | { readonly kind: 'not_split'; readonly reason: SplitRefusal }
   /** How many things were forgotten, or removed from the outbox. */

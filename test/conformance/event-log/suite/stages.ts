@@ -1,19 +1,19 @@
 import type {
   Batch,
   BatchStage,
-  Emission,
+  DeadLetterRecord,
   EventLog,
   FlowStage,
   LogEntry,
-  PoisonRecord,
+  OutputRecord,
   StageRun,
 } from '@tributary/core';
-import { promised, TOPIC } from '@tributary/core';
+import { asyncHandler, TOPIC } from '@tributary/core';
 import { OTHER_TARGET, SOURCE, TARGET } from './harness.ts';
 import { eventually, valuesOf } from './log-contents.ts';
 
 /** Copies an entry's value to the target under its key. */
-export function copyOf(entry: LogEntry, topic = TARGET): Emission {
+export function copyOf(entry: LogEntry, topic = TARGET): OutputRecord {
   return { topic, key: entry.key, value: entry.value, headers: entry.headers };
 }
 
@@ -28,14 +28,17 @@ export function batchStage(process: BatchStage['process'], rest: Partial<BatchSt
   };
 }
 
-export function flowStage(handle: Parameters<typeof promised>[0], rest: Partial<FlowStage> = {}): FlowStage {
+export function flowStage(
+  handle: Parameters<typeof asyncHandler>[0],
+  rest: Partial<FlowStage> = {},
+): FlowStage {
   const fixed = {
     kind: 'flow',
     name: 'stage',
     windowBytes: 100_000,
     writes: [TARGET, OTHER_TARGET],
   } as const;
-  return { ...fixed, reads: [{ topic: SOURCE }], handle: promised(handle), ...rest };
+  return { ...fixed, reads: [{ topic: SOURCE }], handle: asyncHandler(handle), ...rest };
 }
 
 /** A batch stage that copies what `each` does not throw at. */
@@ -59,6 +62,6 @@ export async function runThrough(log: EventLog, stage: BatchStage | FlowStage): 
   await run.stop();
 }
 
-export async function poisoned(log: EventLog): Promise<PoisonRecord[]> {
-  return (await valuesOf(log, TOPIC.poison)) as PoisonRecord[];
+export async function poisoned(log: EventLog): Promise<DeadLetterRecord[]> {
+  return (await valuesOf(log, TOPIC.poison)) as DeadLetterRecord[];
 }

@@ -1,8 +1,8 @@
 import {
-  type Emission,
   type Headers,
   InvalidInput,
   type NewEntry,
+  type OutputRecord,
   type Position,
   type TopicSpec,
 } from '@tributary/core';
@@ -66,7 +66,7 @@ export interface WriteBatchResult {
 }
 
 export interface StageCommit extends Omit<CommitWrite, 'emissions'> {
-  readonly emissions: readonly Emission[];
+  readonly emissions: readonly OutputRecord[];
 }
 
 /** A request to a topic group's writer. `settleBatch` sets its result. */
@@ -156,7 +156,7 @@ export function settleBatch(
 }
 
 function encodeEmissions(
-  emissions: readonly Emission[],
+  emissions: readonly OutputRecord[],
   topics: ReadonlyMap<string, TopicSpec>,
 ): RecordsWrite[] {
   const packer = new RecordPacker();
