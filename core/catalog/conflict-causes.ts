@@ -1,7 +1,7 @@
-import type { CatalogView, WorkspaceEntityKind } from './catalog-view.ts';
+import type { CatalogView, WorkspaceEntityKind } from './catalog.ts';
 import type { Contract, Rule } from './entities.ts';
 import type { ConflictReason, Fact } from './facts.ts';
-import type { Member, MembersView } from './members.ts';
+import type { Member, MembersView } from './fold/members.ts';
 
 /** A thing that stands in the way of a change. */
 export interface ConflictCause {

@@ -1,7 +1,7 @@
 import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
-import type { DestinationCondition } from '../delivery/health-change.ts';
+import type { DestinationCondition } from '../delivery/destination-health.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
-import type { ProfileSettings } from '../profiles/profile-settings.ts';
+import type { ProfileSettings } from '../profiles/identity/profile-settings.ts';
 
 /** Fields the fold keeps on every entity. Times are ISO 8601 UTC. */
 interface Kept {

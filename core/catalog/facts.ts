@@ -1,4 +1,4 @@
-import type { HealthChange } from '../delivery/health-change.ts';
+import type { HealthChange } from '../delivery/destination-health.ts';
 import type {
   Account,
   ApiKey,

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MAX_VALUE_BYTES } from '../log/event-log.ts';
+import type { Fact } from './facts.ts';
 import {
   AT,
   account,
@@ -14,9 +15,9 @@ import {
   WORKSPACE,
   workspace,
   workspaceMember,
-} from './catalog.fixture.ts';
-import type { Fact } from './facts.ts';
-import { applyFact } from './fold.ts';
+} from './fold/catalog.fixture.ts';
+import { applyFact } from './fold/fold.ts';
+import type { CatalogState } from './fold/state.ts';
 import {
   type CatalogEntry,
   CatalogGap,
@@ -28,7 +29,6 @@ import {
   rewriteRecords,
 } from './rewrite.ts';
 import { type CatalogRow, rowsOf } from './rows.ts';
-import type { CatalogState } from './state.ts';
 
 const BEGUN: RewriteBegun = {
   v: 1,

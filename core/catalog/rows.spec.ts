@@ -18,10 +18,10 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from './catalog.fixture.ts';
-import { FOLD_VERSION } from './fold.ts';
+} from './fold/catalog.fixture.ts';
+import { FOLD_VERSION } from './fold/fold.ts';
+import { CatalogState } from './fold/state.ts';
 import { type CatalogRow, RowsReader, rowsOf } from './rows.ts';
-import { CatalogState } from './state.ts';
 
 const HISTORY = [
   fact('account.created', 'a1', { id: 'a1', issuer: 'i', subject: 's', email: 'a@example.com' }),

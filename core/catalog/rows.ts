@@ -1,8 +1,11 @@
 import type { EventType } from '../event/event.ts';
-import type { ContractEra } from './contract-eras.ts';
+import type { WorkspaceEntities, WorkspaceEntityKind } from './catalog.ts';
 import type { Contract, Workspace } from './entities.ts';
-import { CatalogState, type WorkspaceEntities, type WorkspaceEntityKind } from './state.ts';
-import type { Table } from './tables.ts';
+import { CatalogState } from './fold/state.ts';
+import type { ContractEra } from './fold/workspace-index.ts';
+
+/** A map or a set of a catalog's state, however deep. */
+export type Table = Map<string, unknown> | Set<string>;
 
 /** One piece of a state, as JSON: which table it is of, where in it, and what is there. */
 export type CatalogRow =

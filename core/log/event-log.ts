@@ -1,4 +1,4 @@
-import type { Position } from './position.ts';
+import { TributaryError } from '../primitives/errors.ts';
 import type { Stage } from './stage.ts';
 import type { TopicSpec } from './topics.ts';
 
@@ -145,4 +145,40 @@ export interface EventLog {
 
   /** Stops what still runs, waits for appends under way, releases files and connections. Idempotent. */
   close(): Promise<void>;
+}
+
+/** Where one entry stands in the log. `index` counts the entries inside one record; 0 when it holds one. */
+export interface Position {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly index: number;
+}
+
+/** The form used in headers, stores and logs: `topic/partition/offset/index`. */
+export function formatPosition(position: Position): string {
+  return `${position.topic}/${position.partition}/${position.offset}/${position.index}`;
+}
+
+/** The position that `formatPosition` wrote; undefined for any other text. */
+export function parsePosition(text: string): Position | undefined {
+  const [, topic, partition, offset, index] =
+    /^([^/]+)\/(\d{1,10})\/(\d{1,16})\/(\d{1,10})$/.exec(text) ?? [];
+  if (topic === undefined) return undefined;
+  return { topic, partition: Number(partition), offset: Number(offset), index: Number(index) };
+}
+
+/**
+ * The topics there are were laid out otherwise than those declared. Going on would lose records without a word: those
+ * of partitions or topics that nobody reads any more. Thrown by `createTopics`, before anything is read or written.
+ */
+export class LayoutMismatch extends TributaryError {
+  readonly code = 'layout_mismatch';
+  readonly retryable = false;
+  readonly faults: readonly string[];
+
+  constructor(faults: readonly string[]) {
+    super(`the event log was laid out otherwise:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+    this.faults = faults;
+  }
 }

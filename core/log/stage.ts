@@ -117,19 +117,25 @@ export interface FlowStage extends StageBase {
 
 export type Stage = BatchStage | FlowStage;
 
-/** Throws that are not `Unavailable` before an entry is poison. */
-export const POISON_ATTEMPTS = 3;
+/** What a flow stage does, of a function that promises what an entry emits. */
+export function promised(
+  work: (entry: LogEntry, context: StageContext) => Promise<readonly Emission[]>,
+): FlowStage['handle'] {
+  return (entry, context) => {
+    work(entry, context).then(
+      (emissions) => context.done(emissions),
+      (thrown) => context.failed(thrown),
+    );
+  };
+}
 
-/** Value of an entry on `stages.dead`. */
-export interface PoisonRecord {
-  readonly stage: string;
-  readonly position: LogEntry['position'];
-  /** When the log took the entry, epoch ms. Absent from records of releases that did not say. */
-  readonly timestamp?: number;
-  readonly error: string;
-  /** When it was given up, ISO 8601. */
-  readonly at: string;
-  /** Present: value and headers of the entry were left out, as they are too large; it is at its position. */
-  readonly omitted?: true;
-  readonly entry: NewEntry;
+/** What an entry emits that is handed to a flow stage by who is no log. Rejects with what the stage failed with. */
+export function handled(
+  stage: FlowStage,
+  entry: LogEntry,
+  context: StageContext,
+): Promise<readonly Emission[]> {
+  return new Promise((done, failed) => {
+    stage.handle(entry, { ...context, bytes: Buffer.byteLength(entry.value), done, failed });
+  });
 }

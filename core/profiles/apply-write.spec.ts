@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
 import { fold, freshProfile } from './fold.ts';
-import { withoutOrigins } from './origins.ts';
 import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
+import { withoutOrigins } from './registers.ts';
 import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
 
 const NOW = 1_000;

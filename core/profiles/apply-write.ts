@@ -1,15 +1,11 @@
 import { joinAttributes, stampAttributes } from './attributes.ts';
 import { changeOf } from './changes.ts';
-import { joined, revised, withContent } from './fold.ts';
-import { joinIdentities } from './identities.ts';
-import { DEFAULT_LIMITS, isTooMany, withoutOldest } from './identity-limits.ts';
-import { keptIfSame } from './order.ts';
-import { withoutOrigins } from './origins.ts';
+import { joined, joinIdentities, revised, withContent, withoutLiftedBlocks } from './fold.ts';
+import { DEFAULT_LIMITS, isTooMany, withoutOldest } from './identity/identity-limits.ts';
 import { type Identity, LEAST_REGISTER_BYTES, MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import type { ProfileChange, ProfileRefusal, ProfileWrite } from './profile-store.ts';
-import { joinNamed, stampNamed } from './registers.ts';
+import { joinNamed, keptIfSame, stampNamed, withoutOrigins } from './registers.ts';
 import { withClaimant, withoutShared } from './shared-identities.ts';
-import { withoutLiftedBlocks } from './unlinked.ts';
 
 /**
  * `dropped`: identities of the profiles and of the write that are too old to be among those that the profile has room for.

@@ -1,11 +1,15 @@
 import { joinAttributes } from './attributes.ts';
-import { joinIdentities } from './identities.ts';
-import { compareText, keptIfSame } from './order.ts';
-import { withOrigins } from './origins.ts';
-import type { Profile, ProfileScope } from './profile.ts';
-import { joinNamed } from './registers.ts';
+import {
+  HASHED_EMAIL,
+  hasSpellings,
+  identityHash,
+  identityKey,
+  newerSpelling,
+  RAW_EMAIL,
+} from './identity/identity.ts';
+import type { HeldIdentity, Identity, Profile, ProfileScope, UnlinkedIdentity } from './profile.ts';
+import { compareText, joinNamed, keptIfSame, smallerOrigin, withOrigins } from './registers.ts';
 import { joinShared } from './shared-identities.ts';
-import { joinUnlinked, withoutLiftedBlocks } from './unlinked.ts';
 
 /** A profile before its first write: nothing is known and nothing was stored yet, hence version 0. */
 export function freshProfile({ org, region }: ProfileScope, ucid: string, now: number): Profile {
@@ -85,4 +89,95 @@ export function revised(before: Profile, after: Profile, now: number): Profile {
 
 function joinUcids(left: readonly string[], right: readonly string[]): readonly string[] {
   return keptIfSame(left, [...new Set([...left, ...right])].sort(compareText));
+}
+
+/** Each identity once, at the place where it came first; of an e-mail's two forms the address. */
+export function distinctIdentities(identities: readonly Identity[]): readonly Identity[] {
+  const byKey = new Map<string, Identity>();
+  for (const identity of identities) {
+    const key = identityKey(identity);
+    const known = byKey.get(key);
+    if (known === undefined || isPlainer(identity, known)) byKey.set(key, identity);
+  }
+  return [...byKey.values()];
+}
+
+/**
+ * Both lists as one, each identity once with the newest of its times. Sorted by type and value; the left list itself
+ * when the right one has nothing newer. Associative, commutative and idempotent but for which of two equals it is.
+ */
+export function joinIdentities(
+  left: readonly HeldIdentity[],
+  right: readonly HeldIdentity[],
+): readonly HeldIdentity[] {
+  if (right.length === 0) return left;
+  const keyOf = keysWhereNeeded(left, right);
+  const byKey = new Map(left.map((identity) => [keyOf(identity), identity]));
+  for (const identity of right) {
+    const key = keyOf(identity);
+    const held = byKey.get(key);
+    byKey.set(key, held === undefined ? identity : one(held, identity));
+  }
+  return keptIfSame(left, [...byKey.values()].sort(byTypeAndValue));
+}
+
+/**
+ * As they are shown: an identity that is there in an older spelling too, by which a profile of an earlier release was
+ * found, is there once, with the newest of its times.
+ */
+export function withoutOlderSpellings(identities: readonly HeldIdentity[]): readonly HeldIdentity[] {
+  const spelled = identities.filter(hasSpellings);
+  if (spelled.length < 2) return identities;
+  const shown = new Map(identities.map((identity) => [identity, identity]));
+  for (const older of spelled) {
+    const newer = newerSpelling(older, spelled);
+    if (newer === undefined) continue;
+    shown.delete(older);
+    shown.set(newer, { ...newer, ts: Math.max(older.ts, shown.get(newer)?.ts ?? 0) });
+  }
+  return [...shown.values()];
+}
+
+function one(held: HeldIdentity, other: HeldIdentity): HeldIdentity {
+  const { type, value } = isPlainer(other, held) ? other : held;
+  const ts = Math.max(held.ts, other.ts);
+  const from = smallerOrigin(held, other);
+  if (type === held.type && ts === held.ts && from === held.from) return held;
+  return { type, value, ts, ...(from === undefined ? {} : { from }) };
+}
+
+function isPlainer(identity: Identity, other: Identity): boolean {
+  return identity.type === RAW_EMAIL && other.type === HASHED_EMAIL;
+}
+
+/** `identityKey`, without the cost of hashing addresses where no hashed one is there to be compared with. */
+function keysWhereNeeded(...lists: readonly (readonly Identity[])[]): (identity: Identity) => string {
+  const hashed = lists.some((list) => list.some(({ type }) => type === HASHED_EMAIL));
+  return hashed ? identityKey : ({ type, value }) => `${type}=${value}`;
+}
+
+function byTypeAndValue(left: Identity, right: Identity): number {
+  return compareText(left.type, right.type) || compareText(left.value, right.value);
+}
+
+/** Both lists as one, each identity once with its newest time; sorted. */
+export function joinUnlinked(
+  left: readonly UnlinkedIdentity[] = [],
+  right: readonly UnlinkedIdentity[] = [],
+): readonly UnlinkedIdentity[] {
+  if (right.length === 0) return left;
+  const newest = new Map(left.map(({ hash, ts }) => [hash, ts]));
+  for (const { hash, ts } of right) newest.set(hash, Math.max(ts, newest.get(hash) ?? ts));
+  return Array.from(newest, ([hash, ts]) => ({ hash, ts })).sort((a, b) => compareText(a.hash, b.hash));
+}
+
+/** The profile without blocks on identities that it has: only an explicit write lets one in. */
+export function withoutLiftedBlocks(profile: Profile): Profile {
+  // Nearly every write: nothing is copied for it.
+  if (profile.unlinked === undefined) return profile;
+  const { unlinked, ...rest } = profile;
+  const held = new Set(profile.identities.map((identity) => identityHash(profile, identity)));
+  const left = unlinked.filter(({ hash }) => !held.has(hash));
+  if (left.length === unlinked.length) return profile;
+  return left.length === 0 ? rest : { ...rest, unlinked: left };
 }

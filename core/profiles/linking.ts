@@ -1,8 +1,8 @@
-import { identityHash, identityKey } from './identity.ts';
-import { DEFAULT_LIMITS, IdentityCounts, PERSON } from './identity-limits.ts';
-import { compareText } from './order.ts';
+import { identityHash, identityKey } from './identity/identity.ts';
+import { DEFAULT_LIMITS, IdentityCounts, PERSON } from './identity/identity-limits.ts';
 import type { Identity, Profile } from './profile.ts';
 import type { LeftOut, ProfileWrite, ProfileWriteOutcome, SpelledBefore } from './profile-store.ts';
+import { compareText } from './registers.ts';
 import { isSetAside, sharedByMerge, unknownClaimant } from './shared-identities.ts';
 
 /** Who has an identity, as a store found it. One that is claimed for a profile not yet made is had by a fresh one. */

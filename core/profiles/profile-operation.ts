@@ -1,12 +1,10 @@
-import type { AuditActor, AuditEntry } from '../audit/audit-entry.ts';
-import type { Catalog } from '../catalog/catalog.ts';
-import type { CatalogView } from '../catalog/catalog-view.ts';
+import type { AuditActor, AuditEntry } from '../catalog/audit-log.ts';
+import type { Catalog, CatalogView } from '../catalog/catalog.ts';
 import type { FactOrigin } from '../catalog/facts.ts';
-import { nameId } from '../ids/ids.ts';
 import type { EventLog, NewEntry } from '../log/event-log.ts';
-import { HEADER } from '../log/headers.ts';
-import { TOPIC } from '../log/topics.ts';
-import { identityHash } from './identity.ts';
+import { HEADER, TOPIC } from '../log/topics.ts';
+import { nameId } from '../primitives/ids.ts';
+import { identityHash } from './identity/identity.ts';
 import type { Identity, ProfileScope } from './profile.ts';
 
 /** What a caller does to profiles that the audit log tells of: the verb of its entries. */

@@ -1,5 +1,5 @@
-import { InvalidInput, Unavailable } from '../errors/errors.ts';
-import type { IdentityLimits } from './identity-limits.ts';
+import { InvalidInput, Unavailable } from '../primitives/errors.ts';
+import type { IdentityLimits } from './identity/identity-limits.ts';
 import type { Identity, NewAttribute, NewNamed, Profile, ProfileScope } from './profile.ts';
 
 /** One write of somebody's data. */
@@ -271,4 +271,20 @@ export interface ProfileStore {
   holdsProfiles(scope: ProfileScope | undefined): Promise<boolean>;
   /** Waits for what is under way; changes not yet published are published by the next one who opens the store. */
   close(): Promise<void>;
+}
+
+/** Clocks of two processes differ, and a write takes its time after it was looked at. */
+const MARGIN_MS = 60_000;
+
+/**
+ * Whether nobody knows any more if the person whom the data is about was deleted after it was received. It is not
+ * written: what a log keeps beyond its retention, or what is sent through it once more, brings nobody back.
+ */
+export function isTooOld({ receivedAt }: ProfileWrite, now: number, retentionMs: number): boolean {
+  return receivedAt !== undefined && receivedAt < now - retentionMs;
+}
+
+/** Deletions of before this time may be forgotten, epoch ms: whatever they decide about is too old. */
+export function forgetDeletionsBefore(now: number, retentionMs: number): number {
+  return now - retentionMs - MARGIN_MS;
 }

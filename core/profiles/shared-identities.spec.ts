@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fold } from './fold.ts';
-import type { IdentityLimits } from './identity-limits.ts';
+import type { IdentityLimits } from './identity/identity-limits.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { claimWrite, isSetAside } from './shared-identities.ts';
 import { identity, profile, World, write } from './world.fixture.ts';

@@ -1,8 +1,8 @@
-import { identityHash } from './identity.ts';
-import { DEFAULT_LIMITS, type IdentityLimits, PERSON } from './identity-limits.ts';
-import { compareText } from './order.ts';
+import { identityHash } from './identity/identity.ts';
+import { DEFAULT_LIMITS, type IdentityLimits, PERSON } from './identity/identity-limits.ts';
 import type { Identity, Profile, ProfileScope, SharedIdentity } from './profile.ts';
 import type { IdentityClaim, ProfileWrite } from './profile-store.ts';
+import { compareText } from './registers.ts';
 
 /*
  * An address that a form fills in for everybody, or the id of a device in a shop, joins people who have nothing to do with

@@ -1,11 +1,10 @@
 import { applyWrite } from './apply-write.ts';
 import { fold, freshProfile } from './fold.ts';
-import { identityKey } from './identity.ts';
+import { identityKey } from './identity/identity.ts';
 import { asKnown, type IdentityOwner, leftOutOf, linkingOf, soughtIdentities } from './linking.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
-import { type AppliedSplit, applySplit } from './split.ts';
-import { applyUnlink, unlinkingOf } from './unlink.ts';
+import { type AppliedSplit, applySplit, applyUnlink, unlinkingOf } from './unlink-split.ts';
 
 export const SCOPE: ProfileScope = { org: 1, region: 'eu' };
 

@@ -1,7 +1,7 @@
 import type { ASTNode } from '@marcbachmann/cel-js';
 import { LRUCache } from 'lru-cache';
-import { messageOf } from '../errors/errors.ts';
 import type { CanonicalEvent } from '../event/event.ts';
+import { messageOf } from '../primitives/errors.ts';
 import { FilterBudget, type RunnableFilter, runMetered, runnable } from './filter-evaluator.ts';
 import { filterLanguage, parseFilter, partsOf } from './filter-language.ts';
 

@@ -1,0 +1,303 @@
+import { hash } from 'node:crypto';
+import type { Json, JsonObject } from '../event/event.ts';
+import { nameId } from '../primitives/ids.ts';
+import { isSealed } from '../security/secrets.ts';
+import type { FoundKey, WorkspaceEntityKind } from './catalog.ts';
+import type { OrganizationMember, WorkspaceMember } from './entities.ts';
+import type { Fact, FactType } from './facts.ts';
+import { applyFact } from './fold/fold.ts';
+import { keysMadeBy, makerOf } from './fold/member-facts.ts';
+import type { Members } from './fold/members.ts';
+import type { CatalogState } from './fold/state.ts';
+
+/** Who made a change: a person, a key, a stage of the pipeline, or the operator at a command line. */
+export const AUDIT_ACTOR_TYPES = ['account', 'api_key', 'client_key', 'stage', 'operator'] as const;
+export type AuditActorType = (typeof AUDIT_ACTOR_TYPES)[number];
+
+export interface AuditActor {
+  readonly type: AuditActorType;
+  readonly id: string;
+  /** Of an account, as it was then. */
+  readonly email: string | null;
+  /** Of an API key or a client key. */
+  readonly key_prefix: string | null;
+}
+
+/** One applied fact, or one operation on a profile, for people: who did what to what, when and from where, with what was there before and after. */
+export interface AuditEntry {
+  readonly id: string;
+  /** The workspace or organization whose log it stands in. */
+  readonly scope_id: string;
+  /** ISO 8601 */
+  readonly at: string;
+  /** The verb of the fact, e.g. `updated`. */
+  readonly action: string;
+  readonly actor: AuditActor;
+  readonly entity: { readonly type: string; readonly id: string; readonly name: string | null };
+  /**
+   * The entity before and after, secrets masked; null where it was not there. Of a profile, whose values stand in no log,
+   * `after` describes the operation.
+   */
+  readonly before: JsonObject | null;
+  readonly after: JsonObject | null;
+  readonly address: string;
+  readonly request_id: string;
+}
+
+/**
+ * Applies the fact at `position` and tells what it did: one entry for each log it belongs in, and one for each
+ * membership that became real or key that was revoked by it; none when the fold refused it. The same facts give the same entries, ids included, on every replay.
+ */
+export function applyAudited(state: CatalogState, fact: Fact, position: number): readonly AuditEntry[] {
+  const { entity: type, action } = partsOf(fact.type);
+  const audited = AUDITED[type];
+  const before = audited?.entity(state, fact.entity);
+  const admitted = watchAdmitted(state, fact);
+  const revokedKeys = watchRevokedKeys(state, fact);
+  if (!applyFact(state, fact, position).applied) return [];
+  const after = audited.entity(state, fact.entity);
+  const about = { type, id: fact.entity, action, before, after };
+  const own = audited
+    .scopes(state, fact.entity)
+    .filter((scope) => scope !== undefined)
+    .map((scope) => entryOf(state, fact, about, scope, idOf(fact, position, scope)));
+  const others = [...admitted(), ...revokedKeys()].map((each) =>
+    entryOf(state, fact, each, each.scope, idOf(fact, position, each.scope, each.id)),
+  );
+  return [...own, ...others];
+}
+
+/** What a fact did to one entity. */
+interface Done {
+  readonly type: string;
+  readonly id: string;
+  readonly action: string;
+  readonly before: object | undefined;
+  readonly after: object | undefined;
+}
+
+function entryOf(
+  state: CatalogState,
+  fact: Fact,
+  { type, id: entity, action, before, after }: Done,
+  scope: string,
+  id: string,
+): AuditEntry {
+  return {
+    id,
+    scope_id: scope,
+    at: fact.at,
+    action,
+    actor: actorOf(state, fact.by),
+    entity: { type, id: entity, name: nameOf(after ?? before) },
+    before: before === undefined ? null : maskedEntity(before),
+    after: after === undefined ? null : maskedEntity(after),
+    address: fact.from.address,
+    request_id: fact.from.request_id,
+  };
+}
+
+/**
+ * A UUID (version 8) that begins with the position: lists put facts of one millisecond in the order of their ids. The
+ * rest is a hash, because a catalog that was written anew begins to count again. `also` where the fact is not about
+ * the entity itself.
+ */
+function idOf({ type, entity, at, from }: Fact, position: number, scope: string, also?: string): string {
+  const place = position.toString(16).padStart(12, '0');
+  const more = also === undefined ? [] : [also];
+  const hashed = nameId('audit', scope, position, type, entity, at, from.request_id, ...more);
+  return `${place.slice(0, 8)}-${place.slice(8)}-8${hashed.slice(15)}`;
+}
+
+/** `by` of a fact: an account's id, or `key:`, `stage:` or `operator:` and what is called so. */
+function actorOf(state: CatalogState, by: string): AuditActor {
+  const colon = by.indexOf(':');
+  const [prefix, id] = [by.slice(0, Math.max(0, colon)), by.slice(colon + 1)];
+  const nobody = { email: null, key_prefix: null };
+  if (prefix === 'key') {
+    const key = state.entity('api_key', state.workspaceOf(id) ?? '', id);
+    return { type: 'api_key', id, ...nobody, key_prefix: key?.key_prefix ?? null };
+  }
+  if (prefix === 'stage' || prefix === 'operator') return { type: prefix, id, ...nobody };
+  return { type: 'account', id: by, ...nobody, email: state.account(by)?.email ?? null };
+}
+
+function nameOf(entity: object | undefined): string | null {
+  return entity !== undefined && 'name' in entity && typeof entity.name === 'string' ? entity.name : null;
+}
+
+type EntityTypeOf<Type extends string> = Type extends `${infer Entity}.${string}` ? Entity : never;
+
+/** What facts are about: the word before the dot of their type. */
+export type AuditedType = EntityTypeOf<FactType>;
+
+/** How the audit log finds what facts of one kind are about, and in whose logs it tells of them. */
+interface Audited {
+  entity(state: CatalogState, id: string): object | undefined;
+  /** Workspaces and organizations; none where no log has a place for it. Asked after the fact was applied. */
+  scopes(state: CatalogState, id: string): readonly (string | undefined)[];
+}
+
+const ofWorkspace = (kind: WorkspaceEntityKind): Audited => ({
+  entity: (state, id) => state.entity(kind, state.workspaceOf(id) ?? '', id),
+  scopes: (state, id) => [state.workspaceOf(id)],
+});
+
+/** Every kind of entity; a kind of fact without a line here does not compile. */
+export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
+  installation: { entity: () => undefined, scopes: () => [] },
+  account: { entity: (state, id) => state.account(id), scopes: () => [] },
+  workspace: {
+    entity: (state, id) => state.workspace(id),
+    scopes: (state, id) => [id, state.workspace(id)?.organization_id],
+  },
+  workspace_member: {
+    entity: (state, id) => state.workspaceMembers.get(state.workspaceMembers.scopeOf(id) ?? '', id),
+    scopes: (state, id) => [state.workspaceMembers.scopeOf(id)],
+  },
+  organization: { entity: (state, id) => state.organization(id), scopes: (_state, id) => [id] },
+  organization_member: {
+    entity: (state, id) => state.organizationMembers.get(state.organizationMembers.scopeOf(id) ?? '', id),
+    scopes: (state, id) => [state.organizationMembers.scopeOf(id)],
+  },
+  client_key: {
+    entity: (state, id) => state.clientKeys.get(state.clientKeys.organizationOf(id) ?? '', id),
+    scopes: (state, id) => [state.clientKeys.organizationOf(id)],
+  },
+  api_key: ofWorkspace('api_key'),
+  write_key: ofWorkspace('write_key'),
+  source: ofWorkspace('source'),
+  contract: ofWorkspace('contract'),
+  transformation: ofWorkspace('transformation'),
+  destination: ofWorkspace('destination'),
+  rule: ofWorkspace('rule'),
+  replay: ofWorkspace('replay'),
+};
+
+/** The kinds, for who lists them. */
+export const AUDITED_TYPES = Object.keys(AUDITED) as readonly AuditedType[];
+
+/** The entity's kind and the verb of a type of fact. */
+export function partsOf(type: FactType): { readonly entity: AuditedType; readonly action: string } {
+  const dot = type.indexOf('.');
+  return { entity: type.slice(0, dot) as AuditedType, action: type.slice(dot + 1) };
+}
+
+/** What a fact about an account does to one membership: the address that it tells may have been waited for. */
+export interface Admitted {
+  readonly type: 'organization_member' | 'workspace_member';
+  readonly scope: string;
+  readonly id: string;
+  /** `joined`: the membership is this account's from now on; or it had one, which takes this one in. */
+  readonly action: 'joined' | 'updated' | 'removed';
+  readonly before: object;
+  readonly after: object | undefined;
+}
+
+/** Looks at the state before the fact; what is answered looks at it once the fact was applied. */
+export function watchAdmitted(state: CatalogState, fact: Fact): () => readonly Admitted[] {
+  if (fact.type !== 'account.created' && fact.type !== 'account.updated') return () => [];
+  const { email } = fact.data;
+  if (email === null) return () => [];
+  const about = { account: fact.entity, email };
+  const watches = [
+    watch('organization_member', state.organizationMembers, (member) => member.organization_id, about),
+    watch('workspace_member', state.workspaceMembers, (member) => member.workspace_id, about),
+  ];
+  return () => watches.flatMap((admitted) => admitted());
+}
+
+function watch<M extends OrganizationMember | WorkspaceMember>(
+  type: Admitted['type'],
+  members: Members<M>,
+  scopeOf: (member: M) => string,
+  { account, email }: { readonly account: string; readonly email: string },
+): () => readonly Admitted[] {
+  const before = members.pendingOf(email).flatMap((pending) => {
+    const known = members.ofAccount(account, scopeOf(pending));
+    return known === undefined ? [pending] : [pending, known];
+  });
+  return () =>
+    before.flatMap((member): readonly Admitted[] => {
+      const scope = scopeOf(member);
+      const after = members.get(scope, member.id);
+      if (after === member) return [];
+      const isOwn = member.account_id === null && after !== undefined;
+      const action = after === undefined ? 'removed' : isOwn ? 'joined' : 'updated';
+      return [{ type, scope, id: member.id, action, before: member, after }];
+    });
+}
+
+/** What a fact about a member does to one key that the member made. */
+export interface RevokedKey {
+  readonly type: FoundKey['kind'];
+  readonly scope: string;
+  readonly id: string;
+  readonly action: 'revoked';
+  readonly before: object;
+  readonly after: object;
+}
+
+/** Reads the state before the fact; the returned function compares it with the state once the fact was applied. */
+export function watchRevokedKeys(state: CatalogState, fact: Fact): () => readonly RevokedKey[] {
+  const maker = makerOf(state, fact);
+  if (maker === undefined) return () => [];
+  const before = new Map(keysMadeBy(state, maker).map(({ key }) => [key.id, key]));
+  return () =>
+    keysMadeBy(state, maker).flatMap((found): readonly RevokedKey[] => {
+      const { kind: type, key } = found;
+      const old = before.get(key.id);
+      if (old === undefined || old === key) return [];
+      const scope = found.kind === 'client_key' ? found.key.organization_id : found.key.workspace_id;
+      return [{ type, scope, id: key.id, action: 'revoked', before: old, after: key }];
+    });
+}
+
+/** What stands where a secret is. */
+export const AUDIT_MASK = '***';
+
+/** A value with more JSON than this is told by its size and digest, bytes: a page of the log must stay of a size. */
+export const MAX_AUDITED_BYTES = 16 * 1024;
+
+/** Settings with such a name are masked even where nobody sealed them. */
+const SECRET_NAME = /secret|password|passwd|token|authorization|credential|(api|access|private)[_-]?key/i;
+
+/** An entity as the audit log may show it: no hash, nothing sealed, nothing that is called a secret, nothing huge. */
+export function maskedEntity(entity: object): JsonObject {
+  const plain = JSON.parse(JSON.stringify(entity)) as JsonObject;
+  return Object.fromEntries(Object.entries(plain).map(([name, value]) => [name, shown(name, value)]));
+}
+
+function shown(name: string, value: Json): Json {
+  if (name === 'hash' || isSealed(value)) return AUDIT_MASK;
+  return bounded(name === 'settings' ? withoutSecrets(value) : withoutSealed(value));
+}
+
+function withoutSealed(value: Json): Json {
+  return deep(value, (_name, inner) => isSealed(inner));
+}
+
+function withoutSecrets(value: Json): Json {
+  return deep(value, (name, inner) => isSealed(inner) || SECRET_NAME.test(name));
+}
+
+function deep(value: Json, isSecret: (name: string, value: Json) => boolean): Json {
+  if (isList(value)) return value.map((one) => (isSealed(one) ? AUDIT_MASK : deep(one, isSecret)));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [
+      name,
+      isSecret(name, inner) ? AUDIT_MASK : deep(inner, isSecret),
+    ]),
+  );
+}
+
+function isList(value: Json): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+function bounded(value: Json): Json {
+  const text = JSON.stringify(value);
+  const bytes = Buffer.byteLength(text);
+  return bytes <= MAX_AUDITED_BYTES ? value : { $omitted: { bytes, sha256: hash('sha256', text) } };
+}

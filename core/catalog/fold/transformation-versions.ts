@@ -1,0 +1,92 @@
+import type { Transformation } from '../entities.ts';
+import type { Table } from '../rows.ts';
+
+/** What a transformation did from one of its versions on: its source, and the test that belongs to it. */
+export interface TransformationVersion
+  extends Pick<Transformation, 'source_code' | 'test_input' | 'test_output'> {
+  /** The version of the entity that began it; those between are changes of something else. */
+  readonly version: number;
+  /** ISO 8601 */
+  readonly at: string;
+  /** Who made it, as in the fact. */
+  readonly by: string;
+}
+
+export interface TransformationVersionsView {
+  /** The versions kept of a transformation, oldest first; the last is the one that runs. */
+  of(transformation: Transformation): readonly TransformationVersion[];
+}
+
+/** Versions kept of one transformation... */
+export const MAX_TRANSFORMATION_VERSIONS = 100;
+/** ...and characters of them together: every process has them in memory. The newest is always kept. */
+export const MAX_VERSIONS_CHARS = 1024 * 1024;
+
+/** What transformations did before. Only `fold.ts` calls the methods that change it. */
+export class TransformationVersions implements TransformationVersionsView {
+  readonly #kept = new Map<string, readonly TransformationVersion[]>();
+
+  of(transformation: Transformation): readonly TransformationVersion[] {
+    const { created_by, updated_at } = transformation;
+    // A state made of rows of a release that kept no versions.
+    return this.#kept.get(transformation.id) ?? [versionOf(transformation, updated_at, created_by)];
+  }
+
+  /** After a change of `before` to `after`; nothing where both do the same. */
+  note(before: Transformation | undefined, after: Transformation, by: string): void {
+    if (before !== undefined && isSame(before, after)) return;
+    const known = before === undefined ? [] : this.of(before);
+    this.#kept.set(after.id, newest([...known, versionOf(after, after.updated_at, by)]));
+  }
+
+  /** Characters of all versions kept of a transformation. */
+  charactersOf(id: string): number {
+    return (this.#kept.get(id) ?? []).reduce((sum, version) => sum + versionCharacters(version), 0);
+  }
+
+  forget(id: string): void {
+    this.#kept.delete(id);
+  }
+
+  tables(): Readonly<Record<string, Table>> {
+    return { kept: this.#kept };
+  }
+}
+
+function versionOf(transformation: Transformation, at: string, by: string): TransformationVersion {
+  const { version, source_code, test_input, test_output } = transformation;
+  return { version, source_code, test_input, test_output, at, by };
+}
+
+function isSame(one: Transformation, other: Transformation): boolean {
+  return one.source_code === other.source_code && testOf(one) === testOf(other);
+}
+
+/** Measured once: versions never change, and writing a test down costs as much as it is long. */
+const measured = new WeakMap<TransformationVersion, number>();
+
+function versionCharacters(version: TransformationVersion): number {
+  const known = measured.get(version);
+  if (known !== undefined) return known;
+  const characters = version.source_code.length + testOf(version).length;
+  measured.set(version, characters);
+  return characters;
+}
+
+function testOf({ test_input, test_output }: Transformation | TransformationVersion): string {
+  return JSON.stringify([test_input, test_output]);
+}
+
+/** The newest that fit. */
+function newest(versions: readonly TransformationVersion[]): readonly TransformationVersion[] {
+  let chars = 0;
+  let first = versions.length;
+  while (first > 0 && versions.length - first < MAX_TRANSFORMATION_VERSIONS) {
+    const next = versions[first - 1];
+    if (next === undefined) break;
+    chars += versionCharacters(next);
+    if (first < versions.length && chars > MAX_VERSIONS_CHARS) break;
+    first -= 1;
+  }
+  return versions.slice(first);
+}
