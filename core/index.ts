@@ -10,7 +10,7 @@ export {
   type AuditActor,
   type AuditActorType,
   type AuditEntry,
-  applyAudited,
+  applyWithAudit,
   MAX_AUDITED_BYTES,
 } from './catalog/audit-log.ts';
 export * from './catalog/catalog.ts';
@@ -24,7 +24,7 @@ export {
   type Listing,
 } from './catalog/fold/creation-order.ts';
 export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
-export { type KeyMaker, keysMadeBy } from './catalog/fold/member-facts.ts';
+export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
 export type { Member, MembersView } from './catalog/fold/members.ts';
 export * from './catalog/fold/state.ts';
 export {
@@ -63,7 +63,7 @@ export * from './log/public-schemas.ts';
 export * from './log/record-layout.ts';
 export * from './log/stage.ts';
 export * from './log/topics.ts';
-export { deletionMail, destinationMail, type Mail, type Mailer, type MailVerdict } from './notices/mail.ts';
+export { deletionMail, destinationMail, type Mail, type Mailer, type MailResult } from './notices/mail.ts';
 export * from './notices/notices.ts';
 export * from './ports/deduplicator.ts';
 export * from './ports/history.ts';
@@ -80,8 +80,8 @@ export * from './profiles/apply-write.ts';
 export {
   attributeOf,
   attributeTree,
-  NULL_MEANINGS,
-  type NullMeaning,
+  NULL_HANDLINGS,
+  type NullHandling,
   visibleAttributes,
 } from './profiles/attributes.ts';
 export * from './profiles/changes.ts';
@@ -112,7 +112,7 @@ export {
   type SplitProfile,
   unlinkingOf,
 } from './profiles/unlink-split.ts';
-export { type FilterVerdict, faultOfFilter, filterVerdict, MAX_FILTER_LENGTH } from './rules/filter.ts';
+export { evaluateFilter, type FilterResult, filterFault, MAX_FILTER_LENGTH } from './rules/filter.ts';
 export { FilterBudget, MAX_FILTER_WORK } from './rules/filter-evaluator.ts';
 export * from './rules/match.ts';
 export * from './security/confinement.ts';

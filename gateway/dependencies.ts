@@ -16,7 +16,7 @@ import type {
   LiveTail,
   Logger,
   Metrics,
-  NullMeaning,
+  NullHandling,
   ProfileStore,
   RateLimiter,
   RecordProfileOperation,
@@ -65,7 +65,7 @@ export interface GatewayDependencies {
   readonly healthBoard: Pick<HealthBoard, 'read'>;
   readonly profiles: ProfileStore;
   /** Whether `null` in a write removes an attribute. Default `unset`. */
-  readonly profileNulls?: NullMeaning;
+  readonly profileNulls?: NullHandling;
   readonly requestDeletionNotice: RequestDeletionNotice;
   readonly recordProfileOperation: RecordProfileOperation;
   readonly liveTail: LiveTail;

@@ -1,4 +1,4 @@
-import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_LABELS, type NullMeaning } from '@tributary/core';
+import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_LABELS, type NullHandling } from '@tributary/core';
 import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health/evaluation.ts';
 import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/policy/circuit-breaker.ts';
 import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-rate.ts';
@@ -14,7 +14,7 @@ export interface PipelineOptions {
   /** Subjects of a partition whose profiles are written at a time. */
   readonly profileWriters: number;
   /** Whether a trait of `null` takes the attribute away. */
-  readonly profileNulls: NullMeaning;
+  readonly profileNulls: NullHandling;
   /** After how long a mail is tried again that the mail server did not take. */
   readonly mailRetryMs: number;
   /** How long the topics are declared to keep records: mails are given up before that. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isUuid } from '../primitives/ids.ts';
-import { applyAudited } from './audit-log.ts';
+import { applyWithAudit } from './audit-log.ts';
 import type { Fact } from './facts.ts';
 import {
   AT,
@@ -32,7 +32,7 @@ const account = fact('account.created', OWNER, {
 /** What each fact did, in the order of the facts. */
 function told(...facts: readonly Fact[]) {
   const state = new CatalogState();
-  return facts.map((each, position) => applyAudited(state, each, position));
+  return facts.map((each, position) => applyWithAudit(state, each, position));
 }
 
 const last = (...facts: readonly Fact[]) => told(account, workspace(), ...facts).at(-1) ?? [];
@@ -208,8 +208,8 @@ it('gives facts of one millisecond ids in their order, and those of a catalog wr
 
 it('does to the catalog what the fact says', () => {
   const state = new CatalogState();
-  applyAudited(state, workspace(), 0);
-  applyAudited(state, apiKey('k1', 'h1'), 1);
+  applyWithAudit(state, workspace(), 0);
+  applyWithAudit(state, apiKey('k1', 'h1'), 1);
   expect(state.keyByHash('h1')?.key.id).toBe('k1');
 });
 

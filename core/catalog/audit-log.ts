@@ -6,7 +6,7 @@ import type { FoundKey, WorkspaceEntityKind } from './catalog.ts';
 import type { OrganizationMember, WorkspaceMember } from './entities.ts';
 import type { Fact, FactType } from './facts.ts';
 import { applyFact } from './fold/fold.ts';
-import { keysMadeBy, makerOf } from './fold/member-facts.ts';
+import { keysCreatedBy, makerOf } from './fold/member-facts.ts';
 import type { Members } from './fold/members.ts';
 import type { CatalogState } from './fold/state.ts';
 
@@ -48,7 +48,7 @@ export interface AuditEntry {
  * Applies the fact at `position` and tells what it did: one entry for each log it belongs in, and one for each
  * membership that became real or key that was revoked by it; none when the fold refused it. The same facts give the same entries, ids included, on every replay.
  */
-export function applyAudited(state: CatalogState, fact: Fact, position: number): readonly AuditEntry[] {
+export function applyWithAudit(state: CatalogState, fact: Fact, position: number): readonly AuditEntry[] {
   const { entity: type, action } = partsOf(fact.type);
   const audited = AUDITED[type];
   const before = audited?.entity(state, fact.entity);
@@ -242,9 +242,9 @@ export interface RevokedKey {
 export function watchRevokedKeys(state: CatalogState, fact: Fact): () => readonly RevokedKey[] {
   const maker = makerOf(state, fact);
   if (maker === undefined) return () => [];
-  const before = new Map(keysMadeBy(state, maker).map(({ key }) => [key.id, key]));
+  const before = new Map(keysCreatedBy(state, maker).map(({ key }) => [key.id, key]));
   return () =>
-    keysMadeBy(state, maker).flatMap((found): readonly RevokedKey[] => {
+    keysCreatedBy(state, maker).flatMap((found): readonly RevokedKey[] => {
       const { kind: type, key } = found;
       const old = before.get(key.id);
       if (old === undefined || old === key) return [];

@@ -77,7 +77,7 @@ export interface CatalogView {
   account(id: string): Account | undefined;
   organization(id: string): Organization | undefined;
   /** The organization of an `org_id`, by which the profile API speaks of it. */
-  organizationNumbered(orgId: number): Organization | undefined;
+  organizationByOrgId(orgId: number): Organization | undefined;
   organizationRole(accountId: string, organizationId: string): OrganizationRole | undefined;
   /** Organizations the account is a member of. */
   organizationsOf(accountId: string): readonly Organization[];
@@ -98,7 +98,7 @@ export interface CatalogView {
   /** Every workspace of an organization, or those of a status. */
   workspacesIn(organizationId: string, status?: Workspace['status']): CountedListing<Workspace>;
   /** How many of each an account has made, including archived ones and those that belong to other accounts now. */
-  madeBy(accountId: string): { readonly organizations: number; readonly workspaces: number };
+  createdCounts(accountId: string): { readonly organizations: number; readonly workspaces: number };
   /** Characters of JSON that an organization's contracts, transformations (past versions too), rules and destinations have. */
   charactersIn(organizationId: string): number;
   /** The account that has an e-mail address. */

@@ -75,7 +75,7 @@ describe('the rows of a state', () => {
     expect(state.entity('source', WORKSPACE, 's1')?.id).toBe('s1');
     expect(state.workspaceMembers.ofAccount('a2', WORKSPACE)?.role).toBe('viewer');
     expect(state.organizationRole('a2', ORGANIZATION)).toBe('member');
-    expect(state.organizationNumbered(1)?.id).toBe(ORGANIZATION);
+    expect(state.organizationByOrgId(1)?.id).toBe(ORGANIZATION);
     expect(state.organizationMembers.wasRemoved(ORGANIZATION, 'm2')).toBe(true);
     expect(state.wasDeleted('destination', WORKSPACE, 'd2')).toBe(true);
     expect(state.workspaceOf('d2')).toBe(WORKSPACE);
@@ -110,11 +110,11 @@ describe('the rows of a state', () => {
       'workspaceOf',
     ];
     const held = new Set(names.map((name) => name.split('.')[0] ?? ''));
-    expect([...held, ...derived].sort()).toEqual([...fieldsOf('./state.ts')].sort());
+    expect([...held, ...derived].sort()).toEqual([...fieldsOf('./fold/state.ts')].sort());
     const parts = {
-      './members.ts': ['organizationMembers', 'workspaceMembers'],
-      './client-keys.ts': ['clientKeys'],
-      './transformation-versions.ts': ['transformationVersions'],
+      './fold/members.ts': ['organizationMembers', 'workspaceMembers'],
+      './fold/client-keys.ts': ['clientKeys'],
+      './fold/transformation-versions.ts': ['transformationVersions'],
     };
     for (const [file, fields] of Object.entries(parts))
       for (const field of fields) {

@@ -89,7 +89,7 @@ export interface DeliveryOutcome {
  * Names one time that a delivery became dead. A delivery may be dead again after a redrive, or after a replay under the
  * same id, and each time is redriven once.
  */
-export function deathOf({ delivery, at }: Pick<DeliveryOutcome, 'delivery' | 'at'>): string {
+export function deadDeliveryKey({ delivery, at }: Pick<DeliveryOutcome, 'delivery' | 'at'>): string {
   return `${delivery.id}:${delivery.redrives}:${at}`;
 }
 

@@ -117,14 +117,14 @@ export const HEALTH_KEPT_MS = 2 * 60_000;
  * Health reports of destinations, shared by the processes that deliver. A process renews its reports every few seconds;
  * only the newest report of a process and destination is kept.
  *
- * - Once `tell` has resolved, every process of the installation reads the report.
+ * - Once `report` has resolved, every process of the installation reads the report.
  * - A report is forgotten `HEALTH_KEPT_MS` later at the latest, and may be lost earlier with the engine: no delivery
  *   depends on it.
  * - `Unavailable` when the engine does not answer. An adapter must not block its caller for long.
  */
 export interface HealthBoard {
   /** Replaces earlier reports of the same process on the same destinations. An empty list does nothing. */
-  tell(reports: readonly HealthReport[]): Promise<void>;
+  report(reports: readonly HealthReport[]): Promise<void>;
   /** Reports on a workspace's destinations, all of them or those named; in no order. */
   read(workspaceId: string, destinationIds?: readonly string[]): Promise<readonly HealthReport[]>;
   /** Idempotent. */
@@ -239,7 +239,7 @@ export function reportedCondition(
 }
 
 /** The part of a health change that is taken from the destination's health. */
-export function figuresOf(
+export function healthMetricsOf(
   health: DestinationHealth,
 ): Pick<HealthChange, 'delivered_per_second' | 'failed_per_second' | 'oldest_waiting_ms' | 'last_errors'> {
   return {

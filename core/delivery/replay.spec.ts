@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { shareDone } from './replay.ts';
+import { replayProgress } from './replay.ts';
 
 const cursor = (partition: number, from: number, next: number, end: number) => ({
   partition,
@@ -10,7 +10,7 @@ const cursor = (partition: number, from: number, next: number, end: number) => (
 
 it('the share that is done counts what was read of all partitions', () => {
   const cursors = [cursor(0, 10, 20, 20), cursor(1, 0, 10, 30)];
-  expect(shareDone({ cursors, status: 'running' })).toBe(0.5);
-  expect(shareDone({ cursors: [], status: 'running' })).toBe(0);
-  expect(shareDone({ cursors: [cursor(0, 5, 5, 5)], status: 'finished' })).toBe(1);
+  expect(replayProgress({ cursors, status: 'running' })).toBe(0.5);
+  expect(replayProgress({ cursors: [], status: 'running' })).toBe(0);
+  expect(replayProgress({ cursors: [cursor(0, 5, 5, 5)], status: 'finished' })).toBe(1);
 });

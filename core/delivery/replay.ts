@@ -45,7 +45,7 @@ export interface ReplayStep {
 }
 
 /** The share of its stretch of the log that a replay has read, 0 to 1. Phases count alike. */
-export function shareDone({
+export function replayProgress({
   cursors,
   status,
   phase,
@@ -82,7 +82,7 @@ export const DEFAULT_REPLAY_RATE = 100;
  * A replay that was asked for longer ago is not begun, ms: a group that lost its position reads the catalog from its
  * start, and must not send again what was replayed long since.
  */
-export const REPLAY_BEGINS_WITHIN_MS = 24 * 3_600_000;
+export const REPLAY_START_DEADLINE_MS = 24 * 3_600_000;
 
 /** Replays of a workspace that are under way at a time, at most: each reads what all workspaces sent. */
 export const MAX_RUNNING_REPLAYS = 2;

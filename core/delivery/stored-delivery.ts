@@ -36,7 +36,7 @@ export function withFields(delivery: Delivery, fields: Partial<Omit<Delivery, 'e
 }
 
 /** The delivery as its destination receives it: under its idempotency key. */
-export function asReceived(delivery: Delivery): Delivery {
+export function underIdempotencyKey(delivery: Delivery): Delivery {
   const { idempotency_key } = delivery;
   return idempotency_key === undefined ? delivery : withFields(delivery, { id: idempotency_key });
 }

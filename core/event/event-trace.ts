@@ -5,7 +5,7 @@ import type { Mismatch } from '../rules/match.ts';
 import type { CanonicalEvent } from './event.ts';
 
 /** The position of an entry in the log and the time at which it was appended, epoch ms. */
-export interface LogPlace {
+export interface EntryLocation {
   readonly position: Position;
   readonly at: number;
 }
@@ -98,12 +98,12 @@ export interface ScanCoverage {
 /** The path of one event through the pipeline, as far as it is known. */
 export interface EventTrace {
   readonly event: CanonicalEvent;
-  readonly received: LogPlace;
+  readonly received: EntryLocation;
   readonly key_id?: string;
   /** Absent while the event waits for validate. */
   readonly contract?: ContractStep;
   /** The entry on `events.accepted`. */
-  readonly accepted?: LogPlace;
+  readonly accepted?: EntryLocation;
   /** Set while the event as a whole waits for a stage: no rule is applied yet. */
   readonly stage?: TraceStage;
   /** The stage that dead-lettered the event, on `stages.dead`. */

@@ -117,7 +117,7 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
   'organization.updated': none,
   'workspace.created': ({ by, data: { workspace, organization } }, state) => [
     ...(organization === undefined ? [] : organizationUses(by, state)),
-    one('account_workspaces', by, state.madeBy(by).workspaces),
+    one('account_workspaces', by, state.createdCounts(by).workspaces),
     one(
       'workspaces',
       workspace.organization_id,
@@ -231,7 +231,7 @@ function one(quota: QuotaName, scope: string, used: number): QuotaUse {
 }
 
 function organizationUses(account: string, state: CatalogView): readonly QuotaUse[] {
-  return [one('organizations', account, state.madeBy(account).organizations)];
+  return [one('organizations', account, state.createdCounts(account).organizations)];
 }
 
 function enabledRule(workspaceId: string, state: CatalogView): readonly QuotaUse[] {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { entryGivenUp, poisonEmission, poisonRecordIn } from './dead-letter.ts';
+import { deadLetteredEntry, deadLetterOf, readDeadLetter } from './dead-letter.ts';
 import type { LogEntry } from './event-log.ts';
 
 const AT = '2026-01-01T10:00:00.000Z';
@@ -12,15 +12,15 @@ const entry: LogEntry = {
 };
 
 it('gives back the entry that was given up, as its stage was handed it', () => {
-  const record = poisonRecordIn(poisonEmission('route', entry, 'broken', AT));
+  const record = readDeadLetter(deadLetterOf('route', entry, 'broken', AT));
   expect(record).toMatchObject({ stage: 'route', error: 'broken', at: AT });
-  expect(record && entryGivenUp(record)).toEqual(entry);
+  expect(record && deadLetteredEntry(record)).toEqual(entry);
 });
 
 it('knows no better time than that of giving up for records that tell no other', () => {
-  const { timestamp: _untold, ...record } = JSON.parse(poisonEmission('route', entry, 'broken', AT).value);
-  const read = poisonRecordIn({ value: JSON.stringify(record) });
-  expect(read && entryGivenUp(read)).toEqual({ ...entry, timestamp: Date.parse(AT) });
+  const { timestamp: _untold, ...record } = JSON.parse(deadLetterOf('route', entry, 'broken', AT).value);
+  const read = readDeadLetter({ value: JSON.stringify(record) });
+  expect(read && deadLetteredEntry(read)).toEqual({ ...entry, timestamp: Date.parse(AT) });
 });
 
 it.each<readonly [string | object, string]>([
@@ -32,7 +32,7 @@ it.each<readonly [string | object, string]>([
   [{ position: { topic: 't', partition: 0 } }, 'no offset'],
   [{ entry: { key: 'k', value: 'v', headers: null } }, 'no headers'],
 ])('does not take %j for a record: %s', (value, _what) => {
-  const record = JSON.parse(poisonEmission('route', entry, 'broken', AT).value);
+  const record = JSON.parse(deadLetterOf('route', entry, 'broken', AT).value);
   const text = typeof value === 'string' ? value : JSON.stringify({ ...record, ...value });
-  expect(poisonRecordIn({ value: text })).toBeUndefined();
+  expect(readDeadLetter({ value: text })).toBeUndefined();
 });

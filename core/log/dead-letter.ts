@@ -1,12 +1,12 @@
 import type { LogEntry, NewEntry } from './event-log.ts';
-import type { Emission } from './stage.ts';
+import type { OutputRecord } from './stage.ts';
 import { TOPIC } from './topics.ts';
 
 /** Throws that are not `Unavailable` before an entry is poison. */
 export const POISON_ATTEMPTS = 3;
 
 /** Value of an entry on `stages.dead`. */
-export interface PoisonRecord {
+export interface DeadLetterRecord {
   readonly stage: string;
   readonly position: LogEntry['position'];
   /** When the log took the entry, epoch ms. Absent from records of releases that did not say. */
@@ -22,9 +22,9 @@ export interface PoisonRecord {
 const MAX_ERROR_LENGTH = 2_000;
 
 /** What goes to `stages.dead` for an entry that is given up; `at` is ISO 8601. */
-export function poisonEmission(stage: string, entry: LogEntry, error: string, at: string): Emission {
+export function deadLetterOf(stage: string, entry: LogEntry, error: string, at: string): OutputRecord {
   const { key, value, headers, position, timestamp } = entry;
-  const record: PoisonRecord = {
+  const record: DeadLetterRecord = {
     stage,
     position,
     timestamp,
@@ -39,13 +39,13 @@ export function poisonEmission(stage: string, entry: LogEntry, error: string, at
  * The same for an entry that `stages.dead` cannot take, or that its stage is done with and nobody holds any more: the
  * record names its position and leaves out what it holds. Its topic keeps it for as long as its retention says.
  */
-export function poisonEmissionWithoutEntry(
+export function deadLetterWithoutEntry(
   stage: string,
   { position, timestamp, key }: Pick<LogEntry, 'position' | 'key'> & { readonly timestamp?: number },
   error: string,
   at: string,
-): Emission {
-  const record: PoisonRecord = {
+): OutputRecord {
+  const record: DeadLetterRecord = {
     stage,
     position,
     ...(timestamp === undefined ? {} : { timestamp }),
@@ -58,9 +58,9 @@ export function poisonEmissionWithoutEntry(
 }
 
 /** The record an entry of `stages.dead` holds; undefined for anything else. */
-export function poisonRecordIn({ value }: Pick<NewEntry, 'value'>): PoisonRecord | undefined {
+export function readDeadLetter({ value }: Pick<NewEntry, 'value'>): DeadLetterRecord | undefined {
   try {
-    const record = JSON.parse(value) as Partial<PoisonRecord>;
+    const record = JSON.parse(value) as Partial<DeadLetterRecord>;
     const { stage, position, error, at, entry } = record;
     const isWhole =
       typeof stage === 'string' &&
@@ -73,13 +73,13 @@ export function poisonRecordIn({ value }: Pick<NewEntry, 'value'>): PoisonRecord
       typeof entry.value === 'string' &&
       typeof entry.headers === 'object' &&
       entry.headers !== null;
-    return isWhole ? (record as PoisonRecord) : undefined;
+    return isWhole ? (record as DeadLetterRecord) : undefined;
   } catch {
     return undefined;
   }
 }
 
 /** The entry that was given up, as its stage was handed it. */
-export function entryGivenUp({ entry, position, timestamp, at }: PoisonRecord): LogEntry {
+export function deadLetteredEntry({ entry, position, timestamp, at }: DeadLetterRecord): LogEntry {
   return { ...entry, position, timestamp: timestamp ?? Date.parse(at) };
 }

@@ -1,7 +1,7 @@
 import type { LogEntry, NewEntry } from './event-log.ts';
 
 /** An entry a stage puts into a topic; becomes visible together with the position behind its cause, or never. */
-export interface Emission extends NewEntry {
+export interface OutputRecord extends NewEntry {
   readonly topic: string;
 }
 
@@ -53,7 +53,7 @@ export interface FlowContext extends StageContext {
   /** Of the entry's value: its UTF-8. */
   readonly bytes: number;
   /** The entry is done, and emits this. */
-  done(emissions: readonly Emission[]): void;
+  done(emissions: readonly OutputRecord[]): void;
   /** It is not, for this reason. */
   failed(thrown: unknown): void;
 }
@@ -91,7 +91,7 @@ export interface BatchStage extends StageBase {
    * the next batch is handed over. Default `harmless`.
    */
   readonly repeats?: 'harmless' | 'visible';
-  process(batch: Batch, context: StageContext): Promise<readonly Emission[]>;
+  process(batch: Batch, context: StageContext): Promise<readonly OutputRecord[]>;
 }
 
 /**
@@ -112,14 +112,14 @@ export interface FlowStage extends StageBase {
    * Whether it wants to be handed more of a partition, asked before each entry where there is room; absent: always.
    * False where more would only wait in memory behind what it has. Asked again at each change, and soon after.
    */
-  wantsMore?(topic: string, partition: number): boolean;
+  canAccept?(topic: string, partition: number): boolean;
 }
 
 export type Stage = BatchStage | FlowStage;
 
 /** What a flow stage does, of a function that promises what an entry emits. */
 export function promised(
-  work: (entry: LogEntry, context: StageContext) => Promise<readonly Emission[]>,
+  work: (entry: LogEntry, context: StageContext) => Promise<readonly OutputRecord[]>,
 ): FlowStage['handle'] {
   return (entry, context) => {
     work(entry, context).then(
@@ -134,7 +134,7 @@ export function handled(
   stage: FlowStage,
   entry: LogEntry,
   context: StageContext,
-): Promise<readonly Emission[]> {
+): Promise<readonly OutputRecord[]> {
   return new Promise((done, failed) => {
     stage.handle(entry, { ...context, bytes: Buffer.byteLength(entry.value), done, failed });
   });

@@ -100,9 +100,9 @@ export const HEADER = {
    *  before, so that people saw it retrying: `retrying`. */
   outcome: 'outcome',
   /** On a delivery in a retry topic that its destination had no room for: when it expects its turn, epoch ms. */
-  turn: 'turn',
+  scheduledAt: 'turn',
   /** Beside it: since when its destination has had no room for it, epoch ms. */
-  asideSince: 'aside-since',
+  deferredSince: 'aside-since',
   /** On accepted events that have any: their violations as JSON, what the event and the other headers say left out. */
   violations: 'violations',
   contractId: 'contract-id',
@@ -138,7 +138,7 @@ export const HEADER = {
   /** On `events.slow`: how often this event's delivery was redriven. */
   redrives: 'redrives',
   /**
-   * On the entry that begins a redrive: the death that it answers, see `deathOf`. The stage that takes the entry claims it
+   * On the entry that begins a redrive: the death that it answers, see `deadDeliveryKey`. The stage that takes the entry claims it
    * and passes the entry on without it, so that of several redrives of one death one goes on.
    */
   redriveOf: 'redrive-of',

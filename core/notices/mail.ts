@@ -19,7 +19,7 @@ export interface Mail {
  * mailbox. `later`: it does not take this mail now, though it may take others. A `reason` holds neither an address nor
  * anything of the mail.
  */
-export type MailVerdict =
+export type MailResult =
   | { readonly kind: 'sent' }
   | { readonly kind: 'refused'; readonly reason: string }
   | { readonly kind: 'later'; readonly reason: string };
@@ -39,7 +39,7 @@ export type MailVerdict =
  * password into an error, a reason or a log.
  */
 export interface Mailer {
-  send(mail: Mail): Promise<MailVerdict>;
+  send(mail: Mail): Promise<MailResult>;
   /** Waits for the mail under way. Idempotent. */
   close(): Promise<void>;
 }

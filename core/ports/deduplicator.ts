@@ -9,7 +9,7 @@ export interface Message {
 }
 
 /** One event that asks whether it is the first of its `message_id`. */
-export interface Claimant extends Message {
+export interface DedupeClaim extends Message {
   readonly position: Position;
   /** Its contract rejects the event: it asks whether it is the first rejected one, and does not take the id. */
   readonly rejected?: boolean;
@@ -36,7 +36,7 @@ export interface Claimant extends Message {
  */
 export interface Deduplicator {
   /** For each claimant: true when its position is the winner. Several of one call may share an id and are decided in order. */
-  claim(claimants: readonly Claimant[]): Promise<readonly boolean[]>;
+  claim(claimants: readonly DedupeClaim[]): Promise<readonly boolean[]>;
   /**
    * The position that won a message, else the first that was rejected, as far as it is remembered; undefined where none is known. Takes nothing and waits
    * for no claim. A store may keep a topic's name in a form it cannot read back: `topics` are those a winner may be in,

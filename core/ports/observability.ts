@@ -20,12 +20,12 @@ export interface Metrics {
   /** Sets a gauge. */
   gauge(name: GaugeName, value: number, labels?: Labels): void;
   /** Removes a gauge whose subject does not exist any more. */
-  ungauge(name: GaugeName, labels: Labels): void;
+  removeGauge(name: GaugeName, labels: Labels): void;
   /** Observes a duration in seconds. */
   observe<Name extends HistogramName>(name: Name, seconds: number, labels?: LabelsOf<Name>): void;
 }
 
-export const NO_METRICS: Metrics = { count() {}, gauge() {}, ungauge() {}, observe() {} };
+export const NO_METRICS: Metrics = { count() {}, gauge() {}, removeGauge() {}, observe() {} };
 
 /**
  * One metric that processes report at `/metrics`. Names follow Prometheus: one prefix, base units, `_total` for counters and

@@ -71,11 +71,11 @@ export interface SandboxOptions {
   /** Keep what `console` wrote (test runs). Default false. */
   readonly captureLogs?: boolean;
   /** Absent: the call runs to its end. */
-  readonly pace?: SandboxPace;
+  readonly pace?: SandboxOutputBudget;
 }
 
 /** Bounds what a call holds of the outputs of its events. */
-export interface SandboxPace {
+export interface SandboxOutputBudget {
   /** Told of outputs as they arrive, characters. */
   made(chars: number): void;
   /** Asked before each part of the call. Once it says no the call ends with the results of its first events, or none. */

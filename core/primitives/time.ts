@@ -95,7 +95,7 @@ export function backoffMs(n: number, { firstMs, capMs }: Backoff): number {
 const HELD_MS = 5;
 
 /** The thread while one piece of work holds it: from when this is made, and anew after each rest. */
-export class HeldThread {
+export class EventLoopYielder {
   readonly #elapsed: Clock;
   readonly #heldMs: number;
   #since: number;
@@ -107,11 +107,11 @@ export class HeldThread {
     this.#since = elapsed();
   }
 
-  get isDueToRest(): boolean {
+  get isYieldDue(): boolean {
     return this.#elapsed() - this.#since > this.#heldMs;
   }
 
-  async rest(): Promise<void> {
+  async yield(): Promise<void> {
     await new Promise<void>((resolve) => {
       setImmediate(resolve);
     });

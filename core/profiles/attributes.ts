@@ -17,11 +17,11 @@ import { afterReplaced, compareText, keptIfSame, newerOf } from './registers.ts'
  */
 
 /** Whether `null` as an attribute takes it away or is its value. */
-export type NullMeaning = (typeof NULL_MEANINGS)[number];
-export const NULL_MEANINGS = ['unset', 'keep'] as const;
+export type NullHandling = (typeof NULL_HANDLINGS)[number];
+export const NULL_HANDLINGS = ['unset', 'keep'] as const;
 
 /** An attribute as callers and events name it. `null` inside of a value stays as it is. */
-export function attributeOf(path: readonly string[], value: Json, nulls: NullMeaning): NewAttribute {
+export function attributeOf(path: readonly string[], value: Json, nulls: NullHandling): NewAttribute {
   return value === null && nulls === 'unset' ? { path, value, unset: true } : { path, value };
 }
 

@@ -1,5 +1,5 @@
 import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
-import { attributeOf, type NullMeaning } from './attributes.ts';
+import { attributeOf, type NullHandling } from './attributes.ts';
 import type { IsBlocked } from './identity/blocked-identities.ts';
 import {
   formerSpellings,
@@ -8,7 +8,7 @@ import {
   normaliseIdentity,
 } from './identity/identity.ts';
 import type { Identity, NewAttribute, ProfileScope } from './profile.ts';
-import type { FormerIdentity, ProfileWrite, SpelledBefore } from './profile-store.ts';
+import type { OlderSpelling, PreviousIdentity, ProfileWrite } from './profile-store.ts';
 
 const USER = 'user_id';
 const DEVICE = 'anonymous_id';
@@ -31,7 +31,7 @@ export interface EventWriteOptions {
   /** The offset of the event on `events.accepted`: orders values of the same time. */
   readonly offset: number;
   /** Whether a trait of `null` removes the attribute. Default `unset`. */
-  readonly nulls?: NullMeaning | undefined;
+  readonly nulls?: NullHandling | undefined;
   /** How the organization reads identities. */
   readonly reading?: IdentityReading;
   /** The identities that the organization blocks. Default: none. */
@@ -52,7 +52,7 @@ export function eventWrite(
   { scope, offset, nulls = 'unset', reading = {}, isBlocked = () => false }: EventWriteOptions,
 ): EventWrite {
   const identities: Identity[] = [];
-  const spelledBefore: SpelledBefore[] = [];
+  const olderSpellings: OlderSpelling[] = [];
   const skipped: (IdentityFault | 'blocked')[] = [];
   for (const [type, value] of namesIn(event)) {
     if (value === undefined || value === null) continue;
@@ -68,13 +68,14 @@ export function eventWrite(
     }
     identities.push(of);
     for (const identity of formerSpellings(of, String(value), 'usual', reading))
-      spelledBefore.push({ of, identity });
+      olderSpellings.push({ of, identity });
   }
   if (identities.length === 0) return { skipped };
   const receivedAt = Date.parse(event.received_at);
   const happenedAt = happenedAtOf(event, receivedAt);
   const former = formerIdentityIn(event, identities);
-  const formerly = former && (isBlocked(former.asUser) || isBlocked(former.asDevice)) ? undefined : former;
+  const previousIdentity =
+    former && (isBlocked(former.asUser) || isBlocked(former.asDevice)) ? undefined : former;
   const write: ProfileWrite = {
     org: scope.org,
     region: scope.region,
@@ -86,8 +87,8 @@ export function eventWrite(
     linking: 'keep-people-apart',
     receivedAt,
     happenedAt,
-    ...(formerly === undefined ? {} : { formerly }),
-    ...(spelledBefore.length === 0 ? {} : { spelledBefore }),
+    ...(previousIdentity === undefined ? {} : { previousIdentity }),
+    ...(olderSpellings.length === 0 ? {} : { olderSpellings }),
   };
   return { write, skipped };
 }
@@ -105,7 +106,7 @@ function happenedAtOf({ timestamp }: CanonicalEvent, receivedAt: number): number
 function formerIdentityIn(
   { type, context }: CanonicalEvent,
   identities: readonly Identity[],
-): FormerIdentity | undefined {
+): PreviousIdentity | undefined {
   const user = identities.find((identity) => identity.type === USER);
   if (type !== 'identify' || user === undefined) return undefined;
   const alias = context?.alias;
@@ -137,7 +138,7 @@ function namesIn({
 
 function attributesIn(
   { type, group_id, traits = {} }: CanonicalEvent,
-  nulls: NullMeaning,
+  nulls: NullHandling,
 ): readonly NewAttribute[] {
   if (type === 'identify') return attributesBelow([TRAITS], traits, nulls);
   if (typeof group_id !== 'string' || group_id === '') return [];
@@ -154,7 +155,7 @@ function attributeName(name: string): string {
 function attributesBelow(
   path: readonly string[],
   values: JsonObject,
-  nulls: NullMeaning,
+  nulls: NullHandling,
 ): readonly NewAttribute[] {
   return Object.entries(values).map(([name, value]) =>
     attributeOf([...path, attributeName(name)], value, nulls),
@@ -197,8 +198,8 @@ function areOne(one: WriteOfEvent, other: WriteOfEvent): boolean {
   const { write: right } = other;
   return (
     // Whom an alias names is only known when it is carried out.
-    left.formerly === undefined &&
-    right.formerly === undefined &&
+    left.previousIdentity === undefined &&
+    right.previousIdentity === undefined &&
     left.org === right.org &&
     left.region === right.region &&
     left.receivedAt === right.receivedAt &&
@@ -215,8 +216,8 @@ function areSame(left: readonly Identity[], right: readonly Identity[]): boolean
   );
 }
 
-function spellingsOf({ spelledBefore = [] }: ProfileWrite): readonly Identity[] {
-  return spelledBefore.map(({ identity }) => identity);
+function spellingsOf({ olderSpellings = [] }: ProfileWrite): readonly Identity[] {
+  return olderSpellings.map(({ identity }) => identity);
 }
 
 /** The one write of a group of `combinable`. Of an attribute that is written several times the store keeps one. */

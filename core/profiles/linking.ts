@@ -1,7 +1,7 @@
 import { identityHash, identityKey } from './identity/identity.ts';
 import { DEFAULT_LIMITS, IdentityCounts, PERSON } from './identity/identity-limits.ts';
 import type { Identity, Profile } from './profile.ts';
-import type { LeftOut, ProfileWrite, ProfileWriteOutcome, SpelledBefore } from './profile-store.ts';
+import type { LeftOut, OlderSpelling, ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
 import { compareText } from './registers.ts';
 import { isSetAside, sharedByMerge, unknownClaimant } from './shared-identities.ts';
 
@@ -46,9 +46,9 @@ export function withFormer(
   owners: readonly IdentityOwner[],
   former: IdentityOwner,
 ): ProfileWrite {
-  const { formerly, ...rest } = write;
-  if (formerly === undefined) return write;
-  const { asUser, asDevice } = formerly;
+  const { previousIdentity, ...rest } = write;
+  if (previousIdentity === undefined) return write;
+  const { asUser, asDevice } = previousIdentity;
   if (former.kind === 'live') return { ...rest, identities: [...write.identities, asUser] };
   if (!wasDeletedAfter(write, former)) return { ...rest, identities: [...write.identities, asDevice] };
   const isKnown = write.identities.some(({ type }, at) => type === PERSON && owners[at]?.kind === 'live');
@@ -56,23 +56,27 @@ export function withFormer(
 }
 
 /** All identities that a store looks up for a write: its own, each behind its older spellings, then a former one's forms. */
-export function soughtIdentities({ identities, spelledBefore, formerly }: ProfileWrite): readonly Identity[] {
+export function identitiesToLookUp({
+  identities,
+  olderSpellings,
+  previousIdentity,
+}: ProfileWrite): readonly Identity[] {
   const own =
-    spelledBefore === undefined
+    olderSpellings === undefined
       ? identities
-      : identities.flatMap((one) => [...olderSpellings(spelledBefore, one), one]);
-  return formerly === undefined ? own : [...own, formerly.asUser, formerly.asDevice];
+      : identities.flatMap((one) => [...olderSpellingsOf(olderSpellings, one), one]);
+  return previousIdentity === undefined ? own : [...own, previousIdentity.asUser, previousIdentity.asDevice];
 }
 
 /**
- * The write with the identities that it is about, by the owners of its `soughtIdentities`: an older spelling is one of them
+ * The write with the identities that it is about, by the owners of its `identitiesToLookUp`: an older spelling is one of them
  * where a profile has it, or was deleted with it after what the write tells of. They stay in the order they are sought in.
  */
-export function asKnown(write: ProfileWrite, owners: readonly IdentityOwner[]): ProfileWrite {
-  const { identities, spelledBefore, formerly } = write;
-  if (spelledBefore === undefined && formerly === undefined) return write;
-  const sought = soughtIdentities(write);
-  const count = formerly === undefined ? sought.length : sought.length - 2;
+export function resolveIdentities(write: ProfileWrite, owners: readonly IdentityOwner[]): ProfileWrite {
+  const { identities, olderSpellings, previousIdentity } = write;
+  if (olderSpellings === undefined && previousIdentity === undefined) return write;
+  const sought = identitiesToLookUp(write);
+  const count = previousIdentity === undefined ? sought.length : sought.length - 2;
   const own = new Set(identities);
   const known = sought.slice(0, count).flatMap((identity, at) => {
     const owner = owners[at] ?? { kind: 'nobody' };
@@ -86,8 +90,8 @@ export function asKnown(write: ProfileWrite, owners: readonly IdentityOwner[]): 
   );
 }
 
-function olderSpellings(spelledBefore: readonly SpelledBefore[], one: Identity): readonly Identity[] {
-  return spelledBefore.flatMap(({ of, identity }) =>
+function olderSpellingsOf(olderSpellings: readonly OlderSpelling[], one: Identity): readonly Identity[] {
+  return olderSpellings.flatMap(({ of, identity }) =>
     of.type === one.type && of.value === one.value ? [identity] : [],
   );
 }
@@ -119,12 +123,12 @@ export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): 
 
 /** Why an older spelling of the identity was left out: then so is the identity, which is the same person's. */
 function spellingLeftOut(
-  { spelledBefore }: ProfileWrite,
+  { olderSpellings }: ProfileWrite,
   identity: Identity,
   leftOut: readonly LeftOut[],
 ): LeftOut['why'] | undefined {
-  if (spelledBefore === undefined || leftOut.length === 0) return undefined;
-  const older = olderSpellings(spelledBefore, identity);
+  if (olderSpellings === undefined || leftOut.length === 0) return undefined;
+  const older = olderSpellingsOf(olderSpellings, identity);
   return leftOut.find((left) => older.includes(left.identity))?.why;
 }
 

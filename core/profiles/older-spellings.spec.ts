@@ -35,7 +35,7 @@ describe('an address that is stored in an older spelling', () => {
   });
 
   it('is looked for by no event whose address has one spelling', () => {
-    expect(eventOf('Li@blue.example')).not.toHaveProperty('spelledBefore');
+    expect(eventOf('Li@blue.example')).not.toHaveProperty('olderSpellings');
   });
 
   it('is shown once, with the newest of its times, as are numbers', () => {

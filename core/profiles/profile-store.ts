@@ -24,9 +24,9 @@ export interface ProfileWrite extends ProfileScope {
   /** When that was which the data tells of, epoch ms, not later than `receivedAt`: what was deleted after it is not brought back. */
   readonly happenedAt?: number;
   /** Who the user was before, by the word of an alias; comes after `identities`. */
-  readonly formerly?: FormerIdentity;
+  readonly previousIdentity?: PreviousIdentity;
   /** Where earlier releases may have stored one of `identities`: looked up beside it. Absent: nowhere else. */
-  readonly spelledBefore?: readonly SpelledBefore[];
+  readonly olderSpellings?: readonly OlderSpelling[];
   /** The bounds of the organization. Absent: `DEFAULT_LIMITS`. */
   readonly limits?: IdentityLimits;
   /**
@@ -37,7 +37,7 @@ export interface ProfileWrite extends ProfileScope {
 }
 
 /** An older spelling of an identity: the profile that has it has the identity. */
-export interface SpelledBefore {
+export interface OlderSpelling {
   /** One of the write's `identities`. */
   readonly of: Identity;
   readonly identity: Identity;
@@ -47,7 +47,7 @@ export interface SpelledBefore {
  * An id that an alias names, in the forms it may be known by: its producer does not say whether it was given by them or by
  * a device. It is the first where somebody is known by that `user_id`, or was and is deleted since; else the second.
  */
-export interface FormerIdentity {
+export interface PreviousIdentity {
   readonly asUser: Identity;
   readonly asDevice: Identity;
 }
@@ -120,7 +120,7 @@ export interface ProfileSearch {
 export const MAX_FOUND_CHARACTERS = 32 * 1024 * 1024;
 
 /** Asked by stores before they read on. Throws `InvalidInput` past the bound. */
-export function checkFound(characters: number): void {
+export function checkFoundSize(characters: number): void {
   if (characters > MAX_FOUND_CHARACTERS)
     throw new InvalidInput(
       `finds more than ${MAX_FOUND_CHARACTERS} characters of profiles: search for fewer values at a time`,

@@ -1,7 +1,13 @@
 import { applyWrite } from './apply-write.ts';
 import { fold, freshProfile } from './fold.ts';
 import { identityKey } from './identity/identity.ts';
-import { asKnown, type IdentityOwner, leftOutOf, linkingOf, soughtIdentities } from './linking.ts';
+import {
+  type IdentityOwner,
+  identitiesToLookUp,
+  leftOutOf,
+  linkingOf,
+  resolveIdentities,
+} from './linking.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
 import { type AppliedSplit, applySplit, applyUnlink, unlinkingOf } from './unlink-split.ts';
@@ -58,7 +64,7 @@ export class World {
         const owner = this.ownerOf(one);
         return owner === undefined ? { kind: 'nobody' } : { kind: 'live', profile: owner };
       });
-    const written = asKnown(asked, ownersOf(soughtIdentities(asked)));
+    const written = resolveIdentities(asked, ownersOf(identitiesToLookUp(asked)));
     const owners = ownersOf(written.identities);
     const named =
       written.ucid === undefined

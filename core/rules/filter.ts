@@ -22,7 +22,7 @@ const MESSAGE_LENGTH = 300;
  * The answer of a filter for an event. One that fails says neither yes nor no, and one that does not fit into what is
  * left of the budget is not evaluated; `message` is for people.
  */
-export type FilterVerdict = 'matched' | 'not matched' | 'not evaluated' | { readonly failed: string };
+export type FilterResult = 'matched' | 'not matched' | 'not evaluated' | { readonly failed: string };
 
 const language = filterLanguage({ maxAstNodes: MAX_NODES, maxDepth: MAX_DEPTH });
 
@@ -38,11 +38,11 @@ const compiled = new LRUCache<string, Compiled>({
  * Whether an event passes a rule's filter: an expression of the Common Expression Language (CEL) over `event`, the
  * canonical event. Charges its work to `budget` and never throws.
  */
-export function filterVerdict(
+export function evaluateFilter(
   filter: string,
   event: CanonicalEvent,
   budget = new FilterBudget(),
-): FilterVerdict {
+): FilterResult {
   if (budget.isSpent) return 'not evaluated';
   const known = compiledOf(filter, budget);
   if ('fault' in known) return { failed: known.fault };
@@ -60,7 +60,7 @@ export function filterVerdict(
 }
 
 /** Why a text cannot be a filter, for people; undefined when it can. */
-export function faultOfFilter(filter: string): string | undefined {
+export function filterFault(filter: string): string | undefined {
   if (filter.length > MAX_FILTER_LENGTH) return `has more than ${MAX_FILTER_LENGTH} characters`;
   try {
     const parsed = parseFilter(language, filter);
@@ -80,7 +80,7 @@ function compiledOf(filter: string, budget: FilterBudget): Compiled {
   const known = compiled.get(filter);
   if (known !== undefined) return known;
   budget.compiledCharacters += filter.length;
-  const fault = faultOfFilter(filter);
+  const fault = filterFault(filter);
   const made = fault === undefined ? { run: runnable(filter) } : { fault };
   compiled.set(filter, made);
   return made;

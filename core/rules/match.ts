@@ -11,7 +11,7 @@ import {
 import type { Headers } from '../log/event-log.ts';
 import { HEADER } from '../log/topics.ts';
 import { isNotice } from '../notices/notices.ts';
-import { filterVerdict } from './filter.ts';
+import { evaluateFilter } from './filter.ts';
 import { FilterBudget } from './filter-evaluator.ts';
 
 /** Why a rule does not take an event, first reason first. */
@@ -88,7 +88,7 @@ export function mismatchOfContent(
   if (event_types.length > 0 && !event_types.includes(event.type)) return MISMATCH.event_type;
   if (event_names.length > 0 && !event_names.includes(eventName(event))) return MISMATCH.event_name;
   if (filter == null) return undefined;
-  const verdict = filterVerdict(filter, event, budget);
+  const verdict = evaluateFilter(filter, event, budget);
   switch (verdict) {
     case 'matched':
       return undefined;
@@ -102,7 +102,7 @@ export function mismatchOfContent(
 }
 
 /** Why a rule's destination gets no events of an environment; undefined when it does. */
-export function closedTo(
+export function destinationMismatch(
   destination: Destination | undefined,
   environment: Environment,
 ): Mismatch | undefined {
@@ -121,7 +121,7 @@ const REASONS = {
   filter: 'the filter of the rule does not take the event',
 } as const;
 
-/** What `stoppedByRule` reads of an event before its transformation. */
+/** What `cancelledByRule` reads of an event before its transformation. */
 export function ruleEventText(event: CanonicalEvent): string {
   return `${event.type}:${eventName(event)}`;
 }
@@ -135,7 +135,7 @@ export function ruleEventText(event: CanonicalEvent): string {
  * transformation changed the event; one that cannot say stops nothing. What the transformation would make now is not
  * asked.
  */
-export function stoppedByRule(
+export function cancelledByRule(
   delivery: Delivery,
   headers: Headers,
   workspaceId: string,

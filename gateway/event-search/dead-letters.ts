@@ -1,11 +1,18 @@
-import type { Delivery, DeliveryTrace, EventLog, EventTrace, PoisonRecord, RuleTrace } from '@tributary/core';
+import type {
+  DeadLetterRecord,
+  Delivery,
+  DeliveryTrace,
+  EventLog,
+  EventTrace,
+  RuleTrace,
+} from '@tributary/core';
 import { TOPIC } from '@tributary/core';
 import type { LogScan, ScanEnd } from './log-scan.ts';
 import { CLOCK_SKEW_MS, type ReceivedEvent } from './received-event.ts';
 
 /** Entries of one event that stages moved to the dead-letter topic. */
 interface DeadLetters {
-  readonly records: readonly PoisonRecord[];
+  readonly records: readonly DeadLetterRecord[];
   /** True when the topic was read to its end. */
   readonly complete: boolean;
 }
@@ -18,14 +25,14 @@ export async function findDeadLetters(
 ): Promise<DeadLetters> {
   const topic = TOPIC.poison;
   const partitions = log.topics.get(topic)?.partitions ?? 0;
-  const records: PoisonRecord[] = [];
+  const records: DeadLetterRecord[] = [];
   // The entry is a JSON text within a JSON text.
   const messageId = JSON.stringify(JSON.stringify(event.message_id)).slice(1, -1);
   const scanPartition = async (partition: number): Promise<ScanEnd> => {
     const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
     return scan.visit({ topic, partition, from }, ({ value }) => {
       if (value.includes(messageId) && value.includes(event.workspace_id))
-        records.push(JSON.parse(value) as PoisonRecord);
+        records.push(JSON.parse(value) as DeadLetterRecord);
       return undefined;
     });
   };
@@ -76,7 +83,10 @@ function unlessDeadLettered(delivery: DeliveryTrace, { records, complete }: Dead
  * History shows a delivery as retrying although the entry of its next attempt was dead-lettered. A delivery that was
  * redriven and attempted since has a later attempt than that entry.
  */
-function unlessRetryDeadLettered(delivery: DeliveryTrace, records: readonly PoisonRecord[]): DeliveryTrace {
+function unlessRetryDeadLettered(
+  delivery: DeliveryTrace,
+  records: readonly DeadLetterRecord[],
+): DeliveryTrace {
   const lastAttemptAt = delivery.attempts.at(-1)?.at ?? '';
   const isDeadLettered = records.some(({ entry }) => {
     const logged = deliveryIn(entry.value);
@@ -98,6 +108,6 @@ function deliveryIn(value: string): Pick<Delivery, 'id' | 'attempts'> | undefine
 }
 
 /** The field by which a trace states that a stage dead-lettered the event. */
-export function failedStage(record: PoisonRecord | undefined): Pick<EventTrace, 'poisoned'> {
+export function failedStage(record: DeadLetterRecord | undefined): Pick<EventTrace, 'poisoned'> {
   return record === undefined ? {} : { poisoned: { stage: record.stage, error: record.error } };
 }

@@ -1,12 +1,12 @@
 import {
   type CanonicalEvent,
   type Deduplicator,
+  type EntryLocation,
   type EventLog,
   type EventTrace,
   HEADER,
   type History,
   type LogEntry,
-  type LogPlace,
   type ScanCoverage,
 } from '@tributary/core';
 import type { ContractDependencies } from '../ingestion/contract-check.ts';
@@ -138,6 +138,6 @@ async function pathOfAccepted(
   return { ...path, ...(await withDeadLetters(scan, log, received, rules)) };
 }
 
-function logPlaceOf({ position, timestamp }: LogEntry): LogPlace {
+function logPlaceOf({ position, timestamp }: LogEntry): EntryLocation {
   return { position, at: timestamp };
 }

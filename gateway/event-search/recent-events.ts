@@ -3,9 +3,9 @@ import {
   type Clock,
   type Environment,
   type EventLog,
+  EventLoopYielder,
   type EventType,
   HEADER,
-  HeldThread,
   type LogEntry,
   type RejectedEvent,
   TOPIC,
@@ -106,7 +106,7 @@ export class RecentEvents {
         ),
       ),
     );
-    const thread = new HeldThread(() => performance.now());
+    const thread = new EventLoopYielder(() => performance.now());
     for (; open.length > 0; open = open.filter(({ isDone }) => !isDone)) {
       for (const partition of open) {
         for await (const entries of partition.nextRange(READ_BYTES)) {
@@ -114,9 +114,9 @@ export class RecentEvents {
             const continues = scan.take(entry);
             if (scan.visiting !== undefined) await scan.visiting;
             if (!continues) return scan.coverage;
-            if (thread.isDueToRest) await thread.rest();
+            if (thread.isYieldDue) await thread.yield();
           }
-          await thread.rest();
+          await thread.yield();
         }
       }
     }

@@ -1,14 +1,14 @@
 import {
   type CanonicalEvent,
   type CatalogView,
-  closedTo,
   type DeliveryTrace,
   deliveryId,
   deliveryKey,
+  destinationMismatch,
   type EventLog,
+  EventLoopYielder,
   FilterBudget,
   HEADER,
-  HeldThread,
   type LogEntry,
   MATCH,
   matchRules,
@@ -87,17 +87,17 @@ interface Matches {
 /** Matches rules as route does. Yields to the event loop: a filter that is new to this process is compiled first. */
 async function matchesOf(state: CatalogView, event: CanonicalEvent): Promise<Matches> {
   const budget = new FilterBudget();
-  const thread = new HeldThread(() => performance.now(), HELD_MS);
+  const thread = new EventLoopYielder(() => performance.now(), HELD_MS);
   const byRule = new Map<string, RuleMatch>();
   let firstNotEvaluated: string | undefined;
   for (const rule of state.enabledRules(event.workspace_id)) {
-    if (thread.isDueToRest) await thread.rest();
+    if (thread.isYieldDue) await thread.yield();
     const [match] = matchRules([rule], event, budget);
     if (match === undefined) continue;
     byRule.set(rule.id, match);
     if (match.mismatch?.because !== 'filter_not_evaluated') continue;
     const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-    if (closedTo(destination, event.environment) === undefined) firstNotEvaluated ??= rule.id;
+    if (destinationMismatch(destination, event.environment) === undefined) firstNotEvaluated ??= rule.id;
   }
   return { byRule, firstNotEvaluated };
 }
@@ -110,7 +110,7 @@ function evaluateRule(
 ): EvaluatedRule {
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
   const match = matches.byRule.get(rule.id);
-  const closed = closedTo(destination, event.environment);
+  const closed = destinationMismatch(destination, event.environment);
   const mismatch = (match === undefined ? mismatchOf(rule, event) : match.mismatch) ?? closed;
   const isChanged = [rule.updated_at, destination?.updated_at ?? ''].some(
     (at) => Date.parse(at) >= entry.timestamp - CLOCK_SKEW_MS,

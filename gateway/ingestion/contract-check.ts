@@ -2,8 +2,8 @@ import {
   type CanonicalEvent,
   type Contract,
   type ContractVerdict,
+  EventLoopYielder,
   eventName,
-  HeldThread,
   MAX_EVENTS_A_TASK,
   Unavailable,
 } from '@tributary/core';
@@ -66,7 +66,7 @@ type BatchContractCheck = (
  */
 export function createBatchContractCheck(dependencies: ContractDependencies): BatchContractCheck {
   const semaphore = new FairSemaphore(CONCURRENCY);
-  const thread = new HeldThread(() => performance.now());
+  const thread = new EventLoopYielder(() => performance.now());
   return async (batch, workspaceId, disconnected) => {
     const blocked = new Map<BatchEvent, RejectedItem>();
     const forWorkers = new Map<Contract, BatchEvent[]>();
@@ -90,7 +90,7 @@ export function createBatchContractCheck(dependencies: ContractDependencies): Ba
     let next = remaining.next();
     const evaluateSome = async () => {
       for (; next.done !== true; next = remaining.next()) {
-        if (thread.isDueToRest) return thread.rest();
+        if (thread.isYieldDue) return thread.yield();
         evaluate(next.value);
       }
     };

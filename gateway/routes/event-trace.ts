@@ -3,9 +3,9 @@ import {
   DEAD_CAUSES,
   type DeliveryTrace,
   ENVIRONMENTS,
+  type EntryLocation,
   type EventTrace,
   iso,
-  type LogPlace,
   MISMATCHES,
   type Reevaluated,
   type RuleTrace,
@@ -227,7 +227,7 @@ function presentReevaluated(reevaluated: Reevaluated | undefined) {
   };
 }
 
-function presentLogPlace({ position, at }: LogPlace) {
+function presentLogPlace({ position, at }: EntryLocation) {
   return { at: iso(at), position };
 }
 

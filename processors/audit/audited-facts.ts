@@ -1,7 +1,7 @@
 import {
   type AuditEntry,
-  applyAudited,
   applyFact,
+  applyWithAudit,
   type CatalogEntry,
   CatalogState,
   contractVersionEntries,
@@ -28,7 +28,7 @@ const tell = (state: CatalogState, entry: CatalogEntry, position: number): Told 
   if (isRewriteRecord(entry)) return { entries: [], versions: [] };
   const contract = () => state.entity('contract', state.workspaceOf(entry.entity) ?? '', entry.entity);
   const before = contract();
-  const entries = applyAudited(state, entry, position);
+  const entries = applyWithAudit(state, entry, position);
   return { entries, versions: contractVersionEntries(before, contract()) };
 };
 

@@ -68,7 +68,7 @@ describe('what a destination has no room for', () => {
     await turn();
     time.elapsed += 12_001;
     expect(await second).toMatchObject([
-      { topic: 'deliveries.retry.10s', value, headers: { [HEADER.asideSince]: `${START}` } },
+      { topic: 'deliveries.retry.10s', value, headers: { [HEADER.deferredSince]: `${START}` } },
     ]);
     release[0]?.(OK);
     expect((await first).outcome).toEqual({ kind: 'delivered' });

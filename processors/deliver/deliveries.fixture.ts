@@ -99,7 +99,7 @@ export function taskOf(one: Delivery, headers: Headers = PUT_OFF): DeliveryTask 
 
 /** A task of a delivery that was deferred until its slot, since then. */
 export function deferredTask(one: Delivery, slot: number, since = START): DeliveryTask {
-  return taskOf(one, { ...PUT_OFF, [HEADER.turn]: `${slot}`, [HEADER.asideSince]: `${since}` });
+  return taskOf(one, { ...PUT_OFF, [HEADER.scheduledAt]: `${slot}`, [HEADER.deferredSince]: `${since}` });
 }
 
 /** A destination that does what the test says. */

@@ -32,8 +32,8 @@ export function readTask(
     value,
     headers,
     bytes,
-    slot: timeIn(headers[HEADER.turn]),
-    deferredSince: timeIn(headers[HEADER.asideSince]),
+    slot: timeIn(headers[HEADER.scheduledAt]),
+    deferredSince: timeIn(headers[HEADER.deferredSince]),
   };
 }
 

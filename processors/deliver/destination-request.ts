@@ -1,9 +1,9 @@
 import {
-  asReceived,
   type BatchLimits,
   type Delivery,
   type DeliveryResult,
   Unavailable,
+  underIdempotencyKey,
 } from '@tributary/core';
 import type { Timeout } from '../timeout-wheel.ts';
 import type { NoTarget, Target } from './destination-resolver.ts';
@@ -126,7 +126,7 @@ export async function resultsOf(
   report: (error: unknown) => void,
 ): Promise<readonly DeliveryResult[]> {
   try {
-    const deliveries = batch.map(({ delivery }) => asReceived(delivery));
+    const deliveries = batch.map(({ delivery }) => underIdempotencyKey(delivery));
     const results = await connector.deliver(destination, deliveries, { signal });
     return results.length === batch.length ? results : batch.map((_, at) => results[at] ?? CONNECTOR_FAILED);
   } catch (error) {

@@ -6,10 +6,10 @@ import {
   type Destination,
   deliveryKey,
   deliveryText,
-  type Emission,
   HEADER,
   type Headers,
   iso,
+  type OutputRecord,
   type RetrySchedule,
   retryTopic,
   TOPIC,
@@ -147,9 +147,9 @@ export function outputRecords(
   task: DeliveryTask,
   { delivery, outcome }: Settled,
   now: number,
-): readonly Emission[] {
+): readonly OutputRecord[] {
   const { headers } = task;
-  const record = (topic: string, recordHeaders: Headers): Emission => ({
+  const record = (topic: string, recordHeaders: Headers): OutputRecord => ({
     topic,
     key: deliveryKey(delivery),
     value: delivery === task.delivery ? task.value : deliveryText(delivery),
@@ -166,8 +166,8 @@ export function outputRecords(
     case 'deferred': {
       // No outcome record: nothing is wrong with the delivery, so it is shown as pending.
       const scheduled = {
-        [HEADER.turn]: String(outcome.slot),
-        [HEADER.asideSince]: String(outcome.since),
+        [HEADER.scheduledAt]: String(outcome.slot),
+        [HEADER.deferredSince]: String(outcome.since),
         [HEADER.destinationId]: delivery.destination_id,
       };
       return [record(retryTopic(outcome.label), { ...headers, ...scheduled })];
@@ -190,11 +190,16 @@ export function outputRecords(
 
 /** A delivery that was tried has used its slot. */
 function withoutSlot(headers: Headers): Headers {
-  const { [HEADER.turn]: _, [HEADER.asideSince]: __, [HEADER.destinationId]: ___, ...rest } = headers;
+  const {
+    [HEADER.scheduledAt]: _,
+    [HEADER.deferredSince]: __,
+    [HEADER.destinationId]: ___,
+    ...rest
+  } = headers;
   return rest;
 }
 
-function outcomeRecord(topic: string, value: DeliveryOutcome, headers: Headers): Emission {
+function outcomeRecord(topic: string, value: DeliveryOutcome, headers: Headers): OutputRecord {
   return {
     topic,
     key: deliveryKey(value.delivery),

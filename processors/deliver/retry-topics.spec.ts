@@ -10,7 +10,7 @@ function entryOf(headers: LogEntry['headers'], timestamp = 5_000): LogEntry {
   return { key: 'k', value: '{}', headers: { [HEADER.messageId]: 'm', ...headers }, timestamp, position };
 }
 
-const DEFERRED = { [HEADER.turn]: '99000', [HEADER.destinationId]: 'place' };
+const DEFERRED = { [HEADER.scheduledAt]: '99000', [HEADER.destinationId]: 'place' };
 
 describe('the retry topics', () => {
   it('hold what failed for their time, and up to a fifth longer', () => {

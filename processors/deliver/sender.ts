@@ -1,11 +1,11 @@
 import {
   type Catalog,
   type Clock,
+  cancelledByRule,
   type Destination,
   iso,
   type Metrics,
   type StageContext,
-  stoppedByRule,
   withFields,
 } from '@tributary/core';
 import type { TimeoutWheel } from '../timeout-wheel.ts';
@@ -134,7 +134,7 @@ export class Sender {
     const { registry, catalog } = this.#dependencies;
     const queue = registry.queueOf(destination.id);
     const item: QueueItem = new QueueItem(task.delivery, task.bytes, () =>
-      stoppedByRule(item.delivery, task.headers, destination.workspace_id, catalog.state),
+      cancelledByRule(item.delivery, task.headers, destination.workspace_id, catalog.state),
     );
     const settled = this.#untilSettled(task, destination, queue, item, wait);
     return { item, settled, cancel: () => queue.cancel(item) };

@@ -1,19 +1,19 @@
 import {
   type Catalog,
   type Clock,
+  cancelledByRule,
   type Destination,
   dueAt,
-  type Emission,
   type FlowContext,
   type FlowStage,
   HEADER,
   type LogEntry,
   MAX_JITTER,
   type Metrics,
+  type OutputRecord,
   type RetrySchedule,
   retryTopic,
   type Source,
-  stoppedByRule,
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog, isAhead } from '../causality.ts';
@@ -50,9 +50,9 @@ export interface DeliverDependencies {
 export function deliver(
   dependencies: DeliverDependencies,
   windows: PartitionWindows,
-): Pick<FlowStage, 'handle' | 'wantsMore'> {
+): Pick<FlowStage, 'handle' | 'canAccept'> {
   const { catalog, catalogWaitMs, registry, sender, clock } = dependencies;
-  const handle = async (entry: LogEntry, context: FlowContext): Promise<readonly Emission[]> => {
+  const handle = async (entry: LogEntry, context: FlowContext): Promise<readonly OutputRecord[]> => {
     if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
     const task = readTask(entry, context.bytes);
     const destination = resolve(dependencies, task);
@@ -73,7 +73,7 @@ export function deliver(
   };
   return {
     handle: answering(handle),
-    wantsMore: (topic, partition) => windows.canAccept(topic, partition),
+    canAccept: (topic, partition) => windows.canAccept(topic, partition),
   };
 }
 
@@ -128,7 +128,7 @@ export function retrySources(
   return schedule.map(({ label, ms }) => ({
     topic: retryTopic(label),
     dueAt: ({ timestamp, headers, key }) => {
-      const { [HEADER.turn]: slot, [HEADER.destinationId]: destinationId } = headers;
+      const { [HEADER.scheduledAt]: slot, [HEADER.destinationId]: destinationId } = headers;
       if (slot !== undefined && destinationId !== undefined && registry.recall(destinationId))
         return timestamp;
       return dueAt(timestamp, ms, headers[HEADER.messageId] ?? key);
@@ -144,7 +144,7 @@ function resolve(
   const { workspace_id, destination_id } = delivery;
   const destination = state.entity('destination', workspace_id, destination_id);
   if (destination?.enabled !== true) return deadWithDestination(delivery, destination);
-  const stopReason = stoppedByRule(delivery, headers, destination.workspace_id, state);
+  const stopReason = cancelledByRule(delivery, headers, destination.workspace_id, state);
   if (stopReason !== undefined) return stopped(delivery, stopReason);
   if (destination.paused === true) return held(delivery, destination, policy, clock());
   return destination;
@@ -199,12 +199,12 @@ function defer(
 }
 
 /** The record for the slow queue: as it came. */
-function slowRecord({ key, value, headers }: LogEntry): Emission {
+function slowRecord({ key, value, headers }: LogEntry): OutputRecord {
   return { topic: TOPIC.deliveriesSlow, key, value, headers };
 }
 
 function answering(
-  work: (entry: LogEntry, context: FlowContext) => Promise<readonly Emission[]>,
+  work: (entry: LogEntry, context: FlowContext) => Promise<readonly OutputRecord[]>,
 ): FlowStage['handle'] {
   return (entry, context) => {
     work(entry, context).then(

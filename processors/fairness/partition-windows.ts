@@ -98,7 +98,7 @@ export class PartitionWindows {
   }
 
   /**
-   * Backpressure, see `FlowStage.wantsMore`: false while one key alone is present, a share of the window waits, and each
+   * Backpressure, see `FlowStage.canAccept`: false while one key alone is present, a share of the window waits, and each
    * waiter is admitted soon. Other keys that are behind lose next to nothing, and the backlog of one key does not keep a
    * whole window in memory.
    */

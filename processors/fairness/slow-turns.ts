@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { Clock, Emission } from '@tributary/core';
+import type { Clock, OutputRecord } from '@tributary/core';
 import Denque from 'denque';
 import type { InTurn } from './pieces.ts';
 
@@ -87,7 +87,7 @@ const MS_PER_RECORD = 0.05;
 const MS_PER_CHARACTER = 20e-6;
 
 /** What others have to do with what a stage emitted, ms. */
-export function laterMs(emissions: readonly Emission[]): number {
+export function laterMs(emissions: readonly OutputRecord[]): number {
   let characters = 0;
   for (const { value } of emissions) characters += value.length;
   return emissions.length * MS_PER_RECORD + characters * MS_PER_CHARACTER;

@@ -3,16 +3,16 @@ import {
   type Catalog,
   type Clock,
   type Deduplicator,
-  type Emission,
+  deadLetterOf,
   iso,
   type LogEntry,
   type Logger,
   type Mail,
   type Mailer,
-  type MailVerdict,
+  type MailResult,
   type Metrics,
   messageOf,
-  poisonEmission,
+  type OutputRecord,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
@@ -40,7 +40,7 @@ export interface MailDependencies {
 /** What became of a mail: the outcome that is counted, and what is to be emitted for it. */
 interface Handled {
   readonly outcome: 'sent' | 'later' | 'waiting' | 'refused' | 'expired' | 'no_address' | 'duplicate';
-  readonly emissions: readonly Emission[];
+  readonly emissions: readonly OutputRecord[];
 }
 
 /** How often it is said that mails wait for want of a mail server, ms. */
@@ -55,7 +55,7 @@ const TELL_EVERY_MS = 3_600_000;
 export function mail(dependencies: MailDependencies): BatchStage['process'] {
   const sending = new Sending(dependencies);
   return async ({ entries }) => {
-    const emissions: Emission[] = [];
+    const emissions: OutputRecord[] = [];
     for (const entry of entries) {
       const handled = await sending.handle(entry);
       dependencies.metrics.count('tributary_mails_total', { outcome: handled.outcome });
@@ -108,7 +108,7 @@ class Sending {
     mailer: Mailer,
     mail: Mail,
     notice: MailNotice,
-  ): Promise<MailVerdict | { readonly kind: 'unavailable'; readonly reason: string }> {
+  ): Promise<MailResult | { readonly kind: 'unavailable'; readonly reason: string }> {
     try {
       return await mailer.send(mail);
     } catch (error) {
@@ -138,7 +138,7 @@ class Sending {
     const { logger, clock } = this.#parts;
     const error = `mail ${outcome}: ${reason}`;
     logger.error({ position: entry.position, error }, 'a mail is given up');
-    return { outcome, emissions: [poisonEmission('mail', entry, error, iso(clock()))] };
+    return { outcome, emissions: [deadLetterOf('mail', entry, error, iso(clock()))] };
   }
 
   #tellOfWaiting(): void {

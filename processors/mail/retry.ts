@@ -1,10 +1,10 @@
-import { type Emission, HEADER, type LogEntry, type Source, TOPIC } from '@tributary/core';
+import { HEADER, type LogEntry, type OutputRecord, type Source, TOPIC } from '@tributary/core';
 
 /** Why a mail is tried again: the server did not take it, or there is none. In the `outcome` header. */
 export type Retry = 'later' | 'waiting';
 
 /** The mail once more, unchanged. */
-export function again({ key, value, headers }: LogEntry, why: Retry): Emission {
+export function again({ key, value, headers }: LogEntry, why: Retry): OutputRecord {
   return { topic: TOPIC.mailRetry, key, value, headers: { ...headers, [HEADER.outcome]: why } };
 }
 

@@ -5,7 +5,6 @@ import {
   type Destination,
   type DestinationNotice,
   deliveryKey,
-  type Emission,
   HEADER,
   iso,
   type LogEntry,
@@ -13,6 +12,7 @@ import {
   type Metrics,
   noticeDelivery,
   noticeRecipients,
+  type OutputRecord,
   TOPIC,
 } from '@tributary/core';
 import { awaitFact } from '../causality.ts';
@@ -36,14 +36,14 @@ const NEWS_MS = 24 * 60 * 60_000;
  */
 export function notice(dependencies: NoticeDependencies): BatchStage['process'] {
   return async ({ entries }) => {
-    const emissions: Emission[] = [];
+    const emissions: OutputRecord[] = [];
     for (const entry of entries) emissions.push(...(await tell(dependencies, entry)));
     return emissions;
   };
 }
 
 /** Nothing for a fact that is about something else, was refused, or is too old. */
-async function tell(dependencies: NoticeDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+async function tell(dependencies: NoticeDependencies, entry: LogEntry): Promise<readonly OutputRecord[]> {
   const fact = factIn(entry);
   if (fact?.type !== 'destination.turned') return [];
   const { catalog, clock, catalogWaitMs, metrics, logger } = dependencies;
@@ -88,9 +88,9 @@ function emissionsOf(
   destination: Destination,
   told: DestinationNotice,
   { timestamp }: LogEntry,
-): readonly Emission[] {
+): readonly OutputRecord[] {
   const { destinationId, email } = noticeRecipients(state, destination);
-  const emissions: Emission[] = [];
+  const emissions: OutputRecord[] = [];
   if (email !== null) {
     const headers = { [HEADER.catalogPosition]: String(position) };
     emissions.push({ topic: TOPIC.mail, key: told.organization_id, value: JSON.stringify(told), headers });

@@ -2,7 +2,6 @@ import {
   type BatchStage,
   type CanonicalEvent,
   type Catalog,
-  type Emission,
   eventWrite,
   HEADER,
   identityReadingOf,
@@ -11,7 +10,8 @@ import {
   type Logger,
   type Metrics,
   mayHoldExactNumbers,
-  type NullMeaning,
+  type NullHandling,
+  type OutputRecord,
   operationEntry,
   type ProfileStore,
   parseExact,
@@ -33,7 +33,7 @@ export interface ProfileDependencies {
   readonly catalogWaitMs: number;
   /** Subjects of a partition that are written at a time. */
   readonly profileWriters: number;
-  readonly profileNulls: NullMeaning;
+  readonly profileNulls: NullHandling;
 }
 
 /**
@@ -57,13 +57,13 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
     for (const entry of telling) {
       const told = writeOf(entry, dependencies);
       if (told === undefined) continue;
-      const turn = told.write.formerly === undefined ? subjects : aliases;
+      const turn = told.write.previousIdentity === undefined ? subjects : aliases;
       const known = turn.get(entry.key);
       if (known === undefined) turn.set(entry.key, [told]);
       else known.push(told);
     }
     // Whom an alias names may be made a person by an event beside it, of another subject; other orders do not matter.
-    const emissions: Emission[] = [];
+    const emissions: OutputRecord[] = [];
     for (const turn of [subjects, aliases])
       await inTurns([...turn.values()], profileWriters, signal, async (events) => {
         for (const setAside of await writer.write(events))
@@ -76,8 +76,8 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
 function recordOf(
   { scope, ucid, identity, at }: SetAside,
   { catalog }: ProfileDependencies,
-): readonly Emission[] {
-  const organization = catalog.state.organizationNumbered(scope.org);
+): readonly OutputRecord[] {
+  const organization = catalog.state.organizationByOrgId(scope.org);
   if (organization === undefined) return [];
   const operation = setAsideOperation(scope, ucid, identity, {
     organization_id: organization.id,

@@ -1,4 +1,4 @@
-import { type EventLog, poisonRecordIn, TOPIC } from '@tributary/core';
+import { type EventLog, readDeadLetter, TOPIC } from '@tributary/core';
 import { REDRIVE } from './redrive.ts';
 
 /** Of one stage; `undefined` stands for records that cannot be read. */
@@ -38,7 +38,7 @@ export async function givenUp(
       for (const entry of read.entries) {
         if (entry.position.offset >= end) break;
         last.set(partition, entry.position.offset);
-        const record = poisonRecordIn(entry);
+        const record = readDeadLetter(entry);
         stages.set(record?.stage, withOne(stages.get(record?.stage), record));
       }
       next = read.next;

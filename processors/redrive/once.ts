@@ -1,5 +1,5 @@
 import {
-  type Claimant,
+  type DedupeClaim,
   type Deduplicator,
   ENVIRONMENTS,
   type FlowStage,
@@ -50,7 +50,7 @@ export function redrivenOnce(
 }
 
 /** In a name space of its own beside the message ids of the workspace. Throws `InvalidInput` where a header is missing. */
-function claimantOf({ headers, position }: LogEntry, death: string): Claimant {
+function claimantOf({ headers, position }: LogEntry, death: string): DedupeClaim {
   const workspaceId = headers[HEADER.workspaceId];
   const environment = ENVIRONMENTS.find((known) => known === headers[HEADER.environment]);
   if (workspaceId === undefined || environment === undefined)
@@ -61,14 +61,14 @@ function claimantOf({ headers, position }: LogEntry, death: string): Claimant {
 /** Claims that are asked for while a call is under way share the next one: a bulk redrive brings thousands at once. */
 class SharedClaims {
   readonly #deduplicator: Pick<Deduplicator, 'claim'>;
-  #waiting: { readonly claimant: Claimant; readonly asked: PromiseWithResolvers<boolean> }[] = [];
+  #waiting: { readonly claimant: DedupeClaim; readonly asked: PromiseWithResolvers<boolean> }[] = [];
   #isCalling = false;
 
   constructor(deduplicator: Pick<Deduplicator, 'claim'>) {
     this.#deduplicator = deduplicator;
   }
 
-  claim(claimant: Claimant): Promise<boolean> {
+  claim(claimant: DedupeClaim): Promise<boolean> {
     const asked = Promise.withResolvers<boolean>();
     this.#waiting.push({ claimant, asked });
     if (!this.#isCalling) {

@@ -1,17 +1,17 @@
 import {
   type BatchStage,
   type Clock,
-  type Emission,
-  entryGivenUp,
+  type DeadLetterRecord,
+  deadLetteredEntry,
+  deadLetterOf,
   HEADER,
   handled,
   InvalidInput,
   iso,
   type LogEntry,
   messageOf,
-  type PoisonRecord,
-  poisonEmission,
-  poisonRecordIn,
+  type OutputRecord,
+  readDeadLetter,
   type Stage,
   type StageContext,
   TOPIC,
@@ -37,7 +37,7 @@ export interface RedriveOptions {
   /** The last offset of each partition of `stages.dead` that is taken: what comes later is of the next redrive. */
   readonly last: ReadonlyMap<number, number>;
   /** Told of each record, of some again after a crash or while an engine does not answer. */
-  told(outcome: RedriveOutcome, record: PoisonRecord | undefined, error?: string): void;
+  told(outcome: RedriveOutcome, record: DeadLetterRecord | undefined, error?: string): void;
 }
 
 /** Batches that a delivery could wait in are of one: nothing comes behind it. */
@@ -71,7 +71,7 @@ export function redrive(options: RedriveOptions): BatchStage {
     startsAtFirst: true,
     async process({ entries: [entry] }, context) {
       if (entry === undefined) return [];
-      const record = poisonRecordIn(entry);
+      const record = readDeadLetter(entry);
       if (record === undefined || !isChosen(options, record)) {
         told('left', record);
         return [moved(entry)];
@@ -90,32 +90,32 @@ export function redrive(options: RedriveOptions): BatchStage {
         if (error instanceof TributaryError && error.retryable) throw error;
         const message = messageOf(error);
         told('given up', record, message);
-        return [poisonEmission(record.stage, entryGivenUp(record), message, iso(options.clock()))];
+        return [deadLetterOf(record.stage, deadLetteredEntry(record), message, iso(options.clock()))];
       }
     },
   };
 }
 
 /** One whose entry was left out has nothing to hand over: it stays, and names the position of the entry. */
-function isChosen({ chosen }: RedriveOptions, { stage, omitted }: PoisonRecord): boolean {
+function isChosen({ chosen }: RedriveOptions, { stage, omitted }: DeadLetterRecord): boolean {
   if (omitted === true) return false;
   return chosen === undefined || chosen.has(stage);
 }
 
 /** As it is, for the next redrive. */
-function moved({ key, value, headers }: LogEntry): Emission {
+function moved({ key, value, headers }: LogEntry): OutputRecord {
   return { topic: TOPIC.poison, key, value, headers };
 }
 
 async function handedOver(
   { counters }: RedriveOptions,
   stage: Stage | undefined,
-  record: PoisonRecord,
+  record: DeadLetterRecord,
   at: LogEntry['position'],
   context: StageContext,
-): Promise<readonly Emission[]> {
+): Promise<readonly OutputRecord[]> {
   if (stage === undefined) throw new InvalidInput(`there is no stage "${record.stage}"`);
-  const entry = entryGivenUp(record);
+  const entry = deadLetteredEntry(record);
   if (stage.name === ('count' satisfies StageName)) {
     await recount(counters, entry, at, context);
     return [];
@@ -130,7 +130,7 @@ async function handedOver(
 }
 
 /** Who finds events in the slow lane by their offsets in `events.accepted` relies on their order. */
-function outOfOrder(emission: Emission): Emission {
+function outOfOrder(emission: OutputRecord): OutputRecord {
   const { [HEADER.acceptedOffset]: _passed, ...headers } = emission.headers;
   return { ...emission, headers };
 }

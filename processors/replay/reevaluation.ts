@@ -1,12 +1,12 @@
 import {
   type CanonicalEvent,
-  type Claimant,
+  type DedupeClaim,
   type Deduplicator,
-  type Emission,
   eventKey,
   HEADER,
   InvalidInput,
   type LogEntry,
+  type OutputRecord,
   parseExact,
   parseObject,
   type RejectedEvent,
@@ -19,7 +19,7 @@ import { type Contracts, evaluated } from '../validate/judgement.ts';
 import { takesEvent, takesHeaders } from './narrowed.ts';
 
 /** What a replay makes of an entry that it looks at. */
-export type Looked = Emission | 'still rejected' | undefined;
+export type Looked = OutputRecord | 'still rejected' | undefined;
 
 export interface ReevaluationDependencies extends Contracts {
   readonly reevaluations: Pick<Deduplicator, 'claim'>;
@@ -85,7 +85,7 @@ function toValidate(
   { headers }: LogEntry,
   { event, text }: Received,
   catalogPosition: number,
-): Emission {
+): OutputRecord {
   const kept = [HEADER.keyId, HEADER.receivedPosition].flatMap((name) => {
     const value = headers[name];
     return value === undefined ? [] : [[name, value]];
@@ -103,7 +103,7 @@ function toValidate(
 }
 
 /** Remembers the ids of the rejected events that the replay takes. */
-export function mark(replay: Replay, claimants: Claimant[]): (entry: LogEntry) => Looked {
+export function mark(replay: Replay, claimants: DedupeClaim[]): (entry: LogEntry) => Looked {
   return (entry) => {
     const found = takenOf(replay, entry);
     if (found !== undefined) claimants.push({ ...claimantOf(found.event, entry), rejected: true });
@@ -112,7 +112,7 @@ export function mark(replay: Replay, claimants: Claimant[]): (entry: LogEntry) =
 }
 
 /** Takes the ids of accepted events, where a rejected one has the same: it is not to be accepted a second time. */
-export function compare({ workspace_id }: Replay, claimants: Claimant[]): (entry: LogEntry) => Looked {
+export function compare({ workspace_id }: Replay, claimants: DedupeClaim[]): (entry: LogEntry) => Looked {
   return (entry) => {
     const { [HEADER.messageId]: messageId, [HEADER.environment]: environment } = entry.headers;
     if (entry.headers[HEADER.workspaceId] !== workspace_id || messageId === undefined) return undefined;
@@ -126,6 +126,6 @@ export function compare({ workspace_id }: Replay, claimants: Claimant[]): (entry
 function claimantOf(
   { workspace_id, environment, message_id }: CanonicalEvent,
   { position }: LogEntry,
-): Claimant {
+): DedupeClaim {
   return { workspaceId: workspace_id, environment, messageId: message_id, position };
 }

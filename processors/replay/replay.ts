@@ -1,7 +1,6 @@
 import {
   type Catalog,
   type Clock,
-  type Emission,
   type EventLog,
   type FlowStage,
   HEADER,
@@ -10,9 +9,10 @@ import {
   type LogEntry,
   type Logger,
   type Metrics,
+  type OutputRecord,
   parseObject,
   promised,
-  REPLAY_BEGINS_WITHIN_MS,
+  REPLAY_START_DEADLINE_MS,
   type Replay,
   type ReplayStep,
   TOPIC,
@@ -55,11 +55,11 @@ export function replay(dependencies: ReplayDependencies, turns: SlowTurns): Flow
 }
 
 /** Nothing for a fact that is about something else, was refused, or is too old. */
-async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly OutputRecord[]> {
   const fact = factIn(entry);
   if (fact?.type !== 'replay.created') return [];
   const { catalog, clock, catalogWaitMs } = dependencies;
-  if (clock() - timeOf(fact.at) > REPLAY_BEGINS_WITHIN_MS) return [];
+  if (clock() - timeOf(fact.at) > REPLAY_START_DEADLINE_MS) return [];
   const position = await awaitFact(catalog, entry, catalogWaitMs);
   const { workspace_id, id } = fact.data;
   const asked = catalog.state.entity('replay', workspace_id, id);
@@ -67,7 +67,7 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
   return [stepEmission(await firstStep(dependencies, asked, position), asked, position)];
 }
 
-async function goOn(dependencies: SteppingDependencies, entry: LogEntry): Promise<readonly Emission[]> {
+async function goOn(dependencies: SteppingDependencies, entry: LogEntry): Promise<readonly OutputRecord[]> {
   const { catalog, catalogWaitMs, clock, metrics } = dependencies;
   await awaitCatalog(catalog, [entry], catalogWaitMs);
   const step = stepIn(entry);
@@ -94,7 +94,7 @@ async function stepAfter(
   return nextStep(dependencies, asked, step);
 }
 
-function stepEmission(step: ReplayStep, { id }: Replay, catalogPosition: number): Emission {
+function stepEmission(step: ReplayStep, { id }: Replay, catalogPosition: number): OutputRecord {
   const headers = {
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.workspaceId]: step.workspace_id,

@@ -1,18 +1,18 @@
 import {
   type CanonicalEvent,
   type Catalog,
-  type Claimant,
   type Clock,
-  closedTo,
-  type Emission,
+  type DedupeClaim,
+  destinationMismatch,
   type EventLog,
+  EventLoopYielder,
   HEADER,
-  HeldThread,
   iso,
   isUndecided,
   type LogEntry,
   MATCH,
   matchRules,
+  type OutputRecord,
   REPLAY_TICK_MS,
   type Replay,
   type ReplayCursor,
@@ -62,7 +62,7 @@ export function sharedReads(elapsed: () => number): ReadShares {
 /** What a step makes: the one after it, and the events it sends on. */
 export interface Stepped {
   readonly next: Omit<ReplayStep, 'number' | 'at'>;
-  readonly events: readonly Emission[];
+  readonly events: readonly OutputRecord[];
 }
 
 type LogReads = Pick<StepDependencies, 'log'>;
@@ -151,7 +151,7 @@ export async function nextStep(
     bytes: STEP_BYTES,
     lookedAtBytes: mayRead,
   };
-  const claimants: Claimant[] = [];
+  const claimants: DedupeClaim[] = [];
   const reading: Reading = {
     topic: topicOf(replay, step),
     look: lookOf(dependencies, replay, step, claimants),
@@ -204,7 +204,7 @@ function lookOf(
   dependencies: StepDependencies,
   replay: Replay,
   step: ReplayStep,
-  claimants: Claimant[],
+  claimants: DedupeClaim[],
 ): (entry: LogEntry) => Looked {
   if (step.phase === 'mark') return mark(replay, claimants);
   if (step.phase === 'compare') return compare(replay, claimants);
@@ -217,7 +217,7 @@ interface Reading {
   readonly topic: string;
   readonly look: (entry: LogEntry) => Looked;
   readonly allowance: Allowance;
-  readonly events: Emission[];
+  readonly events: OutputRecord[];
   stillRejected: number;
 }
 
@@ -234,10 +234,10 @@ async function readOn(
     const read = await dependencies.log.read(topic, cursor.partition, next, { maxBytes: READ_BYTES });
     /** Looks at entries from `at` on, as many as fit into a turn; where to go on. */
     const lookAt = (at: number): number => {
-      const thread = new HeldThread(dependencies.elapsed, TURN_MS);
+      const thread = new EventLoopYielder(dependencies.elapsed, TURN_MS);
       for (const [index, entry] of read.entries.slice(at).entries()) {
         if (isUsedUp(allowance) || entry.position.offset >= cursor.end) return read.entries.length;
-        if (thread.isDueToRest) return at + index;
+        if (thread.isYieldDue) return at + index;
         next = entry.position.offset + 1;
         lookedAt += 1;
         allowance.lookedAtBytes -= entry.value.length;
@@ -290,7 +290,7 @@ function sentOn(
   { state, position }: Pick<Catalog, 'state' | 'position'>,
   replay: Replay,
   entry: LogEntry,
-): Emission | undefined {
+): OutputRecord | undefined {
   if (!takesHeaders(replay, entry)) return undefined;
   const event = eventOf(entry);
   if (!takesEvent(replay, event)) return undefined;
@@ -318,5 +318,5 @@ function rulesOf(state: Catalog['state'], { rule_id, workspace_id }: Replay): re
 
 function isOpen(state: Catalog['state'], rule: Rule, event: CanonicalEvent): boolean {
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  return closedTo(destination, event.environment) === undefined;
+  return destinationMismatch(destination, event.environment) === undefined;
 }

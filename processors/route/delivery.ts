@@ -5,7 +5,6 @@ import {
   type DeliveryOutcome,
   deliveryId,
   deliveryKey,
-  type Emission,
   HEADER,
   type Headers,
   iso,
@@ -13,6 +12,7 @@ import {
   MATCH,
   type Mismatch,
   mayHoldExactNumbers,
+  type OutputRecord,
   parseExact,
   type Rule,
   ruleEventText,
@@ -69,7 +69,7 @@ function keyOf({ entry, event }: Routed, rule: RuleOfDelivery, index: number) {
   return keepsIds ? { idempotency_key: deliveryId(rule.id, event, index) } : {};
 }
 
-export function toDeliver(routed: Routed, rule: Rule, delivery: Delivery): Emission {
+export function toDeliver(routed: Routed, rule: Rule, delivery: Delivery): OutputRecord {
   return {
     topic: TOPIC.deliveries,
     key: deliveryKey(delivery),
@@ -85,12 +85,17 @@ function ruleHeaders({ version, transformation_id }: Rule, source: CanonicalEven
 }
 
 /** The event as it was before the transformation, given up: it is kept to be redriven, never delivered. */
-export function failedTransformation(routed: Routed, rule: RuleOfDelivery, reason: string): Emission {
+export function failedTransformation(routed: Routed, rule: RuleOfDelivery, reason: string): OutputRecord {
   return deadBeforeDelivery(routed, rule, reason, 'transformation');
 }
 
 /** The event at a rule whose filter could not say whether it takes it, and so many rules behind it likewise. */
-export function undecided(routed: Routed, rule: Rule, { because, message }: Mismatch, others = 0): Emission {
+export function undecided(
+  routed: Routed,
+  rule: Rule,
+  { because, message }: Mismatch,
+  others = 0,
+): OutputRecord {
   const cause = because === 'filter_failed' ? because : 'filter_not_evaluated';
   const about = cause === 'filter_failed' ? `filter: ${message}` : `filter ${message}`;
   return deadBeforeDelivery(
@@ -106,7 +111,7 @@ function deadBeforeDelivery(
   rule: RuleOfDelivery,
   reason: string,
   cause: DeadCause,
-): Emission {
+): OutputRecord {
   const delivery = deliveryOf(routed, rule, routed.event, 0);
   const contract = verdictIn(routed.entry.headers);
   return outcomeEmission(TOPIC.deliveriesDead, routed, {
@@ -120,16 +125,16 @@ function deadBeforeDelivery(
 }
 
 /** A redriven event that its transformation now drops: its dead delivery is done with. */
-export function droppedOnRedrive(routed: Routed, rule: Rule): Emission {
+export function droppedOnRedrive(routed: Routed, rule: Rule): OutputRecord {
   return settledOnRedrive(routed, rule, 'dropped by its transformation');
 }
 
 /** A redriven event that its rule does not take by now. */
-export function notTakenOnRedrive(routed: Routed, rule: Rule): Emission {
+export function notTakenOnRedrive(routed: Routed, rule: Rule): OutputRecord {
   return settledOnRedrive(routed, rule, 'its rule does not take the event');
 }
 
-function settledOnRedrive(routed: Routed, rule: Rule, reason: string): Emission {
+function settledOnRedrive(routed: Routed, rule: Rule, reason: string): OutputRecord {
   const delivery = deliveryOf(routed, rule, routed.event, 0);
   return outcomeEmission(TOPIC.outcomes, routed, {
     delivery,
@@ -140,7 +145,7 @@ function settledOnRedrive(routed: Routed, rule: Rule, reason: string): Emission 
 }
 
 /** The event itself, for the slow lane, with all of its rules still to be matched. */
-export function toSlowMatching({ entry, catalogPosition }: Routed): Emission {
+export function toSlowMatching({ entry, catalogPosition }: Routed): OutputRecord {
   const headers = {
     ...entry.headers,
     [HEADER.catalogPosition]: String(catalogPosition),
@@ -151,7 +156,10 @@ export function toSlowMatching({ entry, catalogPosition }: Routed): Emission {
 }
 
 /** The event itself, for the slow lane, with the rules that are still to be done. */
-export function toSlowLane({ entry, catalogPosition, sharing }: Routed, rules: readonly Rule[]): Emission {
+export function toSlowLane(
+  { entry, catalogPosition, sharing }: Routed,
+  rules: readonly Rule[],
+): OutputRecord {
   const { topic, offset } = entry.position;
   // What was in the slow lane before comes out of its order there, and these rules have been matched.
   const { [HEADER.acceptedOffset]: _passed, [HEADER.match]: _matched, ...known } = entry.headers;
@@ -165,7 +173,7 @@ export function toSlowLane({ entry, catalogPosition, sharing }: Routed, rules: r
   return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
 }
 
-function outcomeEmission(topic: string, routed: Routed, outcome: DeliveryOutcome): Emission {
+function outcomeEmission(topic: string, routed: Routed, outcome: DeliveryOutcome): OutputRecord {
   return {
     topic,
     key: deliveryKey(outcome.delivery),

@@ -1,4 +1,4 @@
-import type { Clock, Emission, Rule } from '@tributary/core';
+import type { Clock, OutputRecord, Rule } from '@tributary/core';
 
 /** Rules of one event that are at work at a time: each may hold all that its share allows. */
 const AT_ONCE = 8;
@@ -7,11 +7,11 @@ const AT_ONCE = 8;
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 /** One rule applied: its emissions, or `slow` when its transformation has its share of the window already. */
-export type Applied = readonly Emission[] | 'slow';
+export type Applied = readonly OutputRecord[] | 'slow';
 
 /** What a piece of an event's rules made, in their order, and the rules that are still to be done. */
 export interface Piece {
-  readonly emissions: Emission[];
+  readonly emissions: OutputRecord[];
   readonly left: readonly Rule[];
 }
 
@@ -24,7 +24,7 @@ export async function inPieces(
   apply: (rule: Rule) => Promise<Applied>,
   limits: { readonly elapsed: Clock; readonly slowAfterMs: number },
 ): Promise<Piece> {
-  const emissions: Emission[] = [];
+  const emissions: OutputRecord[] = [];
   const slow: Rule[] = [];
   const since = limits.elapsed();
   let bytes = 0;

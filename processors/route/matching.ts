@@ -1,8 +1,7 @@
 import {
   type CanonicalEvent,
   type CatalogView,
-  closedTo,
-  type Emission,
+  destinationMismatch,
   FilterBudget,
   HEADER,
   InvalidInput,
@@ -13,6 +12,7 @@ import {
   type Metrics,
   type Mismatch,
   mismatchOf,
+  type OutputRecord,
   type Rule,
 } from '@tributary/core';
 import { notTakenOnRedrive, type Routed, undecided } from './delivery.ts';
@@ -25,13 +25,13 @@ const MS_PER_COMPILED_CHARACTER = 300e-6;
 /** The rules that take an event, and what becomes of those whose filter could not say. */
 export interface Matching {
   readonly rules: readonly Rule[];
-  readonly emissions: readonly Emission[];
+  readonly emissions: readonly OutputRecord[];
   /** Processor time that the filters took by their count, and compiling those that were not kept, ms. */
   readonly filterMs: number;
 }
 
 /** Most events have none. */
-const NONE: readonly Emission[] = [];
+const NONE: readonly OutputRecord[] = [];
 
 interface Undecided {
   readonly rule: Rule;
@@ -135,5 +135,5 @@ function msOf({ left, compiledCharacters }: FilterBudget): number {
 function isDue({ redrives, event }: Routed, rule: Rule, state: CatalogView): boolean {
   if (redrives > 0) return true;
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  return closedTo(destination, event.environment) === undefined;
+  return destinationMismatch(destination, event.environment) === undefined;
 }

@@ -1,8 +1,7 @@
 import {
   type CanonicalEvent,
   type Catalog,
-  closedTo,
-  type Emission,
+  destinationMismatch,
   type FlowStage,
   HEADER,
   InvalidInput,
@@ -10,6 +9,7 @@ import {
   MATCH,
   type Metrics,
   type Mismatch,
+  type OutputRecord,
   promised,
   type Rule,
   type StageContext,
@@ -78,7 +78,7 @@ export function route(
 const MS_PER_CHARACTER = 10e-6;
 
 /** Processor time that this thread has with so much, in route and in the stages behind it, ms. */
-function writingMs(emissions: readonly Emission[]): number {
+function writingMs(emissions: readonly OutputRecord[]): number {
   let characters = 0;
   for (const { value } of emissions) characters += value.length;
   return characters * MS_PER_CHARACTER;
@@ -171,7 +171,7 @@ async function applyRules(
   routed: Routed,
   rules: readonly Rule[],
   windows: PartitionWindows | undefined,
-): Promise<readonly Emission[]> {
+): Promise<readonly OutputRecord[]> {
   const { transformer } = dependencies;
   const bounds: Bounds = { holder: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
@@ -199,7 +199,7 @@ async function applyRule(
   bounds: Bounds,
 ): Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
-  const closed = closedTo(destination, routed.event.environment);
+  const closed = destinationMismatch(destination, routed.event.environment);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
   if (rule.transformation_id === null) {
     return [toDeliver(routed, rule, deliveryOf(routed, rule, routed.event, 0))];
@@ -220,13 +220,13 @@ async function applyRule(
 }
 
 /** A redriven one is shown as retrying already; the destination its entry does not tell stays unknown. */
-function withoutRule(routed: Routed, id: string): readonly Emission[] {
+function withoutRule(routed: Routed, id: string): readonly OutputRecord[] {
   if (routed.redrives === 0) return [];
   const destination_id = routed.entry.headers[HEADER.destinationId] ?? '';
   return [failedTransformation(routed, { id, destination_id }, 'the rule is gone')];
 }
 
-function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): readonly Emission[] {
+function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): readonly OutputRecord[] {
   if (routed.redrives === 0) return [];
   const reason =
     because === 'destination_disabled'
@@ -268,10 +268,10 @@ async function deliveriesOf(
   rule: Rule,
   { events, isLarge }: Pick<TransformedEvents, 'events' | 'isLarge'>,
   inTurn: InTurn,
-): Promise<readonly Emission[]> {
-  const emissions: Emission[] = [];
+): Promise<readonly OutputRecord[]> {
+  const emissions: OutputRecord[] = [];
   const nextOf = (mostChars: number) => {
-    const piece: Emission[] = [];
+    const piece: OutputRecord[] = [];
     let chars = 0;
     for (const event of events.slice(emissions.length)) {
       if (chars >= mostChars) break;

@@ -5,7 +5,6 @@ import {
   type ContractEvaluator,
   type ContractVerdict,
   contractSubject,
-  type Emission,
   eventKey,
   eventName,
   formatPosition,
@@ -13,6 +12,7 @@ import {
   type Headers,
   type LogEntry,
   mayHoldExactNumbers,
+  type OutputRecord,
   type Position,
   parseExact,
   type RejectedEvent,
@@ -58,7 +58,7 @@ export interface Judged {
  * What validate emits for one event: itself as accepted or rejected, then its violations. A function of the received
  * entry and the contract alone, so every replay gives the same bytes.
  */
-export function judgementOf(judged: Judged): readonly Emission[] {
+export function judgementOf(judged: Judged): readonly OutputRecord[] {
   const { entry, event, contract, verdict, position = entry.position } = judged;
   const key = eventKey(event);
   const known = {
@@ -72,7 +72,7 @@ export function judgementOf(judged: Judged): readonly Emission[] {
   };
   const headers = { ...known, ...sender(entry), [HEADER.outcome]: verdict?.outcome ?? 'accepted' };
   const violations = violationsOf(judged);
-  const first: Emission =
+  const first: OutputRecord =
     verdict?.outcome === 'rejected'
       ? {
           topic: TOPIC.rejected,

@@ -2,21 +2,21 @@ import type {
   BatchStage,
   CanonicalEvent,
   Catalog,
-  Claimant,
   Clock,
   ContractEvaluator,
+  DedupeClaim,
   Deduplicator,
-  Emission,
   LogEntry,
   Metrics,
+  OutputRecord,
   Position,
   StageContext,
 } from '@tributary/core';
 import {
+  EventLoopYielder,
   eventKey,
   formatPosition,
   HEADER,
-  HeldThread,
   InvalidInput,
   parsePosition,
   TOPIC,
@@ -53,7 +53,7 @@ interface Received {
 /** An event with its verdict, and what becomes of it where it is no repeat. */
 interface Candidate extends Received {
   readonly judged: Judged;
-  readonly emissions: readonly Emission[];
+  readonly emissions: readonly OutputRecord[];
 }
 
 /**
@@ -70,17 +70,17 @@ export function validate(
   share: FairShare,
 ): BatchStage['process'] {
   const { catalog, metrics, elapsed, catalogWaitMs } = dependencies;
-  return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
+  return async (batch, { signal, endBatch }): Promise<readonly OutputRecord[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
-    const taken: (Candidate | Emission)[] = [];
-    const thread = new HeldThread(elapsed);
+    const taken: (Candidate | OutputRecord)[] = [];
+    const thread = new EventLoopYielder(elapsed);
     const costs = new SliceCosts(share, elapsed, dependencies.threadTime.cpu);
     let deferred = 0;
     let chars = 0;
     for (const [index, entry] of batch.entries.entries()) {
-      if (thread.isDueToRest) {
+      if (thread.isYieldDue) {
         costs.end();
-        await thread.rest();
+        await thread.yield();
         costs.restart();
         if (signal.aborted) throw new Unavailable('the partition was lost');
       }
@@ -116,7 +116,7 @@ interface SlowDependencies extends ValidateDependencies {
  */
 export function validateSlow(dependencies: SlowDependencies, turns: SlowTurns): BatchStage['process'] {
   const { catalog, catalogWaitMs, reevaluations } = dependencies;
-  return async (batch, { signal, endBatch }): Promise<readonly Emission[]> => {
+  return async (batch, { signal, endBatch }): Promise<readonly OutputRecord[]> => {
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
     const taken: Candidate[] = [];
     let chars = 0;
@@ -173,13 +173,13 @@ function candidateOf(dependencies: ValidateDependencies, received: Received): Ca
 /** Claims the message ids of the candidates, in order; what the others emit stays where it was. */
 async function withoutRepeats(
   { deduplicator, metrics }: Pick<ValidateDependencies, 'deduplicator' | 'metrics'>,
-  taken: readonly (Candidate | Emission)[],
-): Promise<readonly Emission[]> {
-  const claimants: Claimant[] = [];
+  taken: readonly (Candidate | OutputRecord)[],
+): Promise<readonly OutputRecord[]> {
+  const claimants: DedupeClaim[] = [];
   for (const one of taken) if ('judged' in one) claimants.push(claimantOf(one));
   const first = await deduplicator.claim(claimants);
   const outcomes = new Map<string, number>();
-  const emissions: Emission[] = [];
+  const emissions: OutputRecord[] = [];
   let at = 0;
   for (const one of taken) {
     if (!('judged' in one)) {
@@ -194,7 +194,7 @@ async function withoutRepeats(
   return emissions;
 }
 
-function claimantOf(candidate: Candidate): Claimant {
+function claimantOf(candidate: Candidate): DedupeClaim {
   const { event, position } = candidate;
   const claimant = {
     workspaceId: event.workspace_id,
@@ -205,7 +205,7 @@ function claimantOf(candidate: Candidate): Claimant {
   return isRejected(candidate) ? { ...claimant, rejected: true } : claimant;
 }
 
-function charsOf(emissions: readonly Emission[]): number {
+function charsOf(emissions: readonly OutputRecord[]): number {
   let chars = 0;
   for (const { value } of emissions) chars += value.length;
   return chars;
@@ -229,7 +229,7 @@ function count(metrics: Metrics, outcomes: ReadonlyMap<string, number>): void {
 }
 
 /** The received event as it is, with its position; its headers name it, so that a trace finds it there. */
-function toSlowQueue(entry: LogEntry, event: CanonicalEvent): Emission {
+function toSlowQueue(entry: LogEntry, event: CanonicalEvent): OutputRecord {
   return {
     topic: TOPIC.receivedSlow,
     key: eventKey(event),

@@ -21,7 +21,7 @@ export class Told {
       this.counts[key] = (this.counts[key] ?? 0) + by;
     },
     gauge() {},
-    ungauge() {},
+    removeGauge() {},
     observe() {},
   };
 

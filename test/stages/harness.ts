@@ -8,7 +8,6 @@ import {
   type ContractVerdict,
   type Delivery,
   type DeliveryResult,
-  type Emission,
   Fenced,
   HEADER,
   type Headers,
@@ -20,6 +19,7 @@ import {
   type Metrics,
   NO_LOGGER,
   NO_METRICS,
+  type OutputRecord,
   type ProfileStore,
   type RunTally,
   type Sandbox,
@@ -219,7 +219,7 @@ function runner(stages: readonly Stage[]) {
     entries: readonly LogEntry[],
     signal = new AbortController().signal,
     end?: () => Promise<number>,
-  ): Promise<readonly Emission[]> => {
+  ): Promise<readonly OutputRecord[]> => {
     const stage = stages.find((one) => one.name === name);
     const { topic, partition } = entries[0]?.position ?? { topic: '', partition: 0 };
     if (stage === undefined) throw new Error(`no stage ${name}`);
@@ -268,13 +268,13 @@ export function entryOf(
 }
 
 /** An emission as the next stage meets it. */
-export function handedOn(emission: Emission | undefined, offset = 0): LogEntry {
+export function handedOn(emission: OutputRecord | undefined, offset = 0): LogEntry {
   if (emission === undefined) throw new Error('nothing was emitted');
   const { topic, key, value, headers } = emission;
   return { key, value, headers, position: { topic, partition: 0, offset, index: 0 }, timestamp: START };
 }
 
-export function topicsOf(emissions: readonly Emission[]): readonly string[] {
+export function topicsOf(emissions: readonly OutputRecord[]): readonly string[] {
   return emissions.map(({ topic }) => topic);
 }
 

@@ -131,7 +131,7 @@ function derived(state: CatalogState): unknown {
         }),
       ),
     ),
-    made: state.madeBy(OWNER),
+    made: state.createdCounts(OWNER),
     organizations: ['o1', 'o2'].map((id) => [
       state.charactersIn(id),
       [...state.workspacesIn(id).newestFirst()],

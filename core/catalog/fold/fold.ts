@@ -2,7 +2,7 @@ import { conditionAfter } from '../../delivery/destination-health.ts';
 import type { WorkspaceEntities, WorkspaceEntityKind } from '../catalog.ts';
 import type { ClientKey, Contract, Rule, Transformation } from '../entities.ts';
 import { type ConflictReason, type Fact, isKnownVersion, type Verdict } from '../facts.ts';
-import { decideMember, mayMakeKey } from './member-facts.ts';
+import { decideMember, mayCreateKey } from './member-facts.ts';
 import {
   archiveWorkspace,
   createOrganization,
@@ -69,13 +69,13 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'workspace_member.removed':
       return decideMember(state, fact);
     case 'client_key.created':
-      if (fact.v === 2 && !mayMakeKey(state, fact.by, { organizationId: fact.data.organization_id }))
+      if (fact.v === 2 && !mayCreateKey(state, fact.by, { organizationId: fact.data.organization_id }))
         return 'missing';
       return createClientKey(state, { ...fact.data, ...kept });
     case 'client_key.revoked':
       return revokeClientKey(state, fact);
     case 'api_key.created':
-      if (fact.v === 2 && !mayMakeKey(state, fact.by, { workspaceId: fact.data.workspace_id }))
+      if (fact.v === 2 && !mayCreateKey(state, fact.by, { workspaceId: fact.data.workspace_id }))
         return 'missing';
       return createKey(state, 'api_key', { expires_at: null, ...fact.data, ...kept });
     case 'write_key.created': {

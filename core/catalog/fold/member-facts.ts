@@ -126,16 +126,16 @@ function isLastOwner({ organizationMembers }: CatalogState, id: string): boolean
  */
 
 /** An organization or a workspace, and the id of an account in it. */
-export interface KeyMaker {
+export interface KeyCreator {
   readonly accountId: string;
   readonly organizationId?: string;
   readonly workspaceId?: string;
 }
 
 /** The keys of every kind that an account made in a workspace, or in an organization and all its workspaces. */
-export function keysMadeBy(
+export function keysCreatedBy(
   state: Pick<CatalogView, 'entities' | 'clientKeys' | 'workspacesIn'>,
-  { accountId, organizationId, workspaceId }: KeyMaker,
+  { accountId, organizationId, workspaceId }: KeyCreator,
 ): readonly FoundKey[] {
   const workspaceIds =
     organizationId === undefined
@@ -152,7 +152,7 @@ export function keysMadeBy(
 }
 
 /** The member a fact is about, as a maker of keys; undefined where the fact revokes none, or nobody has the place yet. */
-export function makerOf(state: CatalogState, fact: Fact): KeyMaker | undefined {
+export function makerOf(state: CatalogState, fact: Fact): KeyCreator | undefined {
   if (fact.v !== 2 || !('keys' in fact.data) || fact.data.keys !== 'revoke') return undefined;
   const { organizationMembers, workspaceMembers } = state;
   const organizationId = organizationMembers.scopeOf(fact.entity);
@@ -176,7 +176,7 @@ export function withKeysOfMember(
 ): ConflictReason | undefined {
   const maker = makerOf(state, fact);
   const keys =
-    maker === undefined ? [] : keysMadeBy(state, maker).filter(({ key }) => key.status === 'active');
+    maker === undefined ? [] : keysCreatedBy(state, maker).filter(({ key }) => key.status === 'active');
   const before = keys.map((found) => roleFor(state, found));
   const refused = apply();
   if (refused !== undefined) return refused;
@@ -222,7 +222,7 @@ function revoke(state: CatalogState, { kind, key }: FoundKey, at: string): void 
  * Whether the author of a fact may still make a key, of a workspace or an organization, at the position of the fact. The
  * gateway that let the author in may not have heard yet that they were removed, demoted or revoked.
  */
-export function mayMakeKey(
+export function mayCreateKey(
   state: CatalogState,
   by: string,
   scope: { readonly workspaceId: string } | { readonly organizationId: string },

@@ -16,7 +16,7 @@ import {
   writeKey,
 } from './catalog.fixture.ts';
 import { applyFact } from './fold.ts';
-import { keysMadeBy } from './member-facts.ts';
+import { keysCreatedBy } from './member-facts.ts';
 
 const ADA = 'ada';
 const EMAIL = 'ada@example.com';
@@ -123,7 +123,7 @@ describe('the keys of a member', () => {
     const stale = { ...removed('organization_member'), expected_version: 7 } as Fact;
     const { state, verdicts } = foldAll([workspace(), ada, inOrganization('admin'), ...KEYS, stale]);
     expect(verdicts.at(-1)).toEqual({ applied: false, conflict: 'version' });
-    const made = keysMadeBy(state, { accountId: ADA, organizationId: ORGANIZATION });
+    const made = keysCreatedBy(state, { accountId: ADA, organizationId: ORGANIZATION });
     expect(made.map(({ key }) => key.status)).toEqual(Array.from({ length: 5 }, () => 'active'));
   });
 

@@ -48,7 +48,7 @@ function stepsOf(state: CatalogState, w: number): number {
     state.enabledRules(`w${w}`).length,
     state.workspaceRole('a1', `w${w}`),
     state.destination(`d${w}`)?.id,
-    state.organizationNumbered(w + 1)?.id,
+    state.organizationByOrgId(w + 1)?.id,
   ];
   expect(lookUp()).toEqual([`k${w}-4`, `c${w}-2`, 2, 'admin', `d${w}`, `o${w}`]);
   let steps = 0;

@@ -89,7 +89,7 @@ export class CatalogState implements CatalogView {
     return this.#organizations.get(id);
   }
 
-  organizationNumbered(orgId: number): Organization | undefined {
+  organizationByOrgId(orgId: number): Organization | undefined {
     this.#readOrganizations();
     return this.organization(this.#organizationNumbers.get(orgId) ?? '');
   }
@@ -107,7 +107,7 @@ export class CatalogState implements CatalogView {
       this.#organizationsMade.set(created_by, (this.#organizationsMade.get(created_by) ?? 0) + 1);
   }
 
-  madeBy(accountId: string) {
+  createdCounts(accountId: string) {
     this.#readOrganizations();
     const organizations = this.#organizationsMade.get(accountId) ?? 0;
     return { organizations, workspaces: this.#workspacesMade.get(accountId) ?? 0 };

@@ -1,6 +1,6 @@
 import {
   type DeliveryOutcome,
-  deathOf,
+  deadDeliveryKey,
   deliveryKey,
   HEADER,
   iso,
@@ -53,9 +53,10 @@ export class DeadDeliveries {
   readonly redrive: Act = async (outcomes) => {
     const dead = outcomes.filter(
       (outcome) =>
-        canRedrive(outcome, this.#dependencies.catalog.state) && !this.#redriven.has(deathOf(outcome)),
+        canRedrive(outcome, this.#dependencies.catalog.state) &&
+        !this.#redriven.has(deadDeliveryKey(outcome)),
     );
-    const deaths = dead.map(deathOf);
+    const deaths = dead.map(deadDeliveryKey);
     for (const death of deaths) this.#redriven.add(death);
     try {
       await this.#appendRedrives(dead);

@@ -3,7 +3,7 @@ import {
   type CatalogView,
   type Delivery,
   type DeliveryOutcome,
-  deathOf,
+  deadDeliveryKey,
   deliveryKey,
   type EventVerdict,
   eventKey,
@@ -69,7 +69,7 @@ export function redriveOf(
   const { delivery: dead, cause, contract } = outcome;
   const delivery: Delivery = { ...dead, redrives: dead.redrives + 1, created_at: iso(now) };
   const headers = headersOf(delivery, catalogPosition);
-  const begins = { ...headers, [HEADER.redriveOf]: deathOf(outcome) };
+  const begins = { ...headers, [HEADER.redriveOf]: deadDeliveryKey(outcome) };
   const retrying: DeliveryOutcome = {
     delivery,
     status: 'retrying',

@@ -1,10 +1,10 @@
 import {
   type CanonicalEvent,
+  evaluateFilter,
   eventName,
   FilterBudget,
-  type FilterVerdict,
-  faultOfFilter,
-  filterVerdict,
+  type FilterResult,
+  filterFault,
   MAX_FILTER_WORK,
 } from '@tributary/core';
 import type { Static } from 'typebox';
@@ -38,7 +38,7 @@ export async function dryRunOfFilter(
   { workspaceId, recent, now, disconnected }: DryRunContext,
 ): Promise<Result> {
   const { filter = null, event_types, event_names, environments } = body;
-  const fault = filter === null ? undefined : faultOfFilter(filter);
+  const fault = filter === null ? undefined : filterFault(filter);
   if (fault !== undefined) throw invalidRequest({ path: '/filter', message: fault });
   const [types, names] = [event_types ?? [], event_names ?? []];
   const wantedEnvironments = environments ?? ['production'];
@@ -59,13 +59,13 @@ export async function dryRunOfFilter(
 }
 
 /** Evaluates until the work of the dry run is used up. Each event has the same budget as in route. */
-function budgetedVerdicts(filter: string | null): (event: CanonicalEvent) => FilterVerdict {
+function budgetedVerdicts(filter: string | null): (event: CanonicalEvent) => FilterResult {
   let left = MAX_WORK;
   return (event) => {
     if (filter === null) return 'matched';
     if (left <= 0) return 'not evaluated';
     const budget = new FilterBudget();
-    const verdict = filterVerdict(filter, event, budget);
+    const verdict = evaluateFilter(filter, event, budget);
     left -= MAX_FILTER_WORK - Math.max(0, budget.left);
     return verdict;
   };
@@ -77,7 +77,7 @@ class FilterDryRun {
   readonly #failures = new Map<string, number>();
   readonly #examples: Result['examples'][number][] = [];
 
-  add(event: CanonicalEvent, answer: FilterVerdict): void {
+  add(event: CanonicalEvent, answer: FilterResult): void {
     const verdict = typeof answer === 'string' ? answer : 'failed';
     const message = typeof answer === 'string' ? null : answer.failed;
     this.#counts[verdict]++;

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { closedTo, iso, mismatchOf, newId } from '@tributary/core';
+import { destinationMismatch, iso, mismatchOf, newId } from '@tributary/core';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { RecentEvents } from '../../event-search/recent-events.ts';
@@ -155,7 +155,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         environment: environment ?? rule.environments[0] ?? 'production',
       };
       const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
-      const mismatch = mismatchOf(rule, event) ?? closedTo(destination, event.environment);
+      const mismatch = mismatchOf(rule, event) ?? destinationMismatch(destination, event.environment);
       return reply.code(200).send({
         matched: mismatch === undefined,
         because: mismatch?.because ?? null,

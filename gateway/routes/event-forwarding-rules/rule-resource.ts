@@ -3,7 +3,7 @@ import {
   ENVIRONMENTS,
   EVENT_TYPES,
   type EventType,
-  faultOfFilter,
+  filterFault,
   MAX_FILTER_LENGTH,
   MISMATCHES,
   type Rule,
@@ -225,7 +225,7 @@ export function checkReferences(rule: RuleFields, workspaceId: string, state: Ca
     const message = `can match no ${nameless.join(' and no ')} event: these have no name; leave event_names empty, or make a rule of their own for them`;
     faults.push({ path: '/event_names', message });
   }
-  const fault = rule.filter == null ? undefined : faultOfFilter(rule.filter);
+  const fault = rule.filter == null ? undefined : filterFault(rule.filter);
   if (fault !== undefined) faults.push({ path: '/filter', message: fault });
   if (faults.length > 0) throw invalidRequest(...faults);
 }

@@ -1,6 +1,6 @@
 import {
   type CatalogView,
-  type KeyMaker,
+  type KeyCreator,
   type KeysDecision,
   type Member,
   type MembersView,
@@ -49,7 +49,7 @@ export interface MemberScope<M extends Member, Role extends string> {
   /** With the version that was checked: a member that became an owner meanwhile must not be removed without the right. */
   removed(member: M, keys: KeysDecision): Proposal;
   /** The account whose keys are affected; undefined while the invitation is pending. */
-  maker(member: M): KeyMaker | undefined;
+  maker(member: M): KeyCreator | undefined;
 }
 
 export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRole> = {

@@ -3,9 +3,9 @@ import {
   type Catalog,
   type CatalogView,
   type FoundKey,
-  type KeyMaker,
+  type KeyCreator,
   type KeysDecision,
-  keysMadeBy,
+  keysCreatedBy,
   type Member,
   newId,
 } from '@tributary/core';
@@ -134,8 +134,8 @@ function checkDecision({ keys }: KeysDecision, { account_id }: Member, { caller 
 }
 
 /** Returns a function that lists, after a change, the keys of a creator that are active or were active before. */
-function trackKeys(maker: KeyMaker | undefined, catalog: Pick<Catalog, 'state'>) {
-  const keysNow = () => (maker === undefined ? [] : keysMadeBy(catalog.state, maker));
+function trackKeys(maker: KeyCreator | undefined, catalog: Pick<Catalog, 'state'>) {
+  const keysNow = () => (maker === undefined ? [] : keysCreatedBy(catalog.state, maker));
   const inactive = new Set(keysNow().flatMap(({ key }) => (key.status === 'active' ? [] : [key.id])));
   return () =>
     keysNow()

@@ -45,7 +45,7 @@ export function admit(
   access: RequestedAccess,
   state: CatalogView,
 ): Admission {
-  const organization = state.organizationNumbered(access.orgId);
+  const organization = state.organizationByOrgId(access.orgId);
   const isMeant = organization !== undefined && (orgId ?? access.orgId) === access.orgId;
   if (!isMeant || !scopes.includes(access.scope)) throw permissionDenied();
   const isGranted = (region: string, scope = access.scope) =>

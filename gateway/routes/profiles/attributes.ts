@@ -4,7 +4,7 @@ import {
   type Json,
   type JsonObject,
   type NewAttribute,
-  type NullMeaning,
+  type NullHandling,
 } from '@tributary/core';
 import type { ErrorDetail } from '../../errors/api-error.ts';
 
@@ -28,7 +28,7 @@ export function readAttributes(
   path: string,
   faults: ErrorDetail[],
   now: number,
-  nulls: NullMeaning = 'unset',
+  nulls: NullHandling = 'unset',
 ): readonly NewAttribute[] {
   return Object.entries(profile).flatMap(([category, value]) => {
     const place = below(path, category);
@@ -47,7 +47,7 @@ function readCategory(
   { [TIME]: time, ...attributes }: JsonObject,
   path: string,
   faults: ErrorDetail[],
-  { now, nulls }: { readonly now: number; readonly nulls: NullMeaning },
+  { now, nulls }: { readonly now: number; readonly nulls: NullHandling },
 ): readonly NewAttribute[] {
   const ts = time === undefined ? undefined : readTime(time, below(path, TIME), faults, now);
   const when = ts === undefined ? {} : { ts };

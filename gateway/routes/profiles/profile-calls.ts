@@ -53,7 +53,7 @@ export class ProfileCalls {
   /** How the identities of a body are read, before it is known whether the caller is admitted. */
   readingFor({ orgId }: ProfileRequest['body']): IdentityReading {
     const { state } = this.dependencies.catalog;
-    return identityReadingOf(state.organizationNumbered(orgId)?.profile_settings);
+    return identityReadingOf(state.organizationByOrgId(orgId)?.profile_settings);
   }
 
   /** Errors: see `admit`. */

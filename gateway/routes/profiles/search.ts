@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   distinctIdentities,
-  HeldThread,
+  EventLoopYielder,
   type Identity,
   type IdentityReading,
   InvalidInput,
@@ -132,7 +132,7 @@ export async function recordTexts(
   const pieces: Buffer[] = [];
   let piece = '[';
   let bytes = 0;
-  const thread = new HeldThread(() => performance.now(), HELD_MS);
+  const thread = new EventLoopYielder(() => performance.now(), HELD_MS);
   for (const [at, profile] of profiles.entries()) {
     const text = JSON.stringify(recordOf(profile));
     bytes += Buffer.byteLength(text);
@@ -147,7 +147,7 @@ export async function recordTexts(
       pieces.push(Buffer.from(piece));
       piece = '';
     }
-    if (thread.isDueToRest) await thread.rest();
+    if (thread.isYieldDue) await thread.yield();
   }
   reserve(bytes);
   return [...pieces, Buffer.from(`${piece}]`)];

@@ -12,14 +12,14 @@ import {
   isSetAside,
   MAX_PROFILE_IDENTITIES,
   messageOf,
-  type NullMeaning,
+  type NullHandling,
+  type OlderSpelling,
   type Organization,
   type ProfileWrite,
   type ProfileWriteOutcome,
   profileRulesOf,
   recordOf,
   recordOfWrite,
-  type SpelledBefore,
   setAsideOperation,
   TributaryError,
 } from '@tributary/core';
@@ -99,7 +99,7 @@ type WriteBody = Static<typeof writeBody>;
 export interface WriteRequest {
   readonly region: NamedRegion;
   readonly identities: readonly Identity[];
-  readonly spelledBefore?: readonly SpelledBefore[];
+  readonly olderSpellings?: readonly OlderSpelling[];
   readonly ucid?: string;
   readonly attributes: ProfileWrite['attributes'];
   /** Names and values; `null` removes the preference. */
@@ -118,7 +118,7 @@ export interface WriteRequest {
 export function readWrite(
   body: WriteBody,
   now: number,
-  nulls: NullMeaning,
+  nulls: NullHandling,
   reading: IdentityReading = {},
 ): WriteRequest {
   const { ids, search, upsert } = body;
@@ -132,7 +132,7 @@ export function readWrite(
     return identity === undefined ? [] : [{ identity, sent: value }];
   });
   const identities = distinctIdentities(named.map(({ identity }) => identity));
-  const spelledBefore = named.flatMap(({ identity: of, sent }) =>
+  const olderSpellings = named.flatMap(({ identity: of, sent }) =>
     identities.includes(of)
       ? withSpellings(of, sent, 'usual', reading).flatMap((identity) =>
           identity === of ? [] : [{ of, identity }],
@@ -152,7 +152,7 @@ export function readWrite(
   return {
     region,
     identities,
-    ...(spelledBefore.length === 0 ? {} : { spelledBefore }),
+    ...(olderSpellings.length === 0 ? {} : { olderSpellings }),
     ...(ucid === undefined ? {} : { ucid }),
     ...values,
   };

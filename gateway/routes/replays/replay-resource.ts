@@ -6,7 +6,7 @@ import {
   MAX_REPLAY_RATE,
   type Replay,
   type ReplayStep,
-  shareDone,
+  replayProgress,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { closed, listOf, nullable, oneOf, optional, time, uuid } from '../../resources/schemas.ts';
@@ -139,7 +139,7 @@ export function presentReplay(
     status: statusOf(replay, step),
     reason: step?.reason ?? null,
     progress: {
-      share: step === undefined ? 0 : Math.round(shareDone(step) * 1_000) / 1_000,
+      share: step === undefined ? 0 : Math.round(replayProgress(step) * 1_000) / 1_000,
       looked_at: step?.looked_at ?? 0,
       events: step?.events ?? 0,
       still_rejected: step?.still_rejected ?? 0,

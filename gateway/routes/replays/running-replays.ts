@@ -4,7 +4,7 @@ import {
   type History,
   type HistoryEntry,
   MAX_RUNNING_REPLAYS,
-  REPLAY_BEGINS_WITHIN_MS,
+  REPLAY_START_DEADLINE_MS,
   type Replay,
   type ReplayStep,
 } from '@tributary/core';
@@ -100,7 +100,7 @@ export async function stepsOf(
 /** Whether a replay runs or may begin, by its newest step. */
 function mayGoOn({ created_at }: Replay, entry: HistoryEntry | undefined, now: number): boolean {
   const step = entry?.body as unknown as ReplayStep | undefined;
-  if (step === undefined) return now - Date.parse(created_at) <= REPLAY_BEGINS_WITHIN_MS;
+  if (step === undefined) return now - Date.parse(created_at) <= REPLAY_START_DEADLINE_MS;
   return step.status === 'running';
 }
 

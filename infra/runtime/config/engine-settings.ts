@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { NULL_MEANINGS } from '@tributary/core';
+import { NULL_HANDLINGS } from '@tributary/core';
 import {
   duration,
   flag,
@@ -93,7 +93,7 @@ export const ENGINE_SETTINGS = {
   profileNulls: setting(
     'TRIBUTARY_PROFILE_NULLS',
     'unset',
-    oneOf(NULL_MEANINGS),
+    oneOf(NULL_HANDLINGS),
     'What null means as an attribute of a profile, in a write and as a trait of an event: unset takes the attribute away, keep stores null as its value. A preference or consent of null is always taken away.',
   ),
   elasticsearchApiKey: secret(

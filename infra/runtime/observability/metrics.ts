@@ -46,7 +46,7 @@ export function createMetrics(options: { readonly processMetrics: boolean }): Pr
     gauge(name, value, labels = {}) {
       obtain(gauges, name, () => new Gauge(shape(name, labels))).set(labels, value);
     },
-    ungauge(name, labels) {
+    removeGauge(name, labels) {
       gauges.get(name)?.remove(labels);
     },
     observe(name, seconds, given) {

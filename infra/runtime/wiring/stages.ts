@@ -92,7 +92,7 @@ async function reportLag(
         if (isOwned && (lag === 0 || oldestAt !== undefined)) {
           const seconds = oldestAt === undefined ? 0 : Math.max(0, Date.now() - oldestAt) / 1_000;
           metrics.gauge('tributary_stage_lag_seconds', seconds, labels);
-        } else metrics.ungauge('tributary_stage_lag_seconds', labels);
+        } else metrics.removeGauge('tributary_stage_lag_seconds', labels);
       }
     } catch (error) {
       isKnown = false;

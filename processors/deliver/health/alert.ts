@@ -4,10 +4,10 @@ import {
   type Destination,
   type DestinationHealth,
   type Fact,
-  figuresOf,
   type HealthBoard,
   type HealthChange,
   type HealthReport,
+  healthMetricsOf,
   iso,
   type Logger,
   type Metrics,
@@ -154,7 +154,7 @@ export function healthChange(
   const figures =
     health === undefined
       ? { delivered_per_second: 0, failed_per_second: 0, oldest_waiting_ms: null, last_errors: [] }
-      : figuresOf(health);
+      : healthMetricsOf(health);
   return {
     v: 1,
     type: 'destination.turned',

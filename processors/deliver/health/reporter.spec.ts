@@ -21,7 +21,7 @@ function setUp(shared: Map<string, HealthReport> = new Map()) {
   const warned: string[] = [];
   const state = { down: false };
   const board: HealthBoard = {
-    async tell(reports) {
+    async report(reports) {
       if (state.down) throw new Unavailable('down');
       for (const report of reports) shared.set(`${report.destination_id} ${report.process}`, report);
     },
@@ -38,7 +38,7 @@ function setUp(shared: Map<string, HealthReport> = new Map()) {
           ...NO_METRICS,
           gauge: (name: string, value: number, labels: Labels = {}) =>
             void gauges.set([name, ...Object.values(labels)].join(' '), value),
-          ungauge: (name: string, labels: Labels) =>
+          removeGauge: (name: string, labels: Labels) =>
             void gauges.delete([name, ...Object.values(labels)].join(' ')),
         },
         logger: { ...NO_LOGGER, warn: (_about: object, message: string) => void warned.push(message) },

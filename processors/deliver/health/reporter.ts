@@ -127,7 +127,7 @@ export class HealthReporter {
       return workspaceId === undefined ? [] : [{ ...report, workspace_id: workspaceId, process }];
     });
     try {
-      await healthBoard.tell(own);
+      await healthBoard.report(own);
       this.#processes = await this.#sharers(healthBoard, own);
       this.#isDown = false;
     } catch (error) {
@@ -152,7 +152,7 @@ export class HealthReporter {
     this.#forgetAllBut(new Set(reports.map(({ destination_id }) => destination_id)));
     const named = Map.groupBy(reports, (report) => this.#nameOf(report));
     for (const { name, labels } of this.#reported)
-      if (!named.has(labels.destination)) metrics.ungauge(name, labels);
+      if (!named.has(labels.destination)) metrics.removeGauge(name, labels);
     this.#reported = [];
     for (const [destination, together] of named) {
       const gauge = (name: DestinationGauge, value: number, more = {}) => {

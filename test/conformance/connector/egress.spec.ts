@@ -160,7 +160,12 @@ describe('what a webhook may reach', () => {
 
   it('counts what it refused', async () => {
     const counted: string[] = [];
-    const metrics: Metrics = { count: (name) => counted.push(name), gauge() {}, ungauge() {}, observe() {} };
+    const metrics: Metrics = {
+      count: (name) => counted.push(name),
+      gauge() {},
+      removeGauge() {},
+      observe() {},
+    };
     const connectors = create({ metrics, resolve: async () => at('10.0.0.1') });
     await post(connectors, '127.0.0.1');
     await post(connectors, 'name.example');

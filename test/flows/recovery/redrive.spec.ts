@@ -2,6 +2,7 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type CanonicalEvent,
+  deadLetterOf,
   type EventLog,
   eventKey,
   HEADER,
@@ -9,7 +10,6 @@ import {
   type LogEntry,
   NO_LOGGER,
   NO_METRICS,
-  poisonEmission,
   TOPIC,
 } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
@@ -77,9 +77,7 @@ describe('Redriving what stages gave up', () => {
   const giveUp = (records: readonly (readonly [stage: string, entry: LogEntry])[]) =>
     log.append(
       TOPIC.poison,
-      records.map(([stage, entry]) =>
-        poisonEmission(stage, entry, 'no total of\nundefined', iso(Date.now())),
-      ),
+      records.map(([stage, entry]) => deadLetterOf(stage, entry, 'no total of\nundefined', iso(Date.now()))),
     );
   /** How far they have come who redrive: the sum of their positions. */
   const taken = async () => {

@@ -1,4 +1,4 @@
-import { applyAudited, CatalogState, type Fact, newId, TOPIC } from '@tributary/core';
+import { applyWithAudit, CatalogState, type Fact, newId, TOPIC } from '@tributary/core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
@@ -44,7 +44,7 @@ async function writeAuditLog(): Promise<void> {
   const { entries } = await log.read(TOPIC.catalog, 0, 0);
   const state = new CatalogState();
   for (const { value, position } of entries) {
-    const told = applyAudited(state, JSON.parse(value) as Fact, position.offset);
+    const told = applyWithAudit(state, JSON.parse(value) as Fact, position.offset);
     await history.put(
       told.map((entry) => ({
         kind: 'audit',

@@ -1,7 +1,7 @@
 import {
   type Delivery,
-  type Emission,
   type LogEntry,
+  type OutputRecord,
   parseRetrySchedule,
   retryTopic,
   TOPIC,
@@ -19,7 +19,7 @@ const BATCH = 10;
 /** Entries that wait until they are due, as the retry topics hold them; jitter makes them late by up to a fifth. */
 class RetryTopics {
   readonly #waiting: { readonly at: number; readonly entry: LogEntry }[] = [];
-  put(emission: Emission, now: number): void {
+  put(emission: OutputRecord, now: number): void {
     const step = LADDER.find(({ label }) => retryTopic(label) === emission.topic);
     if (step === undefined) return;
     const spread = (this.#waiting.length % 10) / 50;

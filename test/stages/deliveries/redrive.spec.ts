@@ -1,8 +1,8 @@
 import {
+  deadLetterOf,
   type EventLog,
   HEADER,
   iso,
-  poisonEmission,
   promised,
   type Stage,
   TOPIC,
@@ -35,7 +35,7 @@ async function giveUp(
 ): Promise<void> {
   await log.append(
     TOPIC.poison,
-    records.map(([stage, entry]) => poisonEmission(stage, entry, 'broken', AT)),
+    records.map(([stage, entry]) => deadLetterOf(stage, entry, 'broken', AT)),
   );
 }
 

@@ -1,7 +1,7 @@
 import {
   type Delivery,
   type DeliveryOutcome,
-  deathOf,
+  deadDeliveryKey,
   HEADER,
   type Headers,
   type LogEntry,
@@ -35,7 +35,7 @@ function begun(outcome: DeliveryOutcome, offset: number, topic: string = TOPIC.d
     [HEADER.workspaceId]: WORKSPACE,
     [HEADER.environment]: delivery.environment,
     [HEADER.messageId]: delivery.message_id,
-    [HEADER.redriveOf]: deathOf(outcome),
+    [HEADER.redriveOf]: deadDeliveryKey(outcome),
   };
   if (topic === TOPIC.deliveries) {
     const again: Delivery = { ...delivery, redrives };
@@ -84,7 +84,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
       topic: 'deliveries.retry.10s',
       key: retry?.key ?? '',
       value: retry?.value ?? '',
-      headers: { ...retry?.headers, [HEADER.redriveOf]: deathOf(dead) },
+      headers: { ...retry?.headers, [HEADER.redriveOf]: deadDeliveryKey(dead) },
     });
     expect(await run('deliver.retry', [marked])).toHaveLength(2);
   });

@@ -117,7 +117,7 @@ it('a quick place was at rest for as long as the turns of what was put aside had
   const log = await openLog();
   const aside = (await deliveriesTo('a', 1_500)).map((emission, n) => ({
     ...emission,
-    headers: { ...emission.headers, [HEADER.turn]: `${n * 10_000}`, [HEADER.destinationId]: 'a' },
+    headers: { ...emission.headers, [HEADER.scheduledAt]: `${n * 10_000}`, [HEADER.destinationId]: 'a' },
   }));
   await log.append(retryTopic('1h'), aside);
   await runOn(log, stages, ['deliver', 'deliver.slow', 'deliver.retry']);

@@ -1,8 +1,8 @@
 import {
   type BatchStage,
   type DeliveryOutcome,
-  type Emission,
   HEADER,
+  type OutputRecord,
   type SandboxResult,
   TOPIC,
 } from '@tributary/core';
@@ -34,13 +34,13 @@ function setUpFlood(rules: number, outputs: number, chars: number) {
   return set;
 }
 
-function bytesOf(emissions: readonly Emission[]): number {
+function bytesOf(emissions: readonly OutputRecord[]): number {
   return emissions.reduce((bytes, { value }) => bytes + value.length, 0);
 }
 
 /** All that an event becomes, piece by piece, with the bytes of each piece. */
 async function pieces({ run }: Pick<ReturnType<typeof setUp>, 'run'>, value: object) {
-  const all: Emission[] = [];
+  const all: OutputRecord[] = [];
   const sizes: number[] = [];
   let made = await run('route', [entryOf(TOPIC.accepted, 0, value)]);
   for (;;) {
@@ -54,8 +54,8 @@ async function pieces({ run }: Pick<ReturnType<typeof setUp>, 'run'>, value: obj
 
 const CONTRACT_ID = '00000000-0000-4000-8000-0000000000c1';
 
-const reasonOf = ({ value }: Emission) => (JSON.parse(value) as DeliveryOutcome).reason;
-const rulesOf = (emissions: readonly Emission[]) =>
+const reasonOf = ({ value }: OutputRecord) => (JSON.parse(value) as DeliveryOutcome).reason;
+const rulesOf = (emissions: readonly OutputRecord[]) =>
   new Set(emissions.map(({ value }) => JSON.parse(value).rule_id ?? JSON.parse(value).delivery.rule_id));
 
 describe('one event over all rules of its workspace', () => {

@@ -1,10 +1,10 @@
 import {
   type Contract,
   type Draft,
-  type Emission,
   HEADER,
   type LogEntry,
   MATCH,
+  type OutputRecord,
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
@@ -28,9 +28,9 @@ const CONTRACT: Draft<Contract> = {
   created_by: 'a',
 };
 
-const idsOf = (emissions: readonly Emission[]) =>
+const idsOf = (emissions: readonly OutputRecord[]) =>
   emissions.map(({ topic, value }) => `${topic} ${(JSON.parse(value) as { message_id: string }).message_id}`);
-const handed = (emissions: readonly Emission[]): readonly LogEntry[] =>
+const handed = (emissions: readonly OutputRecord[]): readonly LogEntry[] =>
   emissions.map((emission, offset) => handedOn(emission, offset));
 
 describe('validate, beside a workspace whose contract takes long', () => {
@@ -162,7 +162,7 @@ describe('route, beside a workspace whose filters take long', () => {
     const [entry] = handed(slow).slice(-1);
     if (entry === undefined) throw new Error('nothing was sent on');
     const there = await run('route.slow', [entry]);
-    const shape = (emissions: readonly Emission[]) =>
+    const shape = (emissions: readonly OutputRecord[]) =>
       emissions.map(({ topic, value }) => {
         const { delivery, ...outcome } = JSON.parse(value);
         return [topic, outcome.rule_id ?? delivery.rule_id, outcome.reason, outcome.cause];

@@ -1,4 +1,4 @@
-import { type Emission, HEADER, type LogEntry, TOPIC } from '@tributary/core';
+import { HEADER, type LogEntry, type OutputRecord, TOPIC } from '@tributary/core';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { entryOf, event, handedOn, setUp } from '../harness.ts';
 import { WORKSPACE } from '../memory-catalog.ts';
@@ -63,7 +63,8 @@ describe('live', () => {
     );
     const emitted = await test.run('validate', received);
     const to = (topic: string) => emitted.filter((one) => one.topic === topic);
-    const handed = (emissions: readonly Emission[]) => emissions.map((one, offset) => handedOn(one, offset));
+    const handed = (emissions: readonly OutputRecord[]) =>
+      emissions.map((one, offset) => handedOn(one, offset));
     await test.run('live', handed(to(TOPIC.accepted)));
     await test.run('live', handed(to(TOPIC.rejected)));
     const listed = to(TOPIC.violations).map(({ value }) => {

@@ -1,9 +1,9 @@
 import {
   type Contract,
   type Draft,
-  type Emission,
   HEADER,
   type LogEntry,
+  type OutputRecord,
   type Replay,
   type ReplayStep,
   TOPIC,
@@ -29,7 +29,7 @@ const CONTRACT: Draft<Contract> = {
   created_by: 'a',
 };
 
-const stepIn = ({ value }: Emission) => JSON.parse(value) as ReplayStep;
+const stepIn = ({ value }: OutputRecord) => JSON.parse(value) as ReplayStep;
 
 /** A workspace whose contract rejects every refund without a reason, and from `loosen` on none above 10 of amount. */
 async function setUpRefunds() {
@@ -84,7 +84,7 @@ async function setUpRefunds() {
     let [step] = await set.run('replay', [created]);
     for (let n = 0; step !== undefined && stepIn(step).status === 'running' && n < 20; n++) {
       phases.push(stepIn(step).phase);
-      const emitted: readonly Emission[] = await set.run('replay', [handedOn(step)]);
+      const emitted: readonly OutputRecord[] = await set.run('replay', [handedOn(step)]);
       expect(
         topicsOf(emitted).every((topic) => [TOPIC.receivedSlow, TOPIC.replays].includes(topic as never)),
       ).toBe(true);
@@ -103,7 +103,8 @@ async function setUpRefunds() {
   return { ...set, log, receive, receiveText, create, drive, reevaluate, loosen };
 }
 
-const idsIn = (emissions: readonly Emission[]) => emissions.map(({ headers }) => headers[HEADER.messageId]);
+const idsIn = (emissions: readonly OutputRecord[]) =>
+  emissions.map(({ headers }) => headers[HEADER.messageId]);
 
 describe('rejected events whose contract was corrected', () => {
   it('stayed rejected for good: those that pass by now are accepted as they were received, the others stay', async () => {

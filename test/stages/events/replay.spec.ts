@@ -1,4 +1,4 @@
-import { type Delivery, type Emission, eventKey, HEADER, type ReplayStep, TOPIC } from '@tributary/core';
+import { type Delivery, eventKey, HEADER, type OutputRecord, type ReplayStep, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, setUp } from '../harness.ts';
 import { WORKSPACE } from '../memory-catalog.ts';
@@ -9,7 +9,7 @@ const EVENTS = 60;
 /** Of a tick at 100 events a second. */
 const A_STEP = 25;
 
-const stepIn = ({ value }: Emission) => JSON.parse(value) as ReplayStep;
+const stepIn = ({ value }: OutputRecord) => JSON.parse(value) as ReplayStep;
 
 async function setUpReplay(fields: { rule_id?: string | null; events?: number; new_ids?: boolean } = {}) {
   const log = await openLog();
@@ -47,8 +47,8 @@ async function setUpReplay(fields: { rule_id?: string | null; events?: number; n
     return entryOf(TOPIC.catalog, at, set.catalog.facts[at] ?? {});
   };
   /** Runs a replay from its first step to its end: what it sent on, a step at a time. */
-  const drive = async (first: Emission | undefined) => {
-    const steps: Emission[][] = [];
+  const drive = async (first: OutputRecord | undefined) => {
+    const steps: OutputRecord[][] = [];
     let step = first;
     for (let n = 0; step !== undefined && stepIn(step).status === 'running' && n < 100; n++) {
       const emitted = await set.run('replay', [handedOn(step)]);
@@ -93,7 +93,7 @@ describe('a replay', () => {
     await set.run('deliver', [handedOn(original, 0), handedOn(replayed, 1)]);
     return { ...set, received, slow, replayed, original };
   }
-  const deliveryIn = (emission: Emission | undefined): Delivery => JSON.parse(emission?.value ?? '{}');
+  const deliveryIn = (emission: OutputRecord | undefined): Delivery => JSON.parse(emission?.value ?? '{}');
 
   it('each replayed delivery had a new id: two rows of one event. It is received under the first id, marked', async () => {
     const { received, replayed, original } = await replayedOnce({ new_ids: false });

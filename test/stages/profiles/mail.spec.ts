@@ -1,10 +1,10 @@
 import {
+  type DeadLetterRecord,
   type DeletionNotice,
   HEADER,
   type Mail,
-  type MailVerdict,
+  type MailResult,
   newId,
-  type PoisonRecord,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
@@ -32,14 +32,14 @@ function notice(fields: Partial<DeletionNotice> = {}): DeletionNotice {
 
 /** The stage with a mail server that answers as told; `undefined`: none is configured. */
 function setUpMail(
-  answer: ((mail: Mail) => MailVerdict) | undefined,
+  answer: ((mail: Mail) => MailResult) | undefined,
   address: string | null = ADDRESS,
   options: Parameters<typeof setUp>[0] = {},
 ) {
   const told = new Told();
   const sent: Mail[] = [];
   const mailer = answer && {
-    async send(mail: Mail): Promise<MailVerdict> {
+    async send(mail: Mail): Promise<MailResult> {
       sent.push(mail);
       return answer(mail);
     },
@@ -108,7 +108,7 @@ describe('mail', () => {
       const [dead, ...rest] = await run('mail', [entry]);
       expect(rest).toEqual([]);
       expect(dead?.topic).toBe(TOPIC.poison);
-      expect((JSON.parse(dead?.value ?? '') as PoisonRecord).error).toBe('mail expired: nobody there');
+      expect((JSON.parse(dead?.value ?? '') as DeadLetterRecord).error).toBe('mail expired: nobody there');
       expect(outcomes()).toEqual({ expired: 1 });
       expect(told.lines.at(-1)).toMatch(/^error a mail is given up .*nobody there/);
     },
@@ -130,7 +130,7 @@ describe('mail', () => {
     time.pass(EXPIRY_MS + 1);
     const [dead] = await run('mail', [entry]);
     expect(dead?.topic).toBe(TOPIC.poison);
-    const poison = JSON.parse(dead?.value ?? '') as PoisonRecord;
+    const poison = JSON.parse(dead?.value ?? '') as DeadLetterRecord;
     expect(poison).toMatchObject({
       stage: 'mail',
       error: 'mail expired: RCPT TO 450',

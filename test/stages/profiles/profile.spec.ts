@@ -162,10 +162,10 @@ describe('profile', () => {
     });
     await run('profile', accepted({ user_id: 'u', traits: { a: 1 } }, alias('u', 'ann'), alias('u', 'u')));
     expect(
-      profiles.writes.map(({ identities, formerly }) => [
+      profiles.writes.map(({ identities, previousIdentity }) => [
         ...identities,
-        formerly?.asUser,
-        formerly?.asDevice,
+        previousIdentity?.asUser,
+        previousIdentity?.asDevice,
       ]),
     ).toEqual([
       [user('u'), undefined, undefined],
@@ -178,7 +178,9 @@ describe('profile', () => {
     const { profiles, run } = setUpProfiles();
     const alias = { user_id: 'new', context: { alias: { previous_id: 'old' } } };
     await run('profile', accepted(alias, { user_id: 'old' }));
-    expect(profiles.writes.map(({ identities, formerly }) => [...identities, formerly?.asUser])).toEqual([
+    expect(
+      profiles.writes.map(({ identities, previousIdentity }) => [...identities, previousIdentity?.asUser]),
+    ).toEqual([
       [user('old'), undefined],
       [user('new'), user('old')],
     ]);

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Claimant, Message, Position } from '@tributary/core';
+import type { DedupeClaim, Message, Position } from '@tributary/core';
 import { digestOf } from '../digest.ts';
 import type { Claim } from './claim-script.ts';
 
@@ -16,7 +16,7 @@ export class Claims {
   }
 
   /** The first byte of the digest chooses one of 256 buckets, each a slot of a cluster by its hash tag. */
-  of(claimant: Claimant): Claim {
+  of(claimant: DedupeClaim): Claim {
     const { key, bucket } = this.#keyOf(claimant);
     const claim = { key, bucket, position: this.#textOf(claimant.position) };
     if (claimant.rejected === true) return { ...claim, rejectedKey: rejectedKeyOf(key) };

@@ -1,4 +1,4 @@
-import type { Claimant, Deduplicator, Logger } from '@tributary/core';
+import type { DedupeClaim, Deduplicator, Logger } from '@tributary/core';
 import { checkKeyPrefix, type RedisClient, RedisConnection } from '../../redis/index.ts';
 import { decide } from './claim-script.ts';
 import { Claims } from './claims.ts';
@@ -58,7 +58,7 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
   return {
-    async claim(claimants: readonly Claimant[]) {
+    async claim(claimants: readonly DedupeClaim[]) {
       if (claimants.length === 0) return [];
       const asked = claimants.map((claimant) => claims.of(claimant));
       return connection.call(async (client) => {

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Claimant, Clock, Deduplicator } from '@tributary/core';
+import type { Clock, DedupeClaim, Deduplicator } from '@tributary/core';
 import { openDatabase, reading } from '../../sqlite/database.ts';
 import { digestOf, rejectedIdOf } from '../digest.ts';
 import type { Claim } from './claims-file.ts';
@@ -27,7 +27,7 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
   const windows = new Windows(list, options);
   let closed = false;
   return {
-    async claim(claimants: readonly Claimant[]) {
+    async claim(claimants: readonly DedupeClaim[]) {
       if (claimants.length === 0) return [];
       const claims = claimants.map((claimant): Claim => {
         const id = digestOf(claimant);

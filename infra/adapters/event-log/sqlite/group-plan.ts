@@ -1,8 +1,8 @@
 import {
-  type Emission,
   type Headers,
   InvalidInput,
   type NewEntry,
+  type OutputRecord,
   type Position,
   type TopicSpec,
 } from '@tributary/core';
@@ -17,7 +17,7 @@ export interface StageCommit {
   readonly generation: number;
   readonly from: Cursor;
   readonly to: Cursor;
-  readonly emissions: readonly Emission[];
+  readonly emissions: readonly OutputRecord[];
 }
 
 /** What is asked of a family's writer, with room for its answer. */
@@ -103,7 +103,7 @@ export function settleGroup(
 }
 
 function encodeEmissions(
-  emissions: readonly Emission[],
+  emissions: readonly OutputRecord[],
   topics: ReadonlyMap<string, TopicSpec>,
 ): RecordsWrite[] {
   const packer = new RecordPacker();

@@ -1,9 +1,9 @@
 import {
   type BatchStage,
   backoffMs,
-  type Emission,
   type LogEntry,
   messageOf,
+  type OutputRecord,
   TooLarge,
 } from '@tributary/core';
 import type { Taken } from './cursor.ts';
@@ -77,7 +77,7 @@ async function handOver(
   part: readonly Taken[],
   work: Work,
   endBatch: (entries: number) => void,
-): Promise<readonly Emission[]> {
+): Promise<readonly OutputRecord[]> {
   work.signal.throwIfAborted();
   const entries: readonly LogEntry[] = part.map((taken) => taken.entry);
   const position = entries[0]?.position;
@@ -97,7 +97,11 @@ async function handOver(
   }
 }
 
-async function commitPart(part: readonly Taken[], emissions: readonly Emission[], work: Work): Promise<void> {
+async function commitPart(
+  part: readonly Taken[],
+  emissions: readonly OutputRecord[],
+  work: Work,
+): Promise<void> {
   const last = part.at(-1);
   if (last === undefined) return;
   if (emissions.length === 0 && work.positionsMayWait) await work.committer.reach(last.after, work.signal);

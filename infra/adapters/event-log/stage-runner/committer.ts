@@ -1,11 +1,11 @@
 import {
   type Backoff,
   backoffMs,
-  type Emission,
   Fenced,
   type Logger,
   type Metrics,
   messageOf,
+  type OutputRecord,
   type Position,
   TributaryError,
 } from '@tributary/core';
@@ -33,7 +33,7 @@ export interface CommitterOptions {
    * Makes emissions and the position behind them durable together, if the stored position is `from` and this owner is
    * the newest. `Unavailable`: it may have happened, the same call again is safe. `Fenced`: someone newer owns it.
    */
-  readonly commit: (from: Cursor, to: Cursor, emissions: readonly Emission[]) => Promise<void>;
+  readonly commit: (from: Cursor, to: Cursor, emissions: readonly OutputRecord[]) => Promise<void>;
   readonly rest?: CommitRest | undefined;
   readonly backoff: Backoff;
   readonly metrics: Metrics;
@@ -108,7 +108,7 @@ export class Committer {
    * the committed position) commits nothing: its emissions were committed before.
    * Rejects with `PartitionLost`, and with the signal's reason once that fired.
    */
-  async commit(to: Cursor, emissions: readonly Emission[], signal: AbortSignal): Promise<void> {
+  async commit(to: Cursor, emissions: readonly OutputRecord[], signal: AbortSignal): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
     const startedAt = performance.now();
     for (let repetition = 0; ; repetition++) {

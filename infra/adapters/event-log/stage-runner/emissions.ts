@@ -1,7 +1,7 @@
-import { type Emission, MAX_VALUE_BYTES, TOPIC } from '@tributary/core';
+import { MAX_VALUE_BYTES, type OutputRecord, TOPIC } from '@tributary/core';
 
 /** Checks what a stage returned; an error here counts as a throw of the stage. */
-export function checkEmissions(emissions: readonly Emission[], writes: ReadonlySet<string>): void {
+export function checkEmissions(emissions: readonly OutputRecord[], writes: ReadonlySet<string>): void {
   for (const { topic, key, value } of emissions) {
     if (!writes.has(topic)) throw new Error(`emission to "${topic}", which the stage does not declare`);
     if (typeof key !== 'string') throw new Error(`emission without a key to "${topic}"`);
@@ -12,7 +12,7 @@ export function checkEmissions(emissions: readonly Emission[], writes: ReadonlyS
   }
 }
 
-export function emissionBytes(emissions: readonly Emission[]): number {
+export function emissionBytes(emissions: readonly OutputRecord[]): number {
   let bytes = 0;
   for (const { key, value, headers } of emissions) {
     bytes += Buffer.byteLength(value) + key.length;

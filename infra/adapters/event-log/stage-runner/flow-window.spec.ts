@@ -1,11 +1,11 @@
-import type { Emission } from '@tributary/core';
+import type { OutputRecord } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { COMMIT_BYTES, FINISHED_BYTES, FlowWindow, type Slot } from './flow-window.ts';
 
 const LIMITS = { bytes: 1_000, entries: 10 };
 
-function emission(value: string): Emission {
+function emission(value: string): OutputRecord {
   return { topic: 'deliveries', key: '', value, headers: {} };
 }
 

@@ -1,4 +1,4 @@
-import type { Emission, Position } from '@tributary/core';
+import type { OutputRecord, Position } from '@tributary/core';
 import type { Cursor } from './cursor.ts';
 import { emissionBytes } from './emissions.ts';
 
@@ -24,19 +24,19 @@ export interface Slot {
   /** Of its entry, for the case that what it emitted is too large for the log. */
   readonly position: Position | undefined;
   bytes: number;
-  emissions: readonly Emission[] | undefined;
+  emissions: readonly OutputRecord[] | undefined;
 }
 
 /** The finished entries at the head of a window, to be committed together. */
 export interface FinishedPrefix {
   readonly to: Cursor;
   /** In the order of the entries. */
-  readonly emissions: readonly Emission[];
+  readonly emissions: readonly OutputRecord[];
   readonly count: number;
   readonly bytes: number;
   /** Theirs, and what each emitted. */
   readonly slots: readonly Slot[];
-  readonly emitted: readonly (readonly Emission[])[];
+  readonly emitted: readonly (readonly OutputRecord[])[];
 }
 
 /** What a flow stage has in hand of one partition. Pure bookkeeping: no I/O, no time. */
@@ -95,7 +95,7 @@ export class FlowWindow {
     return slot;
   }
 
-  finish(slot: Slot, emissions: readonly Emission[]): void {
+  finish(slot: Slot, emissions: readonly OutputRecord[]): void {
     const bytes = emissionBytes(emissions) + FINISHED_BYTES;
     this.#bytes += bytes - slot.bytes;
     this.#finishedBytes += bytes;
@@ -107,8 +107,8 @@ export class FlowWindow {
 
   /** Takes what one commit may hold of the finished prefix out; it keeps its weight until it is released. */
   takeFinished(): FinishedPrefix | undefined {
-    const emissions: Emission[] = [];
-    const emitted: (readonly Emission[])[] = [];
+    const emissions: OutputRecord[] = [];
+    const emitted: (readonly OutputRecord[])[] = [];
     const from = this.#head;
     let to: Cursor | undefined;
     let bytes = 0;

@@ -15,7 +15,7 @@ const NOTHING = 'nothing';
 function setUp({
   windowBytes = 1_000_000,
   before = async (_: LogEntry) => {},
-  wantsMore = (): boolean => true,
+  canAccept = (): boolean => true,
 } = {}) {
   const commits: { readonly to: number; readonly at: number }[] = [];
   const stopping = new AbortController();
@@ -40,7 +40,7 @@ function setUp({
     reads: [{ topic: 't' }],
     writes: ['out'],
     windowBytes,
-    wantsMore,
+    canAccept,
     handle: promised(async (entry) => {
       await before(entry);
       const { key, value } = entry;
@@ -149,7 +149,7 @@ describe('a flow stage on an engine that wants rest between commits', () => {
 
 it('a stage that wants no more is asked again although nothing changes', async () => {
   const wants = { more: false };
-  const { flow, tryAdmit } = setUp({ wantsMore: () => wants.more });
+  const { flow, tryAdmit } = setUp({ canAccept: () => wants.more });
   expect(tryAdmit(0)).toBe(false);
   const changed = flow.changed();
   wants.more = true;

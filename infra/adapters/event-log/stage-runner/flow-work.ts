@@ -1,8 +1,8 @@
 import {
   backoffMs,
-  type Emission,
   type FlowStage,
   messageOf,
+  type OutputRecord,
   POISON_ATTEMPTS,
   TooLarge,
 } from '@tributary/core';
@@ -20,12 +20,12 @@ const NO_REST_SHARE = 1 / 16;
 /** How soon a stage is asked again that wants no more, ms. */
 const LOOK_AGAIN_MS = 25;
 
-const NONE: readonly Emission[] = [];
+const NONE: readonly OutputRecord[] = [];
 
 /** A finished entry and what it emitted. */
 interface Finished {
   readonly slot: Slot;
-  readonly emissions: readonly Emission[];
+  readonly emissions: readonly OutputRecord[];
 }
 
 /** The wait before a commit, and what it was begun for. */
@@ -75,7 +75,7 @@ export class FlowWork implements Handler {
     const bytes = Buffer.byteLength(taken.entry.value);
     if (this.#waitingForEngine > 0 || !this.#window.hasRoom(bytes)) return false;
     const { topic, partition } = taken.entry.position;
-    if (this.#stage.wantsMore?.(topic, partition) === false) {
+    if (this.#stage.canAccept?.(topic, partition) === false) {
       this.#lookAgain();
       return false;
     }
@@ -141,7 +141,7 @@ export class FlowWork implements Handler {
   }
 
   /** Part of `Handler`. */
-  emitted(handling: Handling, emissions: readonly Emission[]): void {
+  emitted(handling: Handling, emissions: readonly OutputRecord[]): void {
     this.#engineAnswered(handling);
     try {
       checkEmissions(emissions, this.#work.writes);
@@ -214,7 +214,7 @@ export class FlowWork implements Handler {
     this.#changed();
   }
 
-  #finish(handling: Handling, emissions: readonly Emission[]): void {
+  #finish(handling: Handling, emissions: readonly OutputRecord[]): void {
     this.#running--;
     if (!this.ended.aborted) {
       const isReplay = this.#work.committer.isReplay(handling.entry.position);

@@ -1,11 +1,11 @@
-import type { Emission, FlowContext, LogEntry } from '@tributary/core';
+import type { FlowContext, LogEntry, OutputRecord } from '@tributary/core';
 import type { Slot } from './flow-window.ts';
 
 /** Who hands entries over, as it is told what became of them. */
 export interface Handler {
   readonly signal: AbortSignal;
   readonly stopping: AbortSignal;
-  emitted(handling: Handling, emissions: readonly Emission[]): void;
+  emitted(handling: Handling, emissions: readonly OutputRecord[]): void;
   threw(handling: Handling, thrown: unknown): void;
   /** Undefined while the stage may make more for it. */
   room(handling: Handling): Promise<void> | undefined;
@@ -45,7 +45,7 @@ export class Handling implements FlowContext {
     this.#isOpen = true;
   }
 
-  done(emissions: readonly Emission[]): void {
+  done(emissions: readonly OutputRecord[]): void {
     if (this.#close()) this.#handler.emitted(this, emissions);
   }
 

@@ -3,12 +3,12 @@ import {
   type BatchStage,
   backoffMs,
   type Clock,
-  type Emission,
   type FlowStage,
   type LogEntry,
   type Logger,
   type Metrics,
   messageOf,
+  type OutputRecord,
   Rewind,
   type Source,
   type Stage,
@@ -54,7 +54,7 @@ export interface OwnedPartition {
   /** See `StageContext.end`. */
   readonly end?: () => Promise<number>;
   /** See `CommitterOptions.commit`. */
-  commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void>;
+  commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void>;
   /** Absent: the engine need not be left alone. */
   readonly rest?: CommitRest;
 }

@@ -60,7 +60,7 @@ export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Pr
   };
 
   return {
-    async tell(reports) {
+    async report(reports) {
       for (const [workspaceId, ofWorkspace] of Map.groupBy(reports, ({ workspace_id }) => workspace_id)) {
         for (let at = 0; at < ofWorkspace.length; at += REPORTS_A_CALL) {
           await tellWorkspace(workspaceId, ofWorkspace.slice(at, at + REPORTS_A_CALL));

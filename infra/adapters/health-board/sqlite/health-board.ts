@@ -42,7 +42,7 @@ export function openSqliteHealthBoard({
   );
   let closed = false;
   return {
-    async tell(reports) {
+    async report(reports) {
       if (reports.length === 0) return;
       const now = clock();
       inTransaction(writer, () => {

@@ -1,8 +1,8 @@
-import type { MailVerdict } from '@tributary/core';
+import type { MailResult } from '@tributary/core';
 
 /** What a failed attempt means: a verdict on the mail, or something between the server and us. */
 export type SmtpFailure =
-  | Exclude<MailVerdict, { kind: 'sent' }>
+  | Exclude<MailResult, { kind: 'sent' }>
   | {
       readonly kind: 'unavailable';
       readonly reason: string;

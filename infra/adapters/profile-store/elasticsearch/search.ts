@@ -1,4 +1,4 @@
-import { checkFound, type Identity, type Profile, type ProfileSearch } from '@tributary/core';
+import { checkFoundSize, type Identity, type Profile, type ProfileSearch } from '@tributary/core';
 import {
   claimHash,
   type LiveDocument,
@@ -46,7 +46,7 @@ export async function attemptSearch(
       if (!found.has(ucid)) characters += its;
       found.set(ucid, profile);
     }
-    checkFound(characters);
+    checkFoundSize(characters);
     from = to;
     to += Math.max(FIRST_PIECE, Math.floor(PIECE_CHARACTERS / Math.max(1, characters / from)));
   }

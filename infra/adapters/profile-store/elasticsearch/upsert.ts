@@ -1,9 +1,9 @@
 import {
   forgetDeletionsBefore,
+  identitiesToLookUp,
   type Profile,
   type ProfileChange,
   type ProfileWrite,
-  soughtIdentities,
 } from '@tributary/core';
 import type { ChangePublisher } from './change-publisher.ts';
 import { ClaimsToFree } from './claims-to-free.ts';
@@ -31,7 +31,7 @@ export async function attemptUpsert(
   publisher: ChangePublisher,
 ): Promise<WriteGroup['outcomes'] | Again> {
   const { clock, documents, durable, hints, newUcid, retentionMs } = tools;
-  const identities = soughtIdentities(write).map((identity) => ({
+  const identities = identitiesToLookUp(write).map((identity) => ({
     identity,
     claim: claimHash(write, identity),
   }));

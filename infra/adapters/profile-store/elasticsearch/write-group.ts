@@ -69,12 +69,12 @@ export function groupOf(
 }
 
 function concerns(
-  { org, region, identities, ucid, formerly, spelledBefore }: ProfileWrite,
+  { org, region, identities, ucid, previousIdentity, olderSpellings }: ProfileWrite,
   profile: Profile,
 ): boolean {
   return (
-    formerly === undefined &&
-    spelledBefore === undefined &&
+    previousIdentity === undefined &&
+    olderSpellings === undefined &&
     org === profile.org &&
     region === profile.region &&
     (ucid === undefined || ucid === profile.ucid || profile.linked.includes(ucid)) &&

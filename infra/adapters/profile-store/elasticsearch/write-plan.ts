@@ -1,7 +1,6 @@
 import {
   type AppliedWrite,
   applyWrite,
-  asKnown,
   freshProfile,
   type Identity,
   type IdentityOwner,
@@ -12,6 +11,7 @@ import {
   type Profile,
   type ProfileWrite,
   type ProfileWriteOutcome,
+  resolveIdentities,
 } from '@tributary/core';
 import type { Claim, LiveDocument, RedirectDocument } from './document-forms.ts';
 import { holds } from './holds.ts';
@@ -66,7 +66,7 @@ export type WritePlan =
 
 export interface PlannedWrite {
   readonly write: ProfileWrite;
-  /** The write's `soughtIdentities`, in their order. */
+  /** The write's `identitiesToLookUp`, in their order. */
   readonly identities: readonly HashedIdentity[];
   readonly now: number;
   /** For the profile, when the write makes one. */
@@ -82,7 +82,7 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
     const root = view.rootOfClaim(hashed.claim);
     return { ...hashed, root, deletedAt: deletedAtOf(hashed.claim, root, view, forgetBefore) };
   });
-  const write = asKnown(asked, looked.map(ownerOf));
+  const write = resolveIdentities(asked, looked.map(ownerOf));
   const named = new Set(write.identities);
   const found = looked.filter(({ identity }) => named.has(identity));
   const owners = found.map(ownerOf);

@@ -2,10 +2,10 @@ import {
   applySplit,
   applyUnlink,
   applyWrite,
-  asKnown,
   deletionOf,
   freshProfile,
   type IdentityOwner,
+  identitiesToLookUp,
   identityKey,
   leftOutOf,
   linkingOf,
@@ -15,7 +15,7 @@ import {
   type ProfileSplit,
   type ProfileUnlink,
   type ProfileWrite,
-  soughtIdentities,
+  resolveIdentities,
   unlinkingOf,
 } from '@tributary/core';
 import { claimOf } from './keys.ts';
@@ -53,7 +53,7 @@ function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, no
     const claim = Buffer.from(digit, 'hex');
     return { claim, claimed: stored.byClaim(claim) };
   });
-  const write = asKnown(
+  const write = resolveIdentities(
     asked,
     sought.map(({ claimed }) => ownerOf(claimed)),
   );
@@ -114,10 +114,10 @@ interface Sought {
   readonly claimed: Claimed | undefined;
 }
 
-/** Of what was found of the write's `soughtIdentities` those that it is about. */
+/** Of what was found of the write's `identitiesToLookUp` those that it is about. */
 function chosenOf(sought: readonly Sought[], asked: ProfileWrite, write: ProfileWrite): readonly Sought[] {
   const about = new Set(write.identities);
-  const identities = soughtIdentities(asked);
+  const identities = identitiesToLookUp(asked);
   return sought.filter((_, at) => {
     const identity = identities[at];
     return identity !== undefined && about.has(identity);

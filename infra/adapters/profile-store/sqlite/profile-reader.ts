@@ -1,8 +1,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
-  checkFound,
-  HeldThread,
+  checkFoundSize,
+  EventLoopYielder,
   type Profile,
   type ProfileScope,
   type ProfileSearch,
@@ -36,7 +36,7 @@ export class ProfileReader {
     const read = new Map<number, Profile>();
     const { org, regions } = search;
     const isMeant = (profile: Profile) => profile.org === org && regions.includes(profile.region);
-    const thread = new HeldThread(() => performance.now(), HELD_MS);
+    const thread = new EventLoopYielder(() => performance.now(), HELD_MS);
     let characters = 0;
     for (const [lookup, key] of this.#keysOf(search)) {
       const row = reading(() => lookup.read(key, read));
@@ -44,9 +44,9 @@ export class ProfileReader {
         const profile = parseExact(row.body) as Profile;
         read.set(row.id, profile);
         if (isMeant(profile)) characters += row.body.length;
-        checkFound(characters);
+        checkFoundSize(characters);
       }
-      if (thread.isDueToRest) await thread.rest();
+      if (thread.isYieldDue) await thread.yield();
     }
     return distinct([...read.values()].filter(isMeant));
   }

@@ -4,6 +4,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import {
   type Clock,
   forgetDeletionsBefore,
+  identitiesToLookUp,
   isTooOld,
   type Logger,
   type Metrics,
@@ -23,7 +24,6 @@ import {
   type ProfileWriteOutcome,
   type PublishProfileChanges,
   parseExact,
-  soughtIdentities,
   Unavailable,
 } from '@tributary/core';
 import { openDatabase, translateSqliteError } from '../../sqlite/database.ts';
@@ -100,7 +100,7 @@ class SqliteProfileStore implements ProfileStore {
     return this.#during(async () => {
       const now = this.#options.clock();
       if (isTooOld(write, now, this.#options.retentionMs)) return { kind: 'refused', reason: 'too_old' };
-      const claims = soughtIdentities(write).map((identity) => claimOf(write, identity).toString('hex'));
+      const claims = identitiesToLookUp(write).map((identity) => claimOf(write, identity).toString('hex'));
       const answer = await this.#writer.ask({ kind: 'upsert', write, claims, ucid: newId(), now });
       if (answer.kind === 'refused') return answer;
       if (answer.kind !== 'written') throw new Error(`an upsert was answered with ${answer.kind}`);

@@ -14,7 +14,7 @@ import type {
 /** What is asked of the writing thread. `now` is the time of the call, epoch ms. */
 export type StoreRequest =
   /**
-   * `claims` are those of the write's `soughtIdentities`, as hexadecimal digits: the caller can hash them while the thread
+   * `claims` are those of the write's `identitiesToLookUp`, as hexadecimal digits: the caller can hash them while the thread
    * writes.
    * `ucid` is that of the profile, should the write make one.
    */

@@ -1,4 +1,4 @@
-import type { SandboxInput, SandboxPace, SandboxProgram, SandboxResult } from '@tributary/core';
+import type { SandboxInput, SandboxOutputBudget, SandboxProgram, SandboxResult } from '@tributary/core';
 import type { SandboxLimits } from './limits.ts';
 import type { Entry, Report } from './messages.ts';
 import { seedOf } from './seed.ts';
@@ -19,7 +19,7 @@ export class Call implements Work {
   readonly #inputs: readonly SandboxInput[];
   readonly #captureLogs: boolean;
   readonly #limits: SandboxLimits;
-  readonly #pace: SandboxPace | undefined;
+  readonly #pace: SandboxOutputBudget | undefined;
   readonly #results: (SandboxResult | undefined)[];
   readonly #settled = Promise.withResolvers<readonly SandboxResult[]>();
   #chunks: Chunk[];
@@ -33,7 +33,7 @@ export class Call implements Work {
     inputs: readonly SandboxInput[],
     captureLogs: boolean,
     limits: SandboxLimits,
-    pace?: SandboxPace,
+    pace?: SandboxOutputBudget,
   ) {
     this.program = program;
     this.#inputs = inputs;

@@ -1,4 +1,4 @@
-import type { Claimant, Deduplicator } from '@tributary/core';
+import type { DedupeClaim, Deduplicator } from '@tributary/core';
 
 /** How the suite, and the processes it starts, reach one adapter. */
 export interface DeduplicatorHarness {
@@ -22,7 +22,7 @@ export interface DeduplicatorStore {
 export const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
 
 /** A claim of `messageId` by the entry at `offset`. */
-export function claimant(messageId: string, offset: number, changes: Partial<Claimant> = {}): Claimant {
+export function claimant(messageId: string, offset: number, changes: Partial<DedupeClaim> = {}): DedupeClaim {
   const position = { topic: 'events.production', partition: 0, offset, index: 0 };
   return { workspaceId: WORKSPACE_ID, environment: 'production', messageId, position, ...changes };
 }

@@ -1,5 +1,5 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import { type BatchStage, type Emission, type FlowStage, promised } from '@tributary/core';
+import { type BatchStage, type FlowStage, type OutputRecord, promised } from '@tributary/core';
 import { RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 
 /** An entry of the chaos runs: the `n`th of its key. */
@@ -20,7 +20,7 @@ export function copiesOf({ key, n }: Numbered): Numbered[] {
     : [{ key, n, copy: 0 }];
 }
 
-function emission(topic: string, numbered: Numbered): Emission {
+function emission(topic: string, numbered: Numbered): OutputRecord {
   return { topic, key: numbered.key, value: JSON.stringify(numbered), headers: {} };
 }
 

@@ -163,7 +163,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     const metrics: Metrics = {
       count: (name, _, by) => add(name, by),
       gauge: (name) => add(name),
-      ungauge: () => undefined,
+      removeGauge: () => undefined,
       observe: (name) => add(name),
     };
     const measured = await harness.open(medium(), { metrics });

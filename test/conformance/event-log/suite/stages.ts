@@ -1,11 +1,11 @@
 import type {
   Batch,
   BatchStage,
-  Emission,
+  DeadLetterRecord,
   EventLog,
   FlowStage,
   LogEntry,
-  PoisonRecord,
+  OutputRecord,
   StageRun,
 } from '@tributary/core';
 import { promised, TOPIC } from '@tributary/core';
@@ -13,7 +13,7 @@ import { OTHER_TARGET, SOURCE, TARGET } from './harness.ts';
 import { eventually, valuesOf } from './log-contents.ts';
 
 /** Copies an entry's value to the target under its key. */
-export function copyOf(entry: LogEntry, topic = TARGET): Emission {
+export function copyOf(entry: LogEntry, topic = TARGET): OutputRecord {
   return { topic, key: entry.key, value: entry.value, headers: entry.headers };
 }
 
@@ -59,6 +59,6 @@ export async function runThrough(log: EventLog, stage: BatchStage | FlowStage): 
   await run.stop();
 }
 
-export async function poisoned(log: EventLog): Promise<PoisonRecord[]> {
-  return (await valuesOf(log, TOPIC.poison)) as PoisonRecord[];
+export async function poisoned(log: EventLog): Promise<DeadLetterRecord[]> {
+  return (await valuesOf(log, TOPIC.poison)) as DeadLetterRecord[];
 }

@@ -56,14 +56,14 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
     it('gives back what was told, whole, to whoever asks', async () => {
       const board = await open();
       const told = report('a');
-      await board.tell([told]);
+      await board.report([told]);
       expect(await (await open(60_000, true)).read('w1')).toEqual([told]);
     });
 
     it('keeps the newest of a destination and process, and of each process its own', async () => {
       const board = await open();
-      await board.tell([report('a'), report('a', 'p2'), report('b')]);
-      await board.tell([report('a', 'p1', { delivered: 120 })]);
+      await board.report([report('a'), report('a', 'p2'), report('b')]);
+      await board.report([report('a', 'p1', { delivered: 120 })]);
       const found = await board.read('w1', ['a']);
       expect(byName(found)).toEqual(['a/p1', 'a/p2']);
       expect(mergeHealth(found)).toMatchObject({ processes: 2, delivered_per_second: 3 });
@@ -71,7 +71,7 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
 
     it('answers for the destinations asked for, of that workspace', async () => {
       const board = await open();
-      await board.tell([report('a'), report('b'), report('c'), report('a', 'p1', { workspace_id: 'w2' })]);
+      await board.report([report('a'), report('b'), report('c'), report('a', 'p1', { workspace_id: 'w2' })]);
       expect(byName(await board.read('w1', ['a', 'c', 'nobody']))).toEqual(['a/p1', 'c/p1']);
       expect(byName(await board.read('w1'))).toEqual(['a/p1', 'b/p1', 'c/p1']);
       expect(await board.read('w1', [])).toEqual([]);
@@ -80,9 +80,9 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
 
     it('forgets what was not renewed, and keeps what was', async () => {
       const board = await open(300);
-      await board.tell([report('a'), report('b')]);
+      await board.report([report('a'), report('b')]);
       await sleep(200);
-      await board.tell([report('b')]);
+      await board.report([report('b')]);
       await sleep(200);
       expect(byName(await board.read('w1'))).toEqual(['b/p1']);
       await sleep(200);
@@ -91,8 +91,8 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
 
     it('takes a thousand destinations at once, and none', async () => {
       const board = await open();
-      await board.tell([]);
-      await board.tell(Array.from({ length: 1_000 }, (_, n) => report(`d${n}`)));
+      await board.report([]);
+      await board.report(Array.from({ length: 1_000 }, (_, n) => report(`d${n}`)));
       expect(await board.read('w1')).toHaveLength(1_000);
     });
   });

@@ -34,7 +34,10 @@ export function peopleApart(stage: Stage): void {
       const alias = (user: string, former: string) =>
         people.write([user], {
           ...EVENT,
-          formerly: { asUser: identity(`user_id:${former}`), asDevice: identity(`anonymous_id:${former}`) },
+          previousIdentity: {
+            asUser: identity(`user_id:${former}`),
+            asDevice: identity(`anonymous_id:${former}`),
+          },
         });
       const ann = await people.write(['user_id:ann'], EVENT);
       const joined = await alias('user_id:anna', 'ann');
@@ -58,7 +61,7 @@ export function peopleApart(stage: Stage): void {
           receivedAt,
           happenedAt: receivedAt,
           attributes: [attribute('n', 1)],
-          formerly: { asUser: identity('user_id:old'), asDevice: identity('anonymous_id:old') },
+          previousIdentity: { asUser: identity('user_id:old'), asDevice: identity('anonymous_id:old') },
         });
       await people.write(['user_id:old'], EVENT);
       const known = await people.write(['user_id:known'], EVENT);

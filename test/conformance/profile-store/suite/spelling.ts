@@ -9,11 +9,11 @@ function asStored(value: string): Identity {
 }
 
 /** What names an identity of `type:value` as it was sent: the identity, and where it may have been stored before. */
-function spelled(...texts: readonly string[]): Pick<ProfileWrite, 'identities' | 'spelledBefore'> {
+function spelled(...texts: readonly string[]): Pick<ProfileWrite, 'identities' | 'olderSpellings'> {
   const sent = texts.map((text) => ({ text, of: identity(text) }));
   return {
     identities: sent.map(({ of }) => of),
-    spelledBefore: sent.flatMap(({ text, of }) =>
+    olderSpellings: sent.flatMap(({ text, of }) =>
       formerSpellings(of, text.slice(text.indexOf(':') + 1), 'usual').map((one) => ({ of, identity: one })),
     ),
   };

@@ -3,11 +3,11 @@ import {
   type Contract,
   createContractEvaluator,
   type Draft,
-  type Emission,
   ENVIRONMENTS,
   EVENT_TYPES,
   HEADER,
   type JsonObject,
+  type OutputRecord,
   publishProfileChanges,
 } from '@tributary/core';
 import fc from 'fast-check';
@@ -61,7 +61,7 @@ const CONTRACT: Draft<Contract> = {
 export async function validated(
   received: readonly CanonicalEvent[],
   terms: Partial<Pick<Contract, 'enforcement_mode' | 'undeclared_fields'>> = {},
-): Promise<readonly Emission[]> {
+): Promise<readonly OutputRecord[]> {
   const { run, catalog, world } = setUp();
   for (const [index, type] of EVENT_TYPES.entries()) {
     const contract = `00000000-0000-4000-8000-0000000000c${index}`;

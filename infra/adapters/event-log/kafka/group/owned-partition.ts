@@ -1,4 +1,4 @@
-import { type Emission, Fenced, type Logger, type Metrics, Unavailable } from '@tributary/core';
+import { Fenced, type Logger, type Metrics, type OutputRecord, Unavailable } from '@tributary/core';
 import { type Cursor, compareCursors, type Taken } from '../../stage-runner/cursor.ts';
 import { PartitionLost } from '../../stage-runner/failure.ts';
 import type { FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
@@ -123,11 +123,11 @@ export class KafkaPartition implements OwnedPartition {
   };
 
   /** What is under way when the partition is left ends as it may: whoever has it next fences first. */
-  async commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void> {
+  async commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void> {
     await unlessAborted(this.#commit(from, to, emissions), this.#options.leaving);
   }
 
-  async #commit(from: Cursor, to: Cursor, emissions: readonly Emission[]): Promise<void> {
+  async #commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void> {
     const { transactions, positions, leaving } = this.#options;
     leaving.throwIfAborted();
     if (!transactions.begun) {

@@ -122,7 +122,7 @@ export class PartitionWork {
     if (this.#unknownReportedAt === Number.NEGATIVE_INFINITY) return;
     const { stage, source, partition, metrics } = this.#options;
     const labels = { stage: stage.name, topic: source.topic, partition: String(partition) };
-    metrics.ungauge('tributary_stage_position_unknown', labels);
+    metrics.removeGauge('tributary_stage_position_unknown', labels);
     this.#unknownReportedAt = Number.NEGATIVE_INFINITY;
   }
 

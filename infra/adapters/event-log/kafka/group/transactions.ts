@@ -1,4 +1,4 @@
-import type { Emission, TopicSpec, ValueFraming } from '@tributary/core';
+import type { OutputRecord, TopicSpec, ValueFraming } from '@tributary/core';
 import { backoffMs, TooLarge, Unavailable } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { pause } from '../../stage-runner/waiting.ts';
@@ -76,7 +76,7 @@ export class Transactions {
    * Makes emissions and a position visible together. Any rejection: unknown whether it happened, but for `TooLarge`: it
    * did not, as a topic takes no record of the size of one of them.
    */
-  async commit(emissions: readonly Emission[], position: StoredPosition): Promise<void> {
+  async commit(emissions: readonly OutputRecord[], position: StoredPosition): Promise<void> {
     const identity = this.#identity;
     if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
     this.#identity = undefined;
@@ -87,7 +87,7 @@ export class Transactions {
     this.#identity = identity;
   }
 
-  #recordsOf(emissions: readonly Emission[]): readonly PartitionRecords[] {
+  #recordsOf(emissions: readonly OutputRecord[]): readonly PartitionRecords[] {
     const packer = new RecordPacker();
     for (const emission of emissions) {
       const spec = this.#options.topics.get(emission.topic);

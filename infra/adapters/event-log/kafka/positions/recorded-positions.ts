@@ -1,4 +1,10 @@
-import { type Emission, type NewEntry, PLAIN_FRAMING, type TopicSpec, Unavailable } from '@tributary/core';
+import {
+  type NewEntry,
+  type OutputRecord,
+  PLAIN_FRAMING,
+  type TopicSpec,
+  Unavailable,
+} from '@tributary/core';
 import { type Cursor, compareCursors } from '../../stage-runner/cursor.ts';
 import type { Fetcher } from '../client/fetcher.ts';
 import { entriesOf } from '../records/entries.ts';
@@ -66,7 +72,7 @@ export class RecordedPositions {
   }
 
   /** The record of a position, to be committed with what was emitted before it. */
-  emission(of: StagePartition, { offset, index }: Cursor): Emission {
+  emission(of: StagePartition, { offset, index }: Cursor): OutputRecord {
     return { topic: this.#options.spec.name, ...entryOf(keyOf(of), { offset, ...(index > 0 && { index }) }) };
   }
 

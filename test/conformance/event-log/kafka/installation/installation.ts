@@ -86,7 +86,7 @@ async function openRecording(
   const metrics: Metrics = {
     count: (name, _labels, by = 1) => void counts.set(name, (counts.get(name) ?? 0) + by),
     gauge() {},
-    ungauge() {},
+    removeGauge() {},
     observe() {},
   };
   const connection = { brokers: brokers.split(','), clientId: 'tests' };
