@@ -10,23 +10,26 @@ import { keysCreatedBy, makerOf } from './fold/member-facts.ts';
 import type { Members } from './fold/members.ts';
 import type { CatalogState } from './fold/state.ts';
 
-/** Who made a change: a person, a key, a stage of the pipeline, or the operator at a command line. */
+/** The author of a change: a user, a key, a stage of the pipeline, or an operator on the command line. */
 export const AUDIT_ACTOR_TYPES = ['account', 'api_key', 'client_key', 'stage', 'operator'] as const;
 export type AuditActorType = (typeof AUDIT_ACTOR_TYPES)[number];
 
 export interface AuditActor {
   readonly type: AuditActorType;
   readonly id: string;
-  /** Of an account, as it was then. */
+  /** The address of an account at that time. */
   readonly email: string | null;
-  /** Of an API key or a client key. */
+  /** Of an API key or client key: the start of its text. */
   readonly key_prefix: string | null;
 }
 
-/** One applied fact, or one operation on a profile, for people: who did what to what, when and from where, with what was there before and after. */
+/**
+ * One applied fact, or one operation on a profile, for users: who changed what, when and from where, with the state
+ * before and after.
+ */
 export interface AuditEntry {
   readonly id: string;
-  /** The workspace or organization whose log it stands in. */
+  /** The workspace or organization that the entry is listed in. */
   readonly scope_id: string;
   /** ISO 8601 */
   readonly at: string;
@@ -35,8 +38,8 @@ export interface AuditEntry {
   readonly actor: AuditActor;
   readonly entity: { readonly type: string; readonly id: string; readonly name: string | null };
   /**
-   * The entity before and after, secrets masked; null where it was not there. Of a profile, whose values stand in no log,
-   * `after` describes the operation.
+   * The entity before and after, with secrets masked; null where it did not exist. An operation on a profile has only
+   * `after`, which describes the operation without profile values.
    */
   readonly before: JsonObject | null;
   readonly after: JsonObject | null;
@@ -45,14 +48,15 @@ export interface AuditEntry {
 }
 
 /**
- * Applies the fact at `position` and tells what it did: one entry for each log it belongs in, and one for each
- * membership that became real or key that was revoked by it; none when the fold refused it. The same facts give the same entries, ids included, on every replay.
+ * Applies the fact at `position` and returns its audit entries: one for each log that lists it, one for each pending
+ * membership that it activated and one for each key that it revoked; none when the fold refused it. The same facts
+ * give the same entries, ids included, on every replay.
  */
 export function applyWithAudit(state: CatalogState, fact: Fact, position: number): readonly AuditEntry[] {
   const { entity: type, action } = partsOf(fact.type);
   const audited = AUDITED[type];
   const before = audited?.entity(state, fact.entity);
-  const admitted = watchAdmitted(state, fact);
+  const membershipChanges = watchMemberships(state, fact);
   const revokedKeys = watchRevokedKeys(state, fact);
   if (!applyFact(state, fact, position).applied) return [];
   const after = audited.entity(state, fact.entity);
@@ -61,14 +65,14 @@ export function applyWithAudit(state: CatalogState, fact: Fact, position: number
     .scopes(state, fact.entity)
     .filter((scope) => scope !== undefined)
     .map((scope) => entryOf(state, fact, about, scope, idOf(fact, position, scope)));
-  const others = [...admitted(), ...revokedKeys()].map((each) =>
+  const others = [...membershipChanges(), ...revokedKeys()].map((each) =>
     entryOf(state, fact, each, each.scope, idOf(fact, position, each.scope, each.id)),
   );
   return [...own, ...others];
 }
 
-/** What a fact did to one entity. */
-interface Done {
+/** The effect of a fact on one entity. */
+interface EntityChange {
   readonly type: string;
   readonly id: string;
   readonly action: string;
@@ -79,7 +83,7 @@ interface Done {
 function entryOf(
   state: CatalogState,
   fact: Fact,
-  { type, id: entity, action, before, after }: Done,
+  { type, id: entity, action, before, after }: EntityChange,
   scope: string,
   id: string,
 ): AuditEntry {
@@ -98,9 +102,9 @@ function entryOf(
 }
 
 /**
- * A UUID (version 8) that begins with the position: lists put facts of one millisecond in the order of their ids. The
- * rest is a hash, because a catalog that was written anew begins to count again. `also` where the fact is not about
- * the entity itself.
+ * A UUID (version 8) that begins with the position, because lists order facts of one millisecond by id. The rest is a
+ * hash, because a catalog that was recreated counts positions anew. `also`: the id of the changed entity, where that
+ * is not the fact's own.
  */
 function idOf({ type, entity, at, from }: Fact, position: number, scope: string, also?: string): string {
   const place = position.toString(16).padStart(12, '0');
@@ -109,7 +113,7 @@ function idOf({ type, entity, at, from }: Fact, position: number, scope: string,
   return `${place.slice(0, 8)}-${place.slice(8)}-8${hashed.slice(15)}`;
 }
 
-/** `by` of a fact: an account's id, or `key:`, `stage:` or `operator:` and what is called so. */
+/** The author in `by`: an account id, or `key:`, `stage:` or `operator:` with an id or name. */
 function actorOf(state: CatalogState, by: string): AuditActor {
   const colon = by.indexOf(':');
   const [prefix, id] = [by.slice(0, Math.max(0, colon)), by.slice(colon + 1)];
@@ -128,13 +132,13 @@ function nameOf(entity: object | undefined): string | null {
 
 type EntityTypeOf<Type extends string> = Type extends `${infer Entity}.${string}` ? Entity : never;
 
-/** What facts are about: the word before the dot of their type. */
+/** The entity type of facts: the word before the dot of their type. */
 export type AuditedType = EntityTypeOf<FactType>;
 
-/** How the audit log finds what facts of one kind are about, and in whose logs it tells of them. */
+/** How the audit log finds the entities of one type and the logs that list them. */
 interface Audited {
   entity(state: CatalogState, id: string): object | undefined;
-  /** Workspaces and organizations; none where no log has a place for it. Asked after the fact was applied. */
+  /** Workspaces and organizations that list the entity; none where no log does. Called after the fact was applied. */
   scopes(state: CatalogState, id: string): readonly (string | undefined)[];
 }
 
@@ -143,7 +147,7 @@ const ofWorkspace = (kind: WorkspaceEntityKind): Audited => ({
   scopes: (state, id) => [state.workspaceOf(id)],
 });
 
-/** Every kind of entity; a kind of fact without a line here does not compile. */
+/** All entity types; a fact of a type without a row does not compile. */
 export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
   installation: { entity: () => undefined, scopes: () => [] },
   account: { entity: (state, id) => state.account(id), scopes: () => [] },
@@ -174,28 +178,30 @@ export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
   replay: ofWorkspace('replay'),
 };
 
-/** The kinds, for who lists them. */
 export const AUDITED_TYPES = Object.keys(AUDITED) as readonly AuditedType[];
 
-/** The entity's kind and the verb of a type of fact. */
+/** Splits the type of a fact into entity type and verb. */
 export function partsOf(type: FactType): { readonly entity: AuditedType; readonly action: string } {
   const dot = type.indexOf('.');
   return { entity: type.slice(0, dot) as AuditedType, action: type.slice(dot + 1) };
 }
 
-/** What a fact about an account does to one membership: the address that it tells may have been waited for. */
-export interface Admitted {
+/** The effect of a fact about an account on one membership that was pending for its e-mail address. */
+export interface MembershipChange {
   readonly type: 'organization_member' | 'workspace_member';
   readonly scope: string;
   readonly id: string;
-  /** `joined`: the membership is this account's from now on; or it had one, which takes this one in. */
+  /**
+   * `joined`: the membership now belongs to the account. `updated`, `removed`: the account was a member already, and
+   * the pending membership was merged into that one.
+   */
   readonly action: 'joined' | 'updated' | 'removed';
   readonly before: object;
   readonly after: object | undefined;
 }
 
-/** Looks at the state before the fact; what is answered looks at it once the fact was applied. */
-export function watchAdmitted(state: CatalogState, fact: Fact): () => readonly Admitted[] {
+/** Reads the state before the fact; the returned function compares it with the state after the fact was applied. */
+export function watchMemberships(state: CatalogState, fact: Fact): () => readonly MembershipChange[] {
   if (fact.type !== 'account.created' && fact.type !== 'account.updated') return () => [];
   const { email } = fact.data;
   if (email === null) return () => [];
@@ -204,21 +210,21 @@ export function watchAdmitted(state: CatalogState, fact: Fact): () => readonly A
     watch('organization_member', state.organizationMembers, (member) => member.organization_id, about),
     watch('workspace_member', state.workspaceMembers, (member) => member.workspace_id, about),
   ];
-  return () => watches.flatMap((admitted) => admitted());
+  return () => watches.flatMap((membershipChanges) => membershipChanges());
 }
 
 function watch<M extends OrganizationMember | WorkspaceMember>(
-  type: Admitted['type'],
+  type: MembershipChange['type'],
   members: Members<M>,
   scopeOf: (member: M) => string,
   { account, email }: { readonly account: string; readonly email: string },
-): () => readonly Admitted[] {
+): () => readonly MembershipChange[] {
   const before = members.pendingOf(email).flatMap((pending) => {
     const known = members.ofAccount(account, scopeOf(pending));
     return known === undefined ? [pending] : [pending, known];
   });
   return () =>
-    before.flatMap((member): readonly Admitted[] => {
+    before.flatMap((member): readonly MembershipChange[] => {
       const scope = scopeOf(member);
       const after = members.get(scope, member.id);
       if (after === member) return [];
@@ -228,7 +234,7 @@ function watch<M extends OrganizationMember | WorkspaceMember>(
     });
 }
 
-/** What a fact about a member does to one key that the member made. */
+/** The effect of a fact about a member on one key that the member created. */
 export interface RevokedKey {
   readonly type: FoundKey['kind'];
   readonly scope: string;
@@ -238,7 +244,7 @@ export interface RevokedKey {
   readonly after: object;
 }
 
-/** Reads the state before the fact; the returned function compares it with the state once the fact was applied. */
+/** Reads the state before the fact; the returned function compares it with the state after the fact was applied. */
 export function watchRevokedKeys(state: CatalogState, fact: Fact): () => readonly RevokedKey[] {
   const maker = makerOf(state, fact);
   if (maker === undefined) return () => [];
@@ -253,16 +259,19 @@ export function watchRevokedKeys(state: CatalogState, fact: Fact): () => readonl
     });
 }
 
-/** What stands where a secret is. */
+/** Replaces secrets. */
 export const AUDIT_MASK = '***';
 
-/** A value with more JSON than this is told by its size and digest, bytes: a page of the log must stay of a size. */
+/** A larger value is replaced by its size and digest, so that a page of the log stays bounded. Bytes of JSON. */
 export const MAX_AUDITED_BYTES = 16 * 1024;
 
-/** Settings with such a name are masked even where nobody sealed them. */
+/** Settings with such a name are masked even where they are not sealed. */
 const SECRET_NAME = /secret|password|passwd|token|authorization|credential|(api|access|private)[_-]?key/i;
 
-/** An entity as the audit log may show it: no hash, nothing sealed, nothing that is called a secret, nothing huge. */
+/**
+ * An entity as the audit log shows it: hashes, sealed values and settings with secret names are masked, large values
+ * replaced.
+ */
 export function maskedEntity(entity: object): JsonObject {
   const plain = JSON.parse(JSON.stringify(entity)) as JsonObject;
   return Object.fromEntries(Object.entries(plain).map(([name, value]) => [name, shown(name, value)]));

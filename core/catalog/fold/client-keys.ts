@@ -2,25 +2,27 @@ import type { ClientKey } from '../entities.ts';
 import type { Table } from '../rows.ts';
 import { type CountedListing, GroupedOrder } from './creation-order.ts';
 
-/** Read access to the client keys of every organization. */
+/** Read access to the client keys of all organizations. */
 export interface ClientKeysView {
   get(organizationId: string, id: string): ClientKey | undefined;
-  /** Revoked ones too, newest first. */
+  /** All keys, revoked ones included, newest first. */
   list(organizationId: string): readonly ClientKey[];
-  /** All keys of an organization, or those of a status. */
+  /** Keys in creation order, optionally of one status. */
   listing(organizationId: string, status?: ClientKey['status']): CountedListing<ClientKey>;
   organizationOf(id: string): string | undefined;
 }
 
-/** The client keys of every organization, revoked ones too. */
+/** The client keys of all organizations, revoked ones included. */
 export class ClientKeys implements ClientKeysView {
-  /** By organization and id, oldest first. */
+  /** Keys by organization and id, oldest first. */
   readonly #keys = new Map<string, Map<string, ClientKey>>();
-  /** The organization of a key by its id. */
+  /** Organizations by key id. */
   readonly #organizations = new Map<string, string>();
-  /** The id of a key by its hash. */
+  /** Key ids by hash. */
   readonly #hashes = new Map<string, string>();
-  /** By organization; made when first asked for, as rows hold none of it, and kept up to date from then on. */
+  /**
+   * Creation orders by organization. Built at the first read, because rows do not hold them, then kept up to date.
+   */
   readonly #orders = new Map<string, GroupedOrder<ClientKey>>();
 
   get(organizationId: string, id: string): ClientKey | undefined {
@@ -57,7 +59,9 @@ export class ClientKeys implements ClientKeysView {
     this.#hashes.set(key.hash, key.id);
   }
 
-  /** Everything there is, by name, for `rows.ts` alone. A field that is missing here is missing from every snapshot. */
+  /**
+   * All data by name, for `core/catalog/rows.ts` only. A field that is missing here is missing from every snapshot.
+   */
   tables(): Readonly<Record<string, Table>> {
     return { keys: this.#keys, organizations: this.#organizations, hashes: this.#hashes };
   }

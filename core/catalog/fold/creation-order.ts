@@ -1,13 +1,13 @@
-/** What a list is ordered by. Neither field of an entity ever changes. */
+/** The fields that lists are ordered by. Neither ever changes. */
 export interface Created {
   readonly id: string;
   /** ISO 8601 UTC with milliseconds, so that text order is time order. */
   readonly created_at: string;
 }
 
-/** A list of which any page is found without going through what stands before it. */
+/** A list in which any page is found without scanning the items before it. */
 export interface Listing<Item extends Created> {
-  /** Items older than `before` (default: all), newest first. To be read at once: a later change shifts it. */
+  /** Items older than `before` (default: all), newest first. Read them at once: a later change shifts the list. */
   newestFirst(before?: Created): Iterable<Item>;
 }
 
@@ -16,8 +16,8 @@ export interface CountedListing<Item extends Created> extends Listing<Item> {
 }
 
 /**
- * Items sorted by creation time, then id. Facts come nearly in that order, so that adding one is an append; everything
- * else is a binary search and one move of memory.
+ * Items sorted by creation time, then id. Facts arrive nearly in this order, so adding one is mostly an append; any
+ * other change is a binary search and one move of memory.
  */
 export class CreationOrder<Item extends Created> implements CountedListing<Item> {
   /** Oldest first. */
@@ -31,7 +31,7 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
     return this.#items.length;
   }
 
-  /** Adds an item, or puts it in the place of its earlier version. */
+  /** Adds an item or replaces its earlier version. */
   put(item: Item): void {
     const at = this.#placeOf(item);
     if (this.#items[at]?.id === item.id) this.#items[at] = item;
@@ -54,7 +54,7 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
     return [...this.#items];
   }
 
-  /** The index of the first item that is not older; the end for nothing. */
+  /** The index of the first item that is not older than `place`; the end without `place`. */
   #placeOf(place: Created | undefined): number {
     const newest = this.#items.at(-1);
     if (place === undefined || newest === undefined || isOlder(newest, place)) return this.#items.length;
@@ -69,10 +69,9 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
   }
 }
 
-/** A list of nothing. */
 export const NONE: CountedListing<never> = { size: 0, newestFirst: () => [] };
 
-/** Items in creation order: all of them, and each group of them by itself. */
+/** Items in creation order: all together, and each group by itself. */
 export class GroupedOrder<Item extends Created> {
   readonly #groupOf: (item: Item) => string;
   readonly #groups = new Map<string, CreationOrder<Item>>();
@@ -88,7 +87,7 @@ export class GroupedOrder<Item extends Created> {
     return this.#groups.get(name) ?? NONE;
   }
 
-  /** Adds an item, or replaces `before`, its earlier version. */
+  /** Adds an item or replaces its earlier version `before`. */
   put(item: Item, before: Item | undefined): void {
     if (before !== undefined && this.#groupOf(before) !== this.#groupOf(item))
       this.#orderOf(before).remove(before);
@@ -111,7 +110,7 @@ export class GroupedOrder<Item extends Created> {
   }
 }
 
-/** The items of several lists as one, each once. */
+/** Merges several lists; an item that is in several of them comes once. */
 export function* mergeNewestFirst<Item extends Created>(
   listings: readonly Listing<Item>[],
   before?: Created,
@@ -137,8 +136,8 @@ export function isOlder(one: Created, other: Created): boolean {
   return one.id < other.id;
 }
 
-/** The entities that a list of scopes names, those alone that `find` finds. */
-export function found<Item extends Created>(
+/** The entities for a list of ids, without those that `find` does not return. */
+export function entitiesOf<Item extends Created>(
   scopes: Listing<Created>,
   find: (id: string) => Item | undefined,
 ): Listing<Item> {

@@ -13,12 +13,12 @@ import {
 import type { CatalogState } from './state.ts';
 
 /**
- * Raised whenever the same facts would make another state, or the rows of a state change their form: a snapshot of
- * another version is not read.
+ * Must be raised whenever the same facts would give another state, or the rows of a state change their form: a
+ * snapshot of another version is ignored.
  */
 export const FOLD_VERSION = 4;
 
-/** Thrown for a fact this code does not know: the process is not ready, it never ignores. */
+/** Thrown for a fact of an unknown type or version. The process becomes unready; it never skips a fact. */
 export class UnknownFact extends Error {
   constructor(fact: { v?: unknown; type?: unknown }) {
     super(
@@ -29,8 +29,8 @@ export class UnknownFact extends Error {
 }
 
 /**
- * Applies the fact at `position` of the catalog topic. The verdict depends on the facts before it and on nothing else,
- * so every process decides the same. A refused fact changes nothing.
+ * Applies the fact at `position` of the catalog topic. The decision depends on the earlier facts alone, so every
+ * process decides the same. A refused fact changes nothing.
  */
 export function applyFact(state: CatalogState, fact: Fact, position: number): Verdict {
   const refused = decide(state, fact, position);
@@ -93,7 +93,7 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'source.updated':
       return change(state, 'source', fact, fact.data);
     case 'source.deleted':
-      if (isNamed(state, fact.entity)) return 'in_use';
+      if (isReferenced(state, fact.entity)) return 'in_use';
       return remove(state, 'source', fact);
     case 'contract.created': {
       const contract: Contract = { ...fact.data, ...kept };
@@ -109,20 +109,20 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'transformation.created':
       return noteVersion(state, fact, () => create(state, 'transformation', { ...fact.data, ...kept }));
     case 'transformation.updated':
-      if (fact.data.status === 'draft' && isNamed(state, fact.entity)) return 'in_use';
+      if (fact.data.status === 'draft' && isReferenced(state, fact.entity)) return 'in_use';
       return noteVersion(state, fact, () => change(state, 'transformation', fact, fact.data));
     case 'transformation.deleted':
-      if (isNamed(state, fact.entity)) return 'in_use';
+      if (isReferenced(state, fact.entity)) return 'in_use';
       return noteVersion(state, fact, () => remove(state, 'transformation', fact));
     case 'destination.created':
       return create(state, 'destination', { ...fact.data, ...kept });
     case 'destination.updated':
       return change(state, 'destination', fact, fact.data);
     case 'destination.deleted':
-      if (isNamed(state, fact.entity)) return 'in_use';
+      if (isReferenced(state, fact.entity)) return 'in_use';
       return remove(state, 'destination', fact);
     case 'destination.turned':
-      return turnDestination(state, fact);
+      return changeDestinationHealth(state, fact);
     case 'rule.created': {
       const rule: Rule = { ...fact.data, ...kept };
       return danglingRule(state, rule) ? 'missing' : create(state, 'rule', rule);
@@ -209,7 +209,7 @@ function change<K extends WorkspaceEntityKind>(
   return undefined;
 }
 
-/** A key is revoked once and for good; revoking it again is applied and changes nothing. */
+/** Revocation is final; revoking a key again is applied and changes nothing. */
 function revoke(state: CatalogState, kind: 'api_key' | 'write_key', fact: Fact): ConflictReason | undefined {
   if (find(state, kind, fact.entity)?.status === 'revoked') return undefined;
   return change(state, kind, fact, { status: 'revoked' });
@@ -222,7 +222,7 @@ function createClientKey(state: CatalogState, key: ClientKey): ConflictReason | 
   return undefined;
 }
 
-/** Once and for good, as every key. */
+/** Final, like the revocation of every key. */
 function revokeClientKey({ clientKeys }: CatalogState, { entity, at }: Fact): ConflictReason | undefined {
   const stored = clientKeys.get(clientKeys.organizationOf(entity) ?? '', entity);
   if (stored === undefined) return 'missing';
@@ -231,7 +231,7 @@ function revokeClientKey({ clientKeys }: CatalogState, { entity, at }: Fact): Co
   return undefined;
 }
 
-/** Deleting what is deleted already is applied and changes nothing. */
+/** Deleting a deleted entity is applied and changes nothing. */
 function remove(state: CatalogState, kind: WorkspaceEntityKind, fact: Fact): ConflictReason | undefined {
   const workspaceId = state.workspaceOf(fact.entity) ?? '';
   const stored = state.entity(kind, workspaceId, fact.entity);
@@ -246,7 +246,10 @@ function pairTaken(state: CatalogState, contract: Contract): boolean {
   return active !== undefined && active.id !== contract.id;
 }
 
-/** An event that carries position `p` knows the facts below `p`: this contract judges from the next position on. */
+/**
+ * An event with catalog position `p` was made with the facts below `p`, so the contract applies from the next
+ * position on.
+ */
 function startEra(state: CatalogState, contract: Contract, position: number): void {
   const { workspace_id, event_type, event_name, updated_at: at } = contract;
   state.startEra(workspace_id, event_type, event_name, { from: position + 1, at, contract });
@@ -288,7 +291,7 @@ function archiveContract(
   return refused;
 }
 
-/** Applies a fact about a transformation and keeps what it made of its source. */
+/** Applies a fact about a transformation and updates its kept versions. */
 function noteVersion(
   state: CatalogState,
   { entity, by }: Fact,
@@ -306,12 +309,15 @@ function noteVersion(
   return undefined;
 }
 
-/** True when an enabled rule or an active write key of the entity's workspace names it. */
-function isNamed(state: CatalogState, id: string): boolean {
-  return state.indexes.get(state.workspaceOf(id) ?? '')?.isNamed(id) ?? false;
+/** True when an enabled rule or an active write key of the same workspace refers to the entity. */
+function isReferenced(state: CatalogState, id: string): boolean {
+  return state.indexes.get(state.workspaceOf(id) ?? '')?.isReferenced(id) ?? false;
 }
 
-/** A rule may name only what its workspace has; an enabled one only an active transformation. */
+/**
+ * True when the rule refers to an entity that its workspace lacks; an enabled rule also needs an active
+ * transformation.
+ */
 function danglingRule(state: CatalogState, rule: Rule): boolean {
   if (state.entity('destination', rule.workspace_id, rule.destination_id) === undefined) return true;
   if (rule.transformation_id === null) return false;
@@ -323,8 +329,11 @@ function danglingRule(state: CatalogState, rule: Rule): boolean {
   return transformation === undefined || (rule.enabled && transformation.status === 'draft');
 }
 
-/** Neither the version nor `updated_at` moves: nobody changed the destination, and what was made of it stays good. */
-export function turnDestination(
+/**
+ * Keeps version and `updated_at`: a health change is not a change of the destination, and prepared requests stay
+ * valid.
+ */
+export function changeDestinationHealth(
   state: CatalogState,
   { entity, expected_version, data }: Fact & { readonly type: 'destination.turned' },
 ): ConflictReason | undefined {

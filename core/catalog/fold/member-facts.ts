@@ -12,7 +12,7 @@ import type { CatalogState } from './state.ts';
 
 type MemberFact = Fact & { readonly type: `${'organization' | 'workspace'}_member.${string}` };
 
-/** What a fact about members decides. */
+/** Applies a fact about members, and revokes keys that the member's role no longer covers. */
 export function decideMember(state: CatalogState, fact: MemberFact): ConflictReason | undefined {
   return withKeysOfMember(state, fact, () => decide(state, fact));
 }
@@ -47,7 +47,7 @@ function decide(state: CatalogState, fact: MemberFact): ConflictReason | undefin
   }
 }
 
-/** Nobody is a member of the same scope twice. */
+/** An account or invited address is a member of a scope at most once. */
 function add<M extends Member>(members: Members<M>, scopeId: string, member: M): ConflictReason | undefined {
   const { id, account_id, email } = member;
   if (members.scopeOf(id) !== undefined) return 'taken';
@@ -76,7 +76,7 @@ function changeRole<M extends Member>(
   return undefined;
 }
 
-/** Removing who was removed is applied and changes nothing. */
+/** Removing a removed member is applied and changes nothing. */
 function remove<M extends Member>(
   members: Members<M>,
   { entity, expected_version }: MemberFact,
@@ -88,7 +88,7 @@ function remove<M extends Member>(
   return undefined;
 }
 
-/** Who leaves an organization leaves its workspaces. */
+/** Also removes the member from the organization's workspaces. */
 function removeFromOrganization(state: CatalogState, fact: MemberFact): ConflictReason | undefined {
   const member = find(state.organizationMembers, fact.entity);
   if (member !== undefined && isLastOwner(state, member.id)) return 'last_owner';
@@ -101,7 +101,7 @@ function removeFromOrganization(state: CatalogState, fact: MemberFact): Conflict
   return undefined;
 }
 
-/** The place a member of an organization has in a workspace. */
+/** The workspace membership of a member of the organization. */
 function membershipOf(
   { workspaceMembers }: CatalogState,
   { account_id, email }: OrganizationMember,
@@ -112,7 +112,7 @@ function membershipOf(
     : workspaceMembers.ofAccount(account_id, workspaceId);
 }
 
-/** A pending owner cannot act yet, and does not count. */
+/** Pending owners do not count: they cannot act yet. */
 function isLastOwner({ organizationMembers }: CatalogState, id: string): boolean {
   const member = find(organizationMembers, id);
   if (member === undefined || member.role !== 'owner' || member.account_id === null) return false;
@@ -125,14 +125,14 @@ function isLastOwner({ organizationMembers }: CatalogState, id: string): boolean
  * and no second gateway sees one without the other. Write keys can only send events and are kept.
  */
 
-/** An organization or a workspace, and the id of an account in it. */
+/** An account, and the organization or workspace in which it created keys. */
 export interface KeyCreator {
   readonly accountId: string;
   readonly organizationId?: string;
   readonly workspaceId?: string;
 }
 
-/** The keys of every kind that an account made in a workspace, or in an organization and all its workspaces. */
+/** All keys that an account created in a workspace, or in an organization with all its workspaces. */
 export function keysCreatedBy(
   state: Pick<CatalogView, 'entities' | 'clientKeys' | 'workspacesIn'>,
   { accountId, organizationId, workspaceId }: KeyCreator,
@@ -151,7 +151,10 @@ export function keysCreatedBy(
   return all.filter(({ key }) => key.created_by === accountId);
 }
 
-/** The member a fact is about, as a maker of keys; undefined where the fact revokes none, or nobody has the place yet. */
+/**
+ * The account behind the member that the fact is about; undefined where the fact revokes no keys or the member is
+ * pending.
+ */
 export function makerOf(state: CatalogState, fact: Fact): KeyCreator | undefined {
   if (fact.v !== 2 || !('keys' in fact.data) || fact.data.keys !== 'revoke') return undefined;
   const { organizationMembers, workspaceMembers } = state;
@@ -168,7 +171,7 @@ export function makerOf(state: CatalogState, fact: Fact): KeyCreator | undefined
   };
 }
 
-/** Applies a fact about a member and then revokes the keys that the member's role covered and no longer covers. */
+/** Applies a fact about a member, then revokes the keys that the role covered before and no longer covers. */
 export function withKeysOfMember(
   state: CatalogState,
   fact: MemberFact,
@@ -187,23 +190,23 @@ export function withKeysOfMember(
   return undefined;
 }
 
-/** What the maker of a key is in the scope of the key; undefined where they have no place there. */
+/** The role of a key's creator in the scope of the key; undefined where they are no member. */
 function roleFor(state: CatalogState, { kind, key }: FoundKey): OrganizationRole | WorkspaceRole | undefined {
   return kind === 'client_key'
     ? state.organizationRole(key.created_by, key.organization_id)
     : state.workspaceRole(key.created_by, key.workspace_id);
 }
 
-/** A rise revokes nothing: a key that outranks its maker then was kept by an earlier decision. */
+/** Only a lower role revokes keys: a key above its creator's role was kept by an earlier decision. */
 function hasFallen(before: Role | undefined, after: Role | undefined): boolean {
   return before !== undefined && (after === undefined || RANKS.indexOf(after) > RANKS.indexOf(before));
 }
 
 type Role = OrganizationRole | WorkspaceRole;
-/** Of both kinds of scope: only roles of one of them are ever compared. */
+/** Roles of organizations and workspaces in one order; only roles of the same kind are ever compared. */
 const RANKS: readonly Role[] = ['owner', 'admin', 'editor', 'member', 'viewer'];
 
-/** True when the key does more than somebody of this role may: making a client key takes an admin of the organization. */
+/** True when the key may do more than the role: a client key needs an admin of the organization. */
 function outranks({ kind, key }: FoundKey, role: Role | undefined): boolean {
   if (kind === 'write_key') return false;
   if (role === undefined) return true;
@@ -219,8 +222,8 @@ function revoke(state: CatalogState, { kind, key }: FoundKey, at: string): void 
 }
 
 /**
- * Whether the author of a fact may still make a key, of a workspace or an organization, at the position of the fact. The
- * gateway that let the author in may not have heard yet that they were removed, demoted or revoked.
+ * Whether the author of a fact may create a key at the position of the fact. The gateway that membershipChanges the request
+ * may not have seen yet that the author was removed, demoted or revoked.
  */
 export function mayCreateKey(
   state: CatalogState,

@@ -10,44 +10,47 @@ import {
 
 export type Member = OrganizationMember | WorkspaceMember;
 
-/** Read access to the members of every organization, or of every workspace: of every scope. */
+/** Read access to members. The scope is an organization or a workspace. */
 export interface MembersView<M extends Member> {
   get(scopeId: string, id: string): M | undefined;
-  /** Pending ones too, newest first. */
+  /** All members, pending ones included, newest first. */
   list(scopeId: string): readonly M[];
-  /** All members of a scope, or one group of them: the `pending` ones, or the others of a role. */
+  /** All members of a scope in creation order, or one group: `pending`, or active ones with a role. */
   listing(scopeId: string, group?: string): CountedListing<M>;
   /** The membership of an account in a scope. */
   ofAccount(accountId: string, scopeId: string): M | undefined;
   /** The scopes an account is a member of. */
   scopesOf(accountId: string): readonly string[];
-  /** The same, in the order in which the scopes were created. */
+  /** The same scopes in creation order. */
   scopeListing(accountId: string): Listing<Created>;
-  /** The scope a member is or was of; undefined when there never was one of this id. */
+  /** The scope that a member belongs or belonged to; undefined for an unknown id. */
   scopeOf(id: string): string | undefined;
   wasRemoved(scopeId: string, id: string): boolean;
 }
 
-/** A person is a member of a scope at most once, by account or, while pending, by e-mail address. */
+/**
+ * Members of all scopes of one kind. An account, or while pending an e-mail address, is a member of a scope at most
+ * once.
+ */
 export class Members<M extends Member> implements MembersView<M> {
   readonly #scopeIn: (member: M) => string;
   readonly #roles: readonly M['role'][];
-  /** By scope and id, oldest first. */
+  /** Members by scope and id, oldest first. */
   readonly #members = new Map<string, Map<string, M>>();
-  /** The id of a member by account and scope. */
+  /** Member ids by account and scope. */
   readonly #ofAccount = new Map<string, Map<string, string>>();
-  /** The id of a pending one by e-mail address and scope. */
+  /** Ids of pending members by e-mail address and scope. */
   readonly #pending = new Map<string, Map<string, string>>();
-  /** The scope of every member there ever was. */
+  /** Scopes by member id, removed members included. */
   readonly #scopes = new Map<string, string>();
 
-  /** By scope; made when first asked for, as rows hold none of it, and kept up to date from then on. */
+  /** Creation orders by scope. Built at the first read, because rows do not hold them, then kept up to date. */
   readonly #orders = new Map<string, GroupedOrder<M>>();
-  /** Scopes by account; made in the same way. */
+  /** Scopes by account in creation order; built in the same way. */
   readonly #scopeOrders = new Map<string, CreationOrder<Created>>();
   readonly #scopeNamed: (id: string) => Created | undefined;
 
-  /** `roles` from most to least. */
+  /** `roles`: from the highest to the lowest. */
   constructor(
     roles: readonly M['role'][],
     scopeIn: (member: M) => string,
@@ -93,13 +96,13 @@ export class Members<M extends Member> implements MembersView<M> {
     return order;
   }
 
-  /** The membership that waits for the owner of an e-mail address. */
+  /** The pending membership of an e-mail address in a scope. */
   pendingFor(email: string, scopeId: string): M | undefined {
     const id = this.#pending.get(email)?.get(scopeId);
     return id === undefined ? undefined : this.get(scopeId, id);
   }
 
-  /** Every membership that waits for the owner of an e-mail address. */
+  /** All pending memberships of an e-mail address. */
   pendingOf(email: string): readonly M[] {
     const ids = [...(this.#pending.get(email) ?? [])];
     return ids.flatMap(([scopeId, id]) => this.get(scopeId, id) ?? []);
@@ -139,10 +142,10 @@ export class Members<M extends Member> implements MembersView<M> {
   }
 
   /**
-   * Makes the memberships that waited for an account's e-mail address its own. Where it has one already it keeps that,
-   * with the greater role of the two: both were given to this person.
+   * Assigns the memberships that are pending for the account's e-mail address to the account. Where the account is a
+   * member already, the membership keeps the higher of the two roles.
    */
-  admit({ id, email, updated_at }: Account): void {
+  activatePending({ id, email, updated_at }: Account): void {
     for (const [scopeId, memberId] of [...(this.#pending.get(email ?? '') ?? [])]) {
       const pending = this.get(scopeId, memberId);
       if (pending === undefined) continue;
@@ -157,7 +160,9 @@ export class Members<M extends Member> implements MembersView<M> {
     }
   }
 
-  /** Everything there is, by name, for `rows.ts` alone. A field that is missing here is missing from every snapshot. */
+  /**
+   * All data by name, for `core/catalog/rows.ts` only. A field that is missing here is missing from every snapshot.
+   */
   tables(): Readonly<Record<string, Table>> {
     return {
       members: this.#members,

@@ -5,8 +5,8 @@ import type { CatalogState } from './state.ts';
 
 type FactOf<Type extends Fact['type']> = Fact & { readonly type: Type };
 
-/** A new organization comes with its owner. `organization.id` is not taken. */
-export function foundOrganization(
+/** Creates an organization with its owner. The caller has checked that `organization.id` is free. */
+export function addOrganization(
   state: CatalogState,
   organization: Omit<Organization, 'org_id' | 'version' | 'created_at' | 'updated_at' | 'created_by'>,
   owner: Membership | undefined,
@@ -27,11 +27,11 @@ export function createOrganization(
 ): ConflictReason | undefined {
   const { entity, data } = fact;
   if (state.organization(entity) !== undefined) return 'taken';
-  foundOrganization(state, { ...data.organization, id: entity }, data.owner, fact);
+  addOrganization(state, { ...data.organization, id: entity }, data.owner, fact);
   return undefined;
 }
 
-/** A region in which a workspace works stays. */
+/** A region of an active workspace cannot be removed. */
 export function updateOrganization(
   state: CatalogState,
   { entity, expected_version, data, at }: FactOf<'organization.updated'>,
@@ -56,8 +56,8 @@ export function updateOrganization(
 }
 
 /**
- * A new organization comes with its owner; nobody gets a role in one that exists already by this fact. The region is
- * one of the organization's.
+ * May create the organization with its owner too, but never gives a role in an existing organization. The region must
+ * be one of the organization's.
  */
 export function createWorkspace(
   state: CatalogState,
@@ -70,7 +70,7 @@ export function createWorkspace(
   const home = organization ?? state.organization(workspace.organization_id);
   if (home === undefined || home.id !== workspace.organization_id) return 'missing';
   if (!home.regions.includes(workspace.region)) return 'missing';
-  if (organization !== undefined) foundOrganization(state, organization, owner, fact);
+  if (organization !== undefined) addOrganization(state, organization, owner, fact);
   state.putWorkspace({ ...workspace, ...kept, id: fact.entity, created_by: fact.by });
   return undefined;
 }
@@ -89,7 +89,7 @@ export function updateWorkspace(
   return undefined;
 }
 
-/** For good; archiving an archived one is applied and changes nothing. */
+/** Final; archiving an archived workspace is applied and changes nothing. */
 export function archiveWorkspace(
   state: CatalogState,
   { entity, expected_version, at }: FactOf<'workspace.archived'>,

@@ -22,7 +22,7 @@ import type { Table } from '../rows.ts';
 import { ClientKeys } from './client-keys.ts';
 import {
   type CountedListing,
-  found,
+  entitiesOf,
   GroupedOrder,
   type Listing,
   mergeNewestFirst,
@@ -40,20 +40,20 @@ import {
   withoutEras,
 } from './workspace-index.ts';
 
-/** What the fold writes to. Only `fold.ts` calls the methods that change it. */
+/** The state that the fold builds. Only the files of this folder call the methods that change it. */
 export class CatalogState implements CatalogView {
   /** One id at most. */
   readonly #installation = new Set<string>();
   readonly #accounts = new Map<string, Account>();
-  /** Accounts by e-mail address, whoever had it first before the others. */
+  /** Ids of accounts by e-mail address, in the order in which they got the address. */
   readonly #accountsOfEmail = new Map<string, Set<string>>();
   readonly #organizations = new Map<string, Organization>();
-  /** Ids of organizations by their `org_id`; made of the others when it is asked for, as rows hold none of it. */
+  /** Ids of organizations by `org_id`. Derived when first read, because rows do not hold it. */
   readonly #organizationNumbers = new Map<number, string>();
   readonly #workspaces = new Map<string, Workspace>();
   readonly #workspacesOfOrganization = new Map<string, GroupedOrder<Workspace>>();
   readonly #workspacesMade = new Map<string, number>();
-  /** Made with the organization numbers. */
+  /** Derived together with the organization numbers. */
   readonly #organizationsMade = new Map<string, number>();
   readonly #characters = new Map<string, number>();
   readonly #indexes = new Map<string, WorkspaceIndex>();
@@ -94,7 +94,7 @@ export class CatalogState implements CatalogView {
     return this.organization(this.#organizationNumbers.get(orgId) ?? '');
   }
 
-  /** After a start from rows. No organization ever goes, and none changes its number or its author. */
+  /** Derives the indexes after a start from rows. Organizations are never removed, and keep number and author. */
   #readOrganizations(): void {
     if (this.#organizationNumbers.size === this.#organizations.size) return;
     for (const organization of this.#organizations.values()) this.#countOrganization(organization);
@@ -126,7 +126,7 @@ export class CatalogState implements CatalogView {
   }
 
   organizationListing(accountId: string): Listing<Organization> {
-    return found(this.organizationMembers.scopeListing(accountId), (id) => this.#organizations.get(id));
+    return entitiesOf(this.organizationMembers.scopeListing(accountId), (id) => this.#organizations.get(id));
   }
 
   workspace(id: string): Workspace | undefined {
@@ -155,7 +155,7 @@ export class CatalogState implements CatalogView {
       .scopesOf(accountId)
       .filter((id) => effectiveRole(this.organizationRole(accountId, id), undefined) !== undefined)
       .map((id) => this.workspacesIn(id, status));
-    const others = found(this.workspaceMembers.scopeListing(accountId), (id) => {
+    const others = entitiesOf(this.workspaceMembers.scopeListing(accountId), (id) => {
       const workspace = this.#workspaces.get(id);
       return status === undefined || workspace?.status === status ? workspace : undefined;
     });
@@ -244,7 +244,7 @@ export class CatalogState implements CatalogView {
     return this.keyByHash(hash) !== undefined;
   }
 
-  /** Whoever has an e-mail address first gets what is for it: also the memberships that waited for somebody with it. */
+  /** The first account with an e-mail address gets the memberships that are pending for it. */
   putAccount(account: Account): void {
     const before = this.#accounts.get(account.id)?.email ?? null;
     this.#accounts.set(account.id, account);
@@ -253,11 +253,11 @@ export class CatalogState implements CatalogView {
     if (account.email === null) return;
     const others = this.#accountsOfEmail.get(account.email) ?? new Set<string>();
     this.#accountsOfEmail.set(account.email, others.add(account.id));
-    this.organizationMembers.admit(account);
-    this.workspaceMembers.admit(account);
+    this.organizationMembers.activatePending(account);
+    this.workspaceMembers.activatePending(account);
   }
 
-  /** Nothing stays of an address that is nobody's: a state made of rows has no empty places either. */
+  /** Removes empty sets, so that the state equals one that was read from rows. */
   #forgetEmail(email: string, accountId: string): void {
     const accounts = this.#accountsOfEmail.get(email);
     accounts?.delete(accountId);
@@ -295,7 +295,7 @@ export class CatalogState implements CatalogView {
     index.put(kind, entity);
     this.#workspaceOf.set(entity.id, entity.workspace_id);
     this.weigh(kind, entity);
-    // Found by one step on the way of every event.
+    // One map look-up, because every event needs its write key.
     if (kind === 'api_key' || kind === 'write_key') {
       const known = { kind, key: entity } as unknown as FoundKey;
       this.#keys.set(known.key.hash, known);
@@ -306,7 +306,7 @@ export class CatalogState implements CatalogView {
     if (this.#indexes.get(workspaceId)?.remove(kind, id)) this.#weighAs(workspaceId, id, 0);
   }
 
-  /** Counts what an entity takes now, after it or its past versions changed. */
+  /** Updates the size of an entity after it or its past versions changed. */
   weigh<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K]): void {
     const { id, workspace_id } = entity;
     const past = kind === 'transformation' ? this.transformationVersions.charactersOf(id) : 0;
@@ -319,12 +319,14 @@ export class CatalogState implements CatalogView {
     if (grown !== 0) this.#characters.set(organizationId, this.charactersIn(organizationId) + grown);
   }
 
-  /** The contract that is active for a pair now. */
+  /** The contract that is active for an event type and name. */
   activeContract(workspaceId: string, type: EventType, name: string): Contract | undefined {
     return this.#indexes.get(workspaceId)?.eras.get(pairKey(type, name))?.at(-1)?.contract;
   }
 
-  /** From a catalog position on, the contract of the era judges the pair (undefined: none does). */
+  /**
+   * Begins an era: from its position on, its contract evaluates events of this type and name (undefined: none does).
+   */
   startEra(workspaceId: string, type: EventType, name: string, era: ContractEra): void {
     const eras = this.#indexes.get(workspaceId)?.eras;
     if (eras === undefined) return;
@@ -335,8 +337,8 @@ export class CatalogState implements CatalogView {
   }
 
   /**
-   * Forgets the contracts that judge nothing any more: those that were followed by another before `before` (ISO 8601).
-   * No event that old may still be judged; one that is all the same is judged by the oldest contract kept.
+   * Drops the eras that ended before `before` (ISO 8601). No event that old should still be evaluated; if one is, the
+   * oldest kept contract evaluates it.
    */
   forgetEras(before: string): void {
     for (const { eras } of this.#indexes.values()) {
@@ -344,13 +346,13 @@ export class CatalogState implements CatalogView {
     }
   }
 
-  /** Remembers a deleted entity whose fields are gone. */
+  /** Restores the mark of a deleted entity. */
   putDeleted(kind: WorkspaceEntityKind, workspaceId: string, id: string): void {
     this.#indexes.get(workspaceId)?.deleted.add(`${kind}:${id}`);
     this.#workspaceOf.set(id, workspaceId);
   }
 
-  /** All that belongs to workspaces, for `rows.ts` alone. */
+  /** Everything that belongs to workspaces, for `core/catalog/rows.ts` only. */
   get indexes(): ReadonlyMap<string, WorkspaceIndex> {
     return this.#indexes;
   }
@@ -360,7 +362,7 @@ export class CatalogState implements CatalogView {
   }
 
   /**
-   * Everything else there is, by name, as maps and sets however deep, for `rows.ts` alone. A field that is missing here
+   * Everything else by name, as nested maps and sets, for `core/catalog/rows.ts` only. A field that is missing here
    * is missing from every snapshot.
    */
   tables(): Readonly<Record<string, Table>> {
@@ -369,15 +371,15 @@ export class CatalogState implements CatalogView {
       accounts: this.#accounts,
       accountsOfEmail: this.#accountsOfEmail,
       organizations: this.#organizations,
-      ...under('organizationMembers', this.organizationMembers.tables()),
-      ...under('workspaceMembers', this.workspaceMembers.tables()),
-      ...under('clientKeys', this.clientKeys.tables()),
-      ...under('transformationVersions', this.transformationVersions.tables()),
+      ...prefixed('organizationMembers', this.organizationMembers.tables()),
+      ...prefixed('workspaceMembers', this.workspaceMembers.tables()),
+      ...prefixed('clientKeys', this.clientKeys.tables()),
+      ...prefixed('transformationVersions', this.transformationVersions.tables()),
     };
   }
 }
 
-/** Tables of a part of the state, by names of their own. */
-function under(part: string, tables: Readonly<Record<string, Table>>): Readonly<Record<string, Table>> {
+/** Prefixes the names of tables with the part of the state that they belong to. */
+function prefixed(part: string, tables: Readonly<Record<string, Table>>): Readonly<Record<string, Table>> {
   return Object.fromEntries(Object.entries(tables).map(([name, table]) => [`${part}.${name}`, table]));
 }

@@ -1,45 +1,47 @@
 import type { Transformation } from '../entities.ts';
 import type { Table } from '../rows.ts';
 
-/** What a transformation did from one of its versions on: its source, and the test that belongs to it. */
+/** The program of a transformation: its source, and the test that belongs to it. */
 export interface TransformationVersion
   extends Pick<Transformation, 'source_code' | 'test_input' | 'test_output'> {
-  /** The version of the entity that began it; those between are changes of something else. */
+  /** The first version of the entity with this program; the versions after it changed other fields. */
   readonly version: number;
   /** ISO 8601 */
   readonly at: string;
-  /** Who made it, as in the fact. */
+  /** The author, as in the fact. */
   readonly by: string;
 }
 
 export interface TransformationVersionsView {
-  /** The versions kept of a transformation, oldest first; the last is the one that runs. */
+  /** The kept versions of a transformation, oldest first; the last one is in use. */
   of(transformation: Transformation): readonly TransformationVersion[];
 }
 
-/** Versions kept of one transformation... */
+/** Kept versions of one transformation. */
 export const MAX_TRANSFORMATION_VERSIONS = 100;
-/** ...and characters of them together: every process has them in memory. The newest is always kept. */
+/**
+ * Characters of the kept versions of one transformation together, as every process holds them in memory. The newest
+ * is always kept.
+ */
 export const MAX_VERSIONS_CHARS = 1024 * 1024;
 
-/** What transformations did before. Only `fold.ts` calls the methods that change it. */
+/** Past programs of transformations. Only `fold.ts` calls the methods that change it. */
 export class TransformationVersions implements TransformationVersionsView {
   readonly #kept = new Map<string, readonly TransformationVersion[]>();
 
   of(transformation: Transformation): readonly TransformationVersion[] {
     const { created_by, updated_at } = transformation;
-    // A state made of rows of a release that kept no versions.
+    // Rows of a release that kept no versions hold none.
     return this.#kept.get(transformation.id) ?? [versionOf(transformation, updated_at, created_by)];
   }
 
-  /** After a change of `before` to `after`; nothing where both do the same. */
+  /** Keeps a version after a change, if the program changed. */
   note(before: Transformation | undefined, after: Transformation, by: string): void {
     if (before !== undefined && isSame(before, after)) return;
     const known = before === undefined ? [] : this.of(before);
     this.#kept.set(after.id, newest([...known, versionOf(after, after.updated_at, by)]));
   }
 
-  /** Characters of all versions kept of a transformation. */
   charactersOf(id: string): number {
     return (this.#kept.get(id) ?? []).reduce((sum, version) => sum + versionCharacters(version), 0);
   }
@@ -62,7 +64,7 @@ function isSame(one: Transformation, other: Transformation): boolean {
   return one.source_code === other.source_code && testOf(one) === testOf(other);
 }
 
-/** Measured once: versions never change, and writing a test down costs as much as it is long. */
+/** Measured once, because versions never change and serializing a test costs as much as it is long. */
 const measured = new WeakMap<TransformationVersion, number>();
 
 function versionCharacters(version: TransformationVersion): number {
@@ -77,7 +79,7 @@ function testOf({ test_input, test_output }: Transformation | TransformationVers
   return JSON.stringify([test_input, test_output]);
 }
 
-/** The newest that fit. */
+/** The newest versions within both bounds. */
 function newest(versions: readonly TransformationVersion[]): readonly TransformationVersion[] {
   let chars = 0;
   let first = versions.length;

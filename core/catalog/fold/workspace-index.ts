@@ -6,7 +6,7 @@ import { type CountedListing, GroupedOrder } from './creation-order.ts';
 type Tables = { readonly [K in WorkspaceEntityKind]: Map<string, WorkspaceEntities[K]> };
 type Orders = { readonly [K in WorkspaceEntityKind]: GroupedOrder<WorkspaceEntities[K]> };
 
-/** The groups that entities of a kind are listed and counted by. */
+/** The group by which entities of a kind are listed and counted. */
 const GROUPS: { readonly [K in WorkspaceEntityKind]: (entity: WorkspaceEntities[K]) => string } = {
   api_key: ({ status }) => status,
   write_key: ({ status }) => status,
@@ -18,7 +18,7 @@ const GROUPS: { readonly [K in WorkspaceEntityKind]: (entity: WorkspaceEntities[
   replay: ({ status }) => status,
 };
 
-/** Kinds whose size the workspace chooses; of the others the number is bound enough. */
+/** Kinds with a size that the workspace chooses. The size of the others is bounded by their quota. */
 const WEIGHED: ReadonlySet<WorkspaceEntityKind> = new Set([
   'contract',
   'transformation',
@@ -26,13 +26,16 @@ const WEIGHED: ReadonlySet<WorkspaceEntityKind> = new Set([
   'rule',
 ]);
 
-/** Characters of JSON that an entity counts for; 0 where it is not weighed. */
+/** The size of an entity in characters of JSON; 0 for kinds that are not weighed. */
 export function charactersOf<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K]): number {
   return WEIGHED.has(kind) ? JSON.stringify(entity).length : 0;
 }
 
-/** Ids that an entity at work names: what has one of them stays. */
-function namesOf<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K]): readonly string[] {
+/** Ids that an active rule or key refers to: such entities cannot be deleted. */
+function referencesOf<K extends WorkspaceEntityKind>(
+  kind: K,
+  entity: WorkspaceEntities[K],
+): readonly string[] {
   if (kind === 'rule') {
     const { enabled, destination_id, transformation_id } = entity as Rule;
     return enabled ? [destination_id, ...(transformation_id === null ? [] : [transformation_id])] : [];
@@ -42,7 +45,7 @@ function namesOf<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntiti
   return status === 'active' && source_id !== null ? [source_id] : [];
 }
 
-/** The entities of one workspace, with the orders and sums that are derived from them. */
+/** The entities of one workspace, with derived orders and sums. */
 export class WorkspaceIndex {
   readonly tables: Tables = {
     api_key: new Map(),
@@ -66,38 +69,38 @@ export class WorkspaceIndex {
     rule: new GroupedOrder(GROUPS.rule),
     replay: new GroupedOrder(GROUPS.replay),
   };
-  /** Characters of the weighed entities, by id. */
+  /** Sizes of the weighed entities, by id. */
   readonly #characters = new Map<string, number>();
-  /** How many enabled rules or active write keys name an id. */
-  readonly #named = new Map<string, number>();
+  /** Number of enabled rules or active write keys that refer to an id. */
+  readonly #references = new Map<string, number>();
   #enabledRules: readonly Rule[] | undefined;
 
   put<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K]): void {
     const table: Map<string, WorkspaceEntities[K]> = this.tables[kind];
     const before = table.get(entity.id);
     this.#orders[kind].put(entity, before);
-    if (before !== undefined) this.#countNames(kind, before, -1);
-    this.#countNames(kind, entity, 1);
+    if (before !== undefined) this.#countReferences(kind, before, -1);
+    this.#countReferences(kind, entity, 1);
     table.set(entity.id, entity);
     if (kind === 'rule') this.#enabledRules = undefined;
   }
 
-  /** False where there is none. */
+  /** False where the entity does not exist. */
   remove(kind: WorkspaceEntityKind, id: string): boolean {
     const removed = this.#remove(kind, id);
     if (kind === 'rule') this.#enabledRules = undefined;
     return removed;
   }
 
-  /** The entities of a kind, or one group of them: of rules and destinations `enabled`, of others a status. */
+  /** The entities of a kind in creation order, optionally one group: `enabled` or `disabled`, else a status. */
   listing<K extends WorkspaceEntityKind>(kind: K, group?: string): CountedListing<WorkspaceEntities[K]> {
     const order: GroupedOrder<WorkspaceEntities[K]> = this.#orders[kind];
     return group === undefined ? order.all : order.group(group);
   }
 
-  /** True when an enabled rule or an active write key names the id. */
-  isNamed(id: string): boolean {
-    return this.#named.has(id);
+  /** True when an enabled rule or an active write key refers to the id. */
+  isReferenced(id: string): boolean {
+    return this.#references.has(id);
   }
 
   /** Oldest first. */
@@ -106,7 +109,7 @@ export class WorkspaceIndex {
     return this.#enabledRules;
   }
 
-  /** Notes what an entity counts for now; answers by how much that is more than before. */
+  /** Stores the size of an entity and returns by how much it grew. */
   weigh(id: string, characters: number): number {
     const before = this.#characters.get(id) ?? 0;
     if (characters > 0) this.#characters.set(id, characters);
@@ -119,35 +122,35 @@ export class WorkspaceIndex {
     const entity = table.get(id);
     if (entity === undefined) return false;
     this.#orders[kind].remove(entity);
-    this.#countNames(kind, entity, -1);
+    this.#countReferences(kind, entity, -1);
     table.delete(id);
     this.deleted.add(`${kind}:${id}`);
     return true;
   }
 
-  #countNames<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K], by: 1 | -1): void {
-    for (const id of namesOf(kind, entity)) {
-      const count = (this.#named.get(id) ?? 0) + by;
-      if (count > 0) this.#named.set(id, count);
-      else this.#named.delete(id);
+  #countReferences<K extends WorkspaceEntityKind>(kind: K, entity: WorkspaceEntities[K], by: 1 | -1): void {
+    for (const id of referencesOf(kind, entity)) {
+      const count = (this.#references.get(id) ?? 0) + by;
+      if (count > 0) this.#references.set(id, count);
+      else this.#references.delete(id);
     }
   }
 }
 
-/** One contract pair's past: what was active from which catalog position on. */
+/** One period in which the same contract (or none) was active for an event type and name. */
 export interface ContractEra {
   readonly from: number;
-  /** When the fact that began it was made, ISO 8601. */
+  /** Time of the fact that began the era, ISO 8601. */
   readonly at: string;
   readonly contract: Contract | undefined;
 }
 
-/** What eras are kept by: the type and name of the events that are judged. */
+/** The key of eras: type and name of the evaluated events. */
 export function pairKey(type: EventType, name: string): string {
   return `${type}:${name}`;
 }
 
-/** The contract that judges at a catalog position: of the eras, which begin in order, the last that has begun. */
+/** The contract that applies at a catalog position: that of the last era that has begun. Eras are in order. */
 export function eraAt(eras: readonly ContractEra[] | undefined, position: number): Contract | undefined {
   const newest = eras?.at(-1);
   if (eras === undefined || newest === undefined || newest.from <= position) return newest?.contract;
@@ -160,7 +163,7 @@ export function eraAt(eras: readonly ContractEra[] | undefined, position: number
   return eras[low - 1]?.contract;
 }
 
-/** The versions of contracts in these eras that are not the newest of theirs. */
+/** Contract versions in these eras that are not the newest of their contract. */
 export function* pastContracts(
   eras: Iterable<readonly ContractEra[]>,
   newest: ReadonlyMap<string, Contract>,
@@ -170,7 +173,7 @@ export function* pastContracts(
       if (contract !== undefined && newest.get(contract.id) !== contract) yield contract;
 }
 
-/** The eras that something may still be judged by: without those that another followed before `before` (ISO 8601). */
+/** Without the eras that ended before `before` (ISO 8601): no event is evaluated by them any more. */
 export function withoutEras(list: ContractEra[], before: string): ContractEra[] {
   let gone = 0;
   while ((list[gone + 1]?.at ?? before) < before) gone++;
