@@ -13,39 +13,38 @@ import type { OlderSpelling, PreviousIdentity, ProfileWrite } from './profile-st
 const USER = 'user_id';
 const DEVICE = 'anonymous_id';
 
-/** Categories of a profile that events write to. */
+/** Profile categories that events write to. */
 const TRAITS = 'traits';
 const GROUPS = 'groups';
 
-/** What an event says of somebody. */
+/** The profile write of an event. */
 export interface EventWrite {
-  /** Absent when the event names nobody who could have a profile. */
+  /** Absent when the event has no valid identity. */
   readonly write?: ProfileWrite;
-  /** Identities of the event that are none, by what is wrong with them: placeholders above all. */
+  /** Faults of the event's invalid identities, mostly placeholders. */
   readonly skipped: readonly (IdentityFault | 'blocked')[];
 }
 
-/** Where and how an event is written. */
 export interface EventWriteOptions {
   readonly scope: ProfileScope;
-  /** The offset of the event on `events.accepted`: orders values of the same time. */
+  /** Offset on `events.accepted`; it orders values of the same time. */
   readonly offset: number;
   /** Whether a trait of `null` removes the attribute. Default `unset`. */
   readonly nulls?: NullHandling | undefined;
-  /** How the organization reads identities. */
+  /** The organization's settings for reading identities. */
   readonly reading?: IdentityReading;
-  /** The identities that the organization blocks. Default: none. */
+  /** Matches identities that the organization blocks. Default: none. */
   readonly isBlocked?: IsBlocked | undefined;
 }
 
 /**
- * Makes a profile write of an identify or group event. The traits of an identify event go to the category `traits`;
- * those of a group event to `groups`, below the group's id; a group without traits is written as an empty object. A trait
- * of `null` removes the attribute, as Segment's and RudderStack's libraries define it, unless `nulls` keeps it.
+ * Builds the profile write of an identify or group event. Traits of an identify event go to the category `traits`,
+ * those of a group event to `groups` below the group's id; a group without traits is written as an empty object. A
+ * trait of `null` removes the attribute, as in Segment's and RudderStack's libraries, unless `nulls` keeps it.
  *
- * Every value has the time of the event and its offset among the accepted events. So a late event replaces nothing
- * newer, a replay writes the same, and of two events of the same time the later in the log wins. E-mail addresses and
- * telephone numbers identify only where they are a person's: those in the traits of a group are not.
+ * Each value has the time of the event and its offset among the accepted events. So a late event replaces nothing
+ * newer, a replay writes the same, and of two events of the same time the later one in the log wins. E-mail addresses
+ * and telephone numbers identify only in the traits of a person, not of a group.
  */
 export function eventWrite(
   event: CanonicalEvent,
@@ -93,15 +92,18 @@ export function eventWrite(
   return { write, skipped };
 }
 
-/** By the producer's word, but not in the future, which would silence what comes; a clock before 1970 is none. */
+/**
+ * The producer's timestamp, but not in the future, where it would outrank later values; times before 1970 are ignored
+ * as wrong clocks.
+ */
 function happenedAtOf({ timestamp }: CanonicalEvent, receivedAt: number): number {
   const said = Date.parse(timestamp);
   return said >= 0 ? Math.min(said, receivedAt) : receivedAt;
 }
 
 /**
- * An identify event whose `context.alias.previous_id` is a text is an alias: its user was known by that id. None where
- * the event has no user to be somebody else, where that is the same, or the event's own device.
+ * The previous id of an alias: an identify event with a text in `context.alias.previous_id`. Undefined where the
+ * event has no user, or the id is the user's own or that of the event's device.
  */
 function formerIdentityIn(
   { type, context }: CanonicalEvent,
@@ -124,7 +126,7 @@ function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** By what the event may be known to be about somebody, most telling first. */
+/** The identifiers of the event, the most specific first. */
 function namesIn({
   type,
   user_id,
@@ -147,7 +149,7 @@ function attributesIn(
   return ofGroup.length > 0 ? ofGroup : [{ path: group, value: {} }];
 }
 
-/** A record shows the time of a category under the first name. */
+/** Escapes `_ts`, under which records show the time of a category. */
 function attributeName(name: string): string {
   return name === '_ts' ? '_ts_' : name;
 }
@@ -162,19 +164,19 @@ function attributesBelow(
   );
 }
 
-/** Attributes of one combined write at most: past it a call only grows. */
+/** Attributes of one combined write. Larger writes gain nothing. */
 const MAX_ATTRIBUTES = 1_000;
 
-/** What one event comes to. */
+/** An event with its profile write. */
 export interface WriteOfEvent {
   readonly messageId: string;
   readonly write: ProfileWrite;
 }
 
 /**
- * Events about one subject, in order, with those that follow each other in one group where a single write comes to what
- * one after the other would: those with the same identities that happened and were received in the same moment, as the
- * events of one request often are. So each meets the same owners, and what was deleted was deleted before all of them or after all.
+ * Groups consecutive events of one subject that a single write can replace: those with the same identities that
+ * happened and were received at the same moment, as the events of one request often are. All of them meet the same
+ * owners, and every deletion is before all of them or after all.
  */
 export function combinable(events: readonly WriteOfEvent[]): readonly (readonly WriteOfEvent[])[] {
   const groups: WriteOfEvent[][] = [];
@@ -197,7 +199,7 @@ function areOne(one: WriteOfEvent, other: WriteOfEvent): boolean {
   const { write: left } = one;
   const { write: right } = other;
   return (
-    // Whom an alias names is only known when it is carried out.
+    // The owner of a previous id is only known during the write.
     left.previousIdentity === undefined &&
     right.previousIdentity === undefined &&
     left.org === right.org &&
@@ -220,7 +222,9 @@ function spellingsOf({ olderSpellings = [] }: ProfileWrite): readonly Identity[]
   return olderSpellings.map(({ identity }) => identity);
 }
 
-/** The one write of a group of `combinable`. Of an attribute that is written several times the store keeps one. */
+/**
+ * The single write for a group of `combinable`. Of an attribute that occurs several times the store keeps one value.
+ */
 export function combined(first: ProfileWrite, others: readonly ProfileWrite[]): ProfileWrite {
   if (others.length === 0) return first;
   return { ...first, attributes: [first, ...others].flatMap(({ attributes }) => attributes) };

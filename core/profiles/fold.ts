@@ -11,7 +11,7 @@ import type { HeldIdentity, Identity, Profile, ProfileScope, UnlinkedIdentity } 
 import { compareText, joinNamed, keptIfSame, smallerOrigin, withOrigins } from './registers.ts';
 import { joinShared } from './shared-identities.ts';
 
-/** A profile before its first write: nothing is known and nothing was stored yet, hence version 0. */
+/** A profile before its first write; version 0 as nothing is stored. */
 export function freshProfile({ org, region }: ProfileScope, ucid: string, now: number): Profile {
   return {
     org,
@@ -29,17 +29,17 @@ export function freshProfile({ org, region }: ProfileScope, ucid: string, now: n
 }
 
 /**
- * The master with everything the other one has: the newest of each value, all identities, its ucid and those that led
- * to it as linked. The master itself when it has all of that already, so folding again changes nothing. The order in
- * which several are folded in does not matter, but for version and `updated_ts`. Bounds are `applyWrite`'s.
+ * Merges `other` into `master`: the newest of each value, all identities, and all ucids of `other` as linked. Returns
+ * `master` itself when it has all of that already. The order in which several profiles are merged does not matter,
+ * except for version and `updated_ts`. `applyWrite` checks the bounds.
  */
 export function fold(master: Profile, other: Profile, now: number): Profile {
   return revised(master, joined(master, other), now);
 }
 
 /**
- * The content of both under the name of the master; neither version nor time moves. Everything the other one has names
- * its origin then; what the master has, where this is its first merge: later it may have been written for either.
+ * The merged content under the master's ucid, with unchanged version and time. All values of `other` get their
+ * origin; those of the master only at its first merge, because values written later may belong to either.
  */
 export function joined(master: Profile, other: Profile): Profile {
   if (master.ucid === other.ucid) return master;
@@ -68,7 +68,7 @@ type Content = Pick<
   'created_ts' | 'identities' | 'attributes' | 'preferences' | 'consents' | 'linked'
 >;
 
-/** The profile with this content; itself when that is what it has. */
+/** The profile with this content, or itself when nothing differs. */
 export function withContent(profile: Profile, content: Content): Profile {
   const same =
     content.created_ts === profile.created_ts &&
@@ -80,7 +80,7 @@ export function withContent(profile: Profile, content: Content): Profile {
   return same ? profile : { ...profile, ...content };
 }
 
-/** The next version of a profile that changed to `after`; `before` itself when it did not. */
+/** The next version of a changed profile; `before` itself when nothing changed. */
 export function revised(before: Profile, after: Profile, now: number): Profile {
   if (after === before) return before;
   const updated_ts = before.version === 0 ? now : Math.max(now, before.updated_ts + 1);
@@ -91,7 +91,7 @@ function joinUcids(left: readonly string[], right: readonly string[]): readonly 
   return keptIfSame(left, [...new Set([...left, ...right])].sort(compareText));
 }
 
-/** Each identity once, at the place where it came first; of an e-mail's two forms the address. */
+/** Each identity once, at its first position; of an e-mail address and its hash, the address. */
 export function distinctIdentities(identities: readonly Identity[]): readonly Identity[] {
   const byKey = new Map<string, Identity>();
   for (const identity of identities) {
@@ -103,8 +103,8 @@ export function distinctIdentities(identities: readonly Identity[]): readonly Id
 }
 
 /**
- * Both lists as one, each identity once with the newest of its times. Sorted by type and value; the left list itself
- * when the right one has nothing newer. Associative, commutative and idempotent but for which of two equals it is.
+ * Merges two lists, each identity once with its newest time. Sorted by type and value; returns `left` itself when
+ * `right` has nothing newer. Associative, commutative and idempotent, except for which of two equals is kept.
  */
 export function joinIdentities(
   left: readonly HeldIdentity[],
@@ -122,8 +122,8 @@ export function joinIdentities(
 }
 
 /**
- * As they are shown: an identity that is there in an older spelling too, by which a profile of an earlier release was
- * found, is there once, with the newest of its times.
+ * The identities as records show them: an identity that is also there in an older spelling, from an earlier release,
+ * is shown once with the newest time.
  */
 export function withoutOlderSpellings(identities: readonly HeldIdentity[]): readonly HeldIdentity[] {
   const spelled = identities.filter(hasSpellings);
@@ -150,7 +150,7 @@ function isPlainer(identity: Identity, other: Identity): boolean {
   return identity.type === RAW_EMAIL && other.type === HASHED_EMAIL;
 }
 
-/** `identityKey`, without the cost of hashing addresses where no hashed one is there to be compared with. */
+/** `identityKey`, without hashing addresses where there is no hashed address to compare with. */
 function keysWhereNeeded(...lists: readonly (readonly Identity[])[]): (identity: Identity) => string {
   const hashed = lists.some((list) => list.some(({ type }) => type === HASHED_EMAIL));
   return hashed ? identityKey : ({ type, value }) => `${type}=${value}`;
@@ -160,7 +160,7 @@ function byTypeAndValue(left: Identity, right: Identity): number {
   return compareText(left.type, right.type) || compareText(left.value, right.value);
 }
 
-/** Both lists as one, each identity once with its newest time; sorted. */
+/** Merges two lists, each identity once with its newest time; sorted. */
 export function joinUnlinked(
   left: readonly UnlinkedIdentity[] = [],
   right: readonly UnlinkedIdentity[] = [],
@@ -171,9 +171,9 @@ export function joinUnlinked(
   return Array.from(newest, ([hash, ts]) => ({ hash, ts })).sort((a, b) => compareText(a.hash, b.hash));
 }
 
-/** The profile without blocks on identities that it has: only an explicit write lets one in. */
+/** Removes blocks on identities that the profile has: only an explicit write can have linked one again. */
 export function withoutLiftedBlocks(profile: Profile): Profile {
-  // Nearly every write: nothing is copied for it.
+  // The common case copies nothing.
   if (profile.unlinked === undefined) return profile;
   const { unlinked, ...rest } = profile;
   const held = new Set(profile.identities.map((identity) => identityHash(profile, identity)));

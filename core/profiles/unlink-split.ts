@@ -24,8 +24,8 @@ export type Unlinking =
   | { readonly kind: 'refused'; readonly reason: Exclude<UnlinkRefusal, 'too_large'> };
 
 /**
- * Which profile an unlink is about. `owners`: those of its identities, by their place; `named`: the profile of its ucid,
- * undefined where there is none.
+ * Finds the profile of an unlink. `owners`: of its identities, by index; `named`: the profile of its ucid, undefined
+ * where there is none.
  */
 export function unlinkingOf(
   { ucid }: Pick<ProfileUnlink, 'ucid'>,
@@ -54,8 +54,8 @@ export type AppliedUnlink =
   | { readonly kind: 'refused'; readonly reason: Extract<UnlinkRefusal, 'too_large'> };
 
 /**
- * The profile without these of its identities, which it remembers by their hashes. What was written under them stays:
- * nobody can tell by which identity a value came.
+ * Removes the identities from the profile, which remembers them by hash. Values stay: nobody can tell by which
+ * identity they came.
  */
 export function applyUnlink(profile: Profile, identities: readonly Identity[], now: number): AppliedUnlink {
   const taken = new Set(identities.map(identityKey));
@@ -80,7 +80,7 @@ export function applyUnlink(profile: Profile, identities: readonly Identity[], n
   return { kind: 'refused', reason: 'too_large' };
 }
 
-/** One of the two profiles that a split leaves. */
+/** One of the two profiles after a split. */
 export interface SplitProfile {
   readonly profile: Profile;
   /** The JSON of `profile`. */
@@ -92,18 +92,18 @@ export type AppliedSplit =
   | {
       readonly kind: 'split';
       readonly survivor: SplitProfile;
-      /** The profile of the ucid that was split off. */
+      /** The profile that was split off. */
       readonly apart: SplitProfile;
       readonly kept: KeptPlaces;
     }
   | { readonly kind: 'refused'; readonly reason: Exclude<SplitRefusal, 'unknown_ucid'> };
 
 /**
- * Undoes the merge of `ucid` into the profile: what came from `ucid` is a profile of its own again, and the survivor
- * loses it. What was written after the merge has no origin and stays. Each of the two remembers the identities of the
- * other as unlinked, so that no event merges them again.
+ * Undoes the merge of `ucid` into the profile: what came from `ucid` becomes a profile again. Values written after
+ * the merge have no origin and stay with the survivor. Each of the two records the identities of the other as
+ * unlinked, so that no event merges them again.
  *
- * The version of the profile that is back is higher than that of every change which named its ucid as linked.
+ * The restored profile has a higher version than every change that named its ucid as linked.
  */
 export function applySplit(merged: Profile, ucid: string, now: number): AppliedSplit {
   if (!merged.linked.includes(ucid)) return { kind: 'refused', reason: 'not_merged' };
@@ -135,14 +135,14 @@ export function applySplit(merged: Profile, ucid: string, now: number): AppliedS
     },
     unlinkedBy(merged, mine.identities, now),
   );
-  // With nothing merged into it all that a profile has is its own.
+  // A profile without merges needs no origins.
   const survivor = weighed(merged, linked.length === 0 ? withoutOrigins(left) : left);
   const apart = weighed(back, back);
   if (survivor === undefined || apart === undefined) return { kind: 'refused', reason: 'too_large' };
   return { kind: 'split', survivor, apart, kept: keptPlaces(merged) };
 }
 
-/** The blocks of a merged profile, which both sides keep, and one on each of these identities. */
+/** The blocks of the merged profile, which both sides keep, and a block on each of these identities. */
 function unlinkedBy(
   merged: Profile,
   identities: readonly HeldIdentity[],
@@ -156,7 +156,7 @@ function withUnlinked(profile: Profile, unlinked: readonly UnlinkedIdentity[]): 
   return unlinked.length === 0 ? profile : { ...profile, unlinked };
 }
 
-/** Without origins where it would be too large with them; undefined where it is then still. */
+/** Drops the origins where the profile is too large with them; undefined where it still is without. */
 function weighed(before: Profile, after: Profile): SplitProfile | undefined {
   for (const profile of [after, withoutOrigins(after)]) {
     const text = JSON.stringify(profile);
@@ -166,7 +166,7 @@ function weighed(before: Profile, after: Profile): SplitProfile | undefined {
   return undefined;
 }
 
-/** What cannot be told apart: it was written after the merge, or merged before origins were kept. */
+/** Values without an origin: written after the merge, or merged before origins were kept. */
 function keptPlaces({ identities, attributes, preferences, consents }: Profile): KeptPlaces {
   return {
     attributes: attributes.flatMap(({ from, path }) => (from === undefined ? [path] : [])),

@@ -5,13 +5,16 @@ import type { Identity } from '../profile.ts';
 import { HASHED_EMAIL, type IdentityReading, namespaceOf, normaliseIdentity, RAW_EMAIL } from './identity.ts';
 import { digestsOf } from './placeholders.ts';
 
-/** Values that name nobody in an organization, beside those that name nobody anywhere. One of `value` and `pattern` is null. */
+/**
+ * An entry of an organization's block list: values that identify nobody there, in addition to `placeholders.ts`.
+ * Exactly one of `value` and `pattern` is set.
+ */
 export interface BlockedIdentity {
-  /** Null: of every type. */
+  /** Null: all types. */
   readonly type: string | null;
-  /** The whole value, in any case of letters. Its hashes are blocked in hashed variants of the type. */
+  /** The whole value, in any case of letters. Its hashes are blocked for hashed types. */
   readonly value: string | null;
-  /** A regular expression as in contracts, found anywhere in the value. */
+  /** A regular expression as in contracts, matched anywhere in the value. */
   readonly pattern: string | null;
 }
 
@@ -19,20 +22,20 @@ export const MAX_BLOCKED_IDENTITIES = 500;
 export const MAX_BLOCKED_PATTERNS = 50;
 export const MAX_BLOCKED_PATTERN_LENGTH = 200;
 /**
- * Instructions of all patterns together: the longest value then takes the patterns that run slowest some ms, and what
- * people write less than a microsecond each.
+ * Bound on the instructions of all patterns together: the longest value then takes the slowest patterns a few ms, and
+ * typical patterns less than a microsecond each.
  */
 const MAX_PATTERN_SIZE = 1_000;
 
-/** Whether the identity, which is normalised, is blocked. */
+/** Whether the normalised identity is blocked. */
 export type IsBlocked = (identity: Identity) => boolean;
 
-/** `path` is below the list: a JSON pointer. */
+/** `path` is a JSON pointer relative to the list. */
 export type ReadBlockList =
   | { readonly isBlocked: IsBlocked }
   | { readonly faults: readonly { readonly path: string; readonly message: string }[] };
 
-/** Compiles a list, or says what is wrong with it. Its values are read as those of identities are. */
+/** Compiles a list, or returns its faults. Values are read like those of identities. */
 export function readBlockList(
   blocked: readonly BlockedIdentity[],
   reading: IdentityReading = {},
@@ -59,13 +62,13 @@ export function readBlockList(
   return faults.length > 0 ? { faults } : { isBlocked: (identity) => list.has(identity) };
 }
 
-/** Types whose values have one spelling that is not the one they are written in; both kinds of telephone have the same. */
+/** Types whose values are normalised to another spelling; both types of telephone number share theirs. */
 const SPELLED_TYPES = [RAW_EMAIL, 'phone'];
 
 class BlockList {
-  /** In lower case, by type; those of every type under ''. */
+  /** Lower-case values by type; '' holds those of all types. */
   readonly #values = new Map<string, Set<string>>();
-  /** Hexadecimal digests of the values, by namespace. */
+  /** Hexadecimal digests of the values by namespace. */
   readonly #digests = new Map<string, Set<string>>();
   readonly #patterns: { readonly type: string | null; readonly pattern: Pattern }[] = [];
 
@@ -113,7 +116,7 @@ function isIn(map: ReadonlyMap<string, ReadonlySet<string>>, type: string, value
   return map.get('')?.has(value) === true || map.get(type)?.has(value) === true;
 }
 
-/** Values are short, so what a pattern may take is bounded by its size alone. */
+/** Values are short, so the size of a pattern alone bounds its work. */
 function compile(source: string): Pattern {
   const meter = new WorkMeter();
   meter.reset(Number.POSITIVE_INFINITY);

@@ -1,21 +1,21 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
 
-/** An address of nearly every event: letters of ASCII and nothing around it. Without `u`, no other letter matches. */
+/** Fast path for nearly every address: plain ASCII. Without `u`, no other letter matches. */
 const PLAIN = /^[a-z0-9!#$&'*+/=?^_`{|}~.-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)*$/i;
 const NONE: readonly never[] = [];
 const ASCII = /^\p{ASCII}*$/u;
-/** Longer values are no addresses; twice what an identity may have, for invisible characters. */
+/** Longer values are no addresses; twice the bound of identities, to allow for invisible characters. */
 const MAX_CHARACTERS = 1_024;
 
-/** Characters that show nothing: controls, zero-width, bidirectional and other format characters, fillers. */
+/** Invisible characters: controls, zero-width, bidirectional and other format characters, fillers. */
 export const INVISIBLE = /[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
-/** The same without the two joiners, which tell domains of some scripts apart. */
+/** The same without the two joiners, which distinguish domains in some scripts. */
 const INVISIBLE_BUT_JOINERS = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 
-/** Full-width forms of ASCII, and the small at sign, as input methods of East Asia type them. */
+/** Full-width forms of ASCII, and the small at sign, as East Asian input methods produce them. */
 const WIDE = /[\uff01-\uff5e\ufe6b]/g;
 /**
- * All that canonical composition does not turn into ASCII. Alone, these three become `;`, `` ` `` and `K`, which are in
+ * All that may be composed. Alone, the three excluded characters would become `;`, `` ` `` and `K`, which belong to
  * other addresses.
  */
 const COMPOSABLE = /(?:[^\u037e\u1fef\u212a]|[\u037e\u1fef\u212a]\p{M})+/gu;
@@ -28,15 +28,15 @@ const QUOTED_LOCAL_PART = /^"([^\s"(),:;<>@[\\\]]+)"$/;
 const DOMAIN = /^(?:[a-z0-9._-]|[^\p{ASCII}\s])+$/iu;
 
 /**
- * The one spelling of an e-mail address; undefined for a value that is none. What comes out goes through unchanged.
+ * The canonical spelling of an e-mail address; undefined for any other value. Idempotent.
  *
- * - Around the address these do not count: blanks, quotes, a display name (`Ada <ada@x.io>`), `mailto:` with its percent
- *   encoding and fields, a dot, comma or semicolon at its end.
- * - Invisible characters are removed, full-width forms of ASCII become ASCII (the width mapping of RFC 8265), and the
- *   rest is in NFC. NFKC would make one mailbox of two, such as `x²` and `x2`.
- * - Letters are folded to lower case one by one, with all forms of a letter (`σ` and `ς`) the same. A letter whose fold is
- *   in ASCII stays (the Kelvin sign, the dotless i), and `ß` is not `ss`: they are in different mailboxes.
- * - The domain is in ASCII by UTS #46, as it goes through the mail. A dot at its end does not count.
+ * - Around the address these are ignored: blanks, quotes, a display name (`Ada <ada@x.io>`), `mailto:` with percent
+ *   encoding and fields, and a dot, comma or semicolon at the end.
+ * - Invisible characters are removed, full-width ASCII becomes ASCII (the width mapping of RFC 8265), and the rest is
+ *   in NFC. NFKC would merge different mailboxes such as `x²` and `x2`.
+ * - Letters are folded to lower case one by one, with all forms of a letter (`σ` and `ς`) the same. A letter with an
+ *   ASCII fold is kept (the Kelvin sign, the dotless i), and `ß` is not `ss`: these are different mailboxes.
+ * - The domain is in ASCII by UTS #46, as in mail transport. A dot at its end is ignored.
  */
 export function canonicalAddress(text: string): string | undefined {
   if (PLAIN.test(text)) return text.toLowerCase();
@@ -51,15 +51,15 @@ export function canonicalAddress(text: string): string | undefined {
   return canonicalDomain === undefined ? undefined : `${folded(local)}@${canonicalDomain}`;
 }
 
-/** Trimmed and lower-cased but for the Kelvin sign and the dotted I: all that earlier releases did to an address. */
+/** The normalisation of earlier releases: trimmed and lower-cased, except for the Kelvin sign and the dotted I. */
 export function formerlyNormalisedAddress(text: string): string {
   return text.trim().replace(/[^\u212a\u0130]+/g, (part) => part.toLowerCase());
 }
 
 /**
- * Spellings, as `formerlyNormalisedAddress` kept them, that the canonical address may have been stored under: the one
- * `sent`, and those of its letters and domain that other programs write. `every`: also those with something around the
- * address, which an erasure must not miss. The canonical one is not among them.
+ * Older spellings (as `formerlyNormalisedAddress` kept them) under which the canonical address may be stored: the one
+ * `sent`, and spellings of its letters and domain by other programs. `every`: also with something around the address,
+ * which an erasure must not miss. Without the canonical one.
  */
 export function formerAddresses(
   canonical: string,
@@ -106,7 +106,7 @@ function cleaned(text: string, invisible: RegExp): string {
   return composed(text.replace(invisible, '').replace(WIDE, narrow)).trim();
 }
 
-/** Without the outermost thing around an address. */
+/** Removes the outermost wrapping of an address. */
 function unwrapped(text: string): string {
   const inner = NAMED.exec(text)?.[1] ?? QUOTED.exec(text)?.[2];
   if (inner !== undefined) return inner;
@@ -127,7 +127,7 @@ function percentDecoded(text: string): string {
     const decoded = decodeURIComponent(text);
     return decoded.isWellFormed() ? decoded : text;
   } catch {
-    // Not percent-encoded after all.
+    // The text is not percent-encoded.
     return text;
   }
 }
@@ -153,7 +153,7 @@ function foldedLetter(letter: string): string {
   return /\p{ASCII}/u.test(lower) ? letter : lower;
 }
 
-/** Undefined for a domain that cannot be one. */
+/** Undefined for an invalid domain. */
 function asciiDomain(domain: string): string | undefined {
   const ascii = ASCII.test(domain) ? domain.toLowerCase() : domainToASCII(domain);
   return withoutEnd(ascii) || undefined;

@@ -3,37 +3,37 @@ import { compareText, keptIfSame } from '../registers.ts';
 import { namespaceOf } from './identity.ts';
 
 /*
- * How many identities a profile has. Of a type that drops its oldest, a profile has the newest, so a person who comes
- * with a new device every day goes on being known; any other identity past a bound is refused.
+ * Bounds on the identities of a profile. Of a type that drops its oldest, a profile keeps the newest, so a person
+ * with a new device every day stays known; any other identity above a bound is refused.
  *
- * - Of all types that are not strong together: `MAX_PROFILE_IDENTITIES`. The oldest `anonymous_id`s make room for others.
- * - Strong types have `STRONG_ROOM` more, which nothing else takes up.
- * - Of one type: what the organization says.
+ * - All types that are not strong together: `MAX_PROFILE_IDENTITIES`. The oldest `anonymous_id`s make room for
+ *   others.
+ * - Strong types have `STRONG_ROOM` more, for them alone.
+ * - Single types: the limits of the organization.
  */
 
-/** The bound of one type. */
 export interface TypeLimit {
   readonly type: string;
   readonly max: number;
-  /** The oldest goes when one more comes. False: one more is refused. */
+  /** True: the oldest identity is dropped for a new one. False: the new one is refused. */
   readonly drop_oldest: boolean;
 }
 
-/** The bounds of an organization. */
+/** The limits of an organization. */
 export interface IdentityLimits {
   readonly types: readonly TypeLimit[];
-  /** Different `user_id`s that one identity may bring together. */
+  /** Number of different `user_id`s that one identity may link. */
   readonly user_ids: number;
 }
 
-/** The identity type that makes a profile that of a person. */
+/** The identity type that makes a profile a person's. */
 export const PERSON = 'user_id';
-/** The type whose oldest identities make room where all types together are at their bound. */
+/** The type whose oldest identities are dropped where all types together reach their bound. */
 const DEVICE = 'anonymous_id';
 
-/** Namespaces that name a person rather than a device or a browser. */
+/** Namespaces that identify a person rather than a device or browser. */
 const STRONG: ReadonlySet<string> = new Set([PERSON, 'email', 'cellphone', 'phone']);
-/** Strong identities that a profile has room for when it is full of others. */
+/** Room for strong identities in a profile that is full of others. */
 export const STRONG_ROOM = 100;
 
 export const DEFAULT_LIMITS: IdentityLimits = {
@@ -45,12 +45,12 @@ export function isStrongType(type: string): boolean {
   return STRONG.has(type) || STRONG.has(namespaceOf(type));
 }
 
-/** The limit of a type; undefined where it has none of its own. */
+/** The limit of a type; undefined without one. */
 export function limitOf({ types }: IdentityLimits, type: string): TypeLimit | undefined {
   return types.find((limit) => limit.type === type);
 }
 
-/** How many identities of each type there are, in one profile or in several that become one. */
+/** Counts identities by type, of one profile or of several that are about to merge. */
 export class IdentityCounts {
   readonly #limits: IdentityLimits;
   readonly #byType = new Map<string, number>();
@@ -67,8 +67,8 @@ export class IdentityCounts {
   }
 
   /**
-   * Whether these fit in as well, with the oldest of some types dropped. A type that only one side has fits however many
-   * there are: a bound that was lowered later splits no profile.
+   * Whether these fit in too, after dropping the oldest of some types. A type that only one side has always fits:
+   * lowering a limit splits no profile.
    */
   hasRoomFor(identities: readonly Identity[]): boolean {
     if (this.#all + identities.length <= leastLimit(this.#limits)) return true;
@@ -87,7 +87,10 @@ export class IdentityCounts {
     return !added.has(DEVICE) || after.kept(DEVICE) > 0;
   }
 
-  /** How many of a type stay. More of the other types never makes it more, so folds keep the same in every order. */
+  /**
+   * How many identities of a type are kept. More identities of other types never raise it, so merges in any order
+   * keep the same.
+   */
   kept(type: string): number {
     const limit = limitOf(this.#limits, type);
     const own = limit?.drop_oldest === true ? Math.min(limit.max, this.#of(type)) : this.#of(type);
@@ -100,7 +103,7 @@ export class IdentityCounts {
     return Math.max(0, Math.min(own, room));
   }
 
-  /** Types of which the oldest have to go. */
+  /** Types of which the oldest are dropped. */
   *overfull(): Generator<readonly [type: string, kept: number]> {
     for (const [type, count] of this.#byType) {
       const kept = this.kept(type);
@@ -112,7 +115,7 @@ export class IdentityCounts {
     return this.#byType.get(type) ?? 0;
   }
 
-  /** Without those that make room. */
+  /** Counts without the type that makes room. */
   #sums(): { readonly weak: number; readonly strong: number } {
     let [weak, strong] = [0, 0];
     for (const type of this.#byType.keys()) {
@@ -124,7 +127,7 @@ export class IdentityCounts {
   }
 }
 
-/** Whether there are more identities than any write may bring about. */
+/** Whether there are more identities than any profile may have. */
 export function isTooMany(identities: readonly Identity[]): boolean {
   if (identities.length <= MAX_PROFILE_IDENTITIES) return false;
   const weak = identities.filter(({ type }) => !isStrongType(type)).length;
@@ -132,17 +135,17 @@ export function isTooMany(identities: readonly Identity[]): boolean {
 }
 
 export interface Capped {
-  /** The very list that was given where all stay. */
+  /** The given list itself where all are kept. */
   readonly kept: readonly HeldIdentity[];
   readonly dropped: readonly Identity[];
 }
 
 /**
- * The identities without the oldest of each type that has too many; of those of one time the smaller value goes. The
- * newest of a union are the newest of the newest of its parts, so this is right in every order of folds and writes.
+ * Drops the oldest identities of each type above its bound; of equal times the smaller value. The newest of a union
+ * are the newest of the newest of its parts, so the result does not depend on the order of merges and writes.
  */
 export function withoutOldest(identities: readonly HeldIdentity[], limits: IdentityLimits): Capped {
-  // Nearly every write: nothing is counted for it.
+  // The common case counts nothing.
   if (identities.length <= leastLimit(limits)) return { kept: identities, dropped: [] };
   const dropped = new Set<HeldIdentity>();
   for (const [type, kept] of new IdentityCounts(limits, identities).overfull()) {

@@ -4,14 +4,14 @@ import { canonicalAddress, formerAddresses, formerlyNormalisedAddress } from './
 import { canonicalPhone, formerPhones, isSameNumber } from './phone-number.ts';
 import { isPlaceholder, isPlaceholderAddress, isPlaceholderDigest } from './placeholders.ts';
 
-/** Of the value of an identity, after blanks around it are trimmed: Unicode characters. */
+/** Bound on the trimmed value of an identity, in Unicode characters. */
 export const MAX_IDENTITY_CHARACTERS = 512;
 
 const TYPE = /^\w[\w.:-]{0,99}$/;
 const HASHED = /^(.+)_(?:md5|sha1|sha256)(?:_lowercase|_uppercase)?$/;
 const HEXADECIMAL = /^[0-9a-f]+$/i;
 
-/** Words of an IdentityMap itself, and names that must never become keys of an object. */
+/** Keys of an IdentityMap itself, and names that must not become keys of an object. */
 const RESERVED: ReadonlySet<string> = new Set([
   'ucid',
   'linkedUcid',
@@ -22,8 +22,10 @@ const RESERVED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * `type`: no name of an identity type. `reserved_type`: a word of its own, `ucid` among them, which callers that take
- * one look for first. `not_text`: no string, or no well-formed one. `placeholder`: names nobody, as does an empty one.
+ * - `type`: not a valid type name.
+ * - `reserved_type`: a reserved word, such as `ucid`, which callers that accept one handle before.
+ * - `not_text`: not a string, or not a well-formed one.
+ * - `placeholder`: a value that identifies nobody, such as an empty one.
  */
 export type IdentityFault = 'type' | 'reserved_type' | 'not_text' | 'too_long' | 'placeholder';
 
@@ -31,15 +33,17 @@ export type NormalisedIdentity =
   | { readonly kind: 'identity'; readonly identity: Identity }
   | { readonly kind: 'fault'; readonly fault: IdentityFault };
 
-/** How the values of an organization are to be read. */
+/** The organization's settings for reading identities. */
 export interface IdentityReading {
-  /** ISO 3166 alpha-2: the country of telephone numbers that name none. Absent: they are not read. */
+  /**
+   * ISO 3166 alpha-2: the country of telephone numbers without a country code. Absent: such numbers are not parsed.
+   */
   readonly defaultCountry?: string | undefined;
 }
 
 /**
- * An identity as stores know it: blanks around the value trimmed, an e-mail address and a telephone number in their one
- * spelling, the digits of a hash in lower case. What comes out goes through unchanged.
+ * Normalises an identity for stores: the value is trimmed, e-mail addresses and telephone numbers get one spelling,
+ * hexadecimal hashes lower case. Idempotent.
  */
 export function normaliseIdentity(
   type: string,
@@ -60,25 +64,25 @@ function namesNobody(type: string, value: string): boolean {
   return type === RAW_EMAIL ? isPlaceholderAddress(value) : isHashed(type) && isPlaceholderDigest(value);
 }
 
-/** What the type stands under in an IdentityMap: `email` of `email_sha256_lowercase`, else the type itself. */
+/** The namespace of a type in an IdentityMap: `email` for `email_sha256_lowercase`, else the type itself. */
 export function namespaceOf(type: string): string {
   return HASHED.exec(type)?.[1] ?? type;
 }
 
 /**
- * The text that two identities share when, and only when, they are one: an address and its `email_sha256_lowercase`
- * are. Within one scope; the identity is normalised.
+ * The key of a normalised identity within a scope: equal exactly for equal identities. An address and its
+ * `email_sha256_lowercase` are equal.
  */
 export function identityKey({ type, value }: Identity): string {
   return type === RAW_EMAIL ? `${HASHED_EMAIL}=${hash('sha256', value)}` : `${type}=${value}`;
 }
 
-/** Stands for the identity in its scope where its value must not be kept. */
+/** A hash of the identity and its scope, for places where the value must not be kept. */
 export function identityHash({ org, region }: ProfileScope, identity: Identity): string {
   return hash('sha256', `${org}\n${region}\n${identityKey(identity)}`, 'base64url');
 }
 
-/** The two ways to write the same identity; of both the first is kept, as the second can be told from it. */
+/** Two forms of the same identity. The first is kept, because the second can be derived from it. */
 export const RAW_EMAIL = 'email';
 export const HASHED_EMAIL = 'email_sha256_lowercase';
 
@@ -86,7 +90,6 @@ function isHashed(type: string): boolean {
   return HASHED.test(type);
 }
 
-/** Types whose values are telephone numbers. */
 const PHONE_TYPES: ReadonlySet<string> = new Set(['cellphone', 'phone']);
 
 function inOneForm(type: string, value: string, { defaultCountry }: IdentityReading): string {
@@ -95,7 +98,7 @@ function inOneForm(type: string, value: string, { defaultCountry }: IdentityRead
   return isHashed(type) && HEXADECIMAL.test(value) ? value.toLowerCase() : value;
 }
 
-/** A value that is no address is written as it always was. */
+/** A value that is no address keeps the spelling of earlier releases. */
 function addressInOneForm(value: string): string {
   const address = canonicalAddress(value);
   if (address !== undefined) return address;
@@ -104,9 +107,9 @@ function addressInOneForm(value: string): string {
 }
 
 /**
- * Other values under which earlier releases, which knew an identity by its spelling, may have stored this one. `sent`:
- * the value that it was made of. `usual`: none for nearly every address, so that an event pays nothing. `every`: all that
- * can be told, for erasures and for searches that found nothing.
+ * Older spellings: other values under which earlier releases may have stored this identity. `sent` is the value
+ * before normalisation. `usual`: none for nearly every address, so that events pay nothing. `every`: all that can be
+ * derived, for erasures and for searches without a result.
  */
 export function formerSpellings(
   { type, value }: Identity,
@@ -122,12 +125,14 @@ export function formerSpellings(
   return asIdentities(type, [...former]);
 }
 
-/** Whether values of the type are written in several ways. */
+/** Whether values of the type have several spellings. */
 export function hasSpellings({ type }: Identity): boolean {
   return type === RAW_EMAIL || PHONE_TYPES.has(type);
 }
 
-/** The one form of an identity, if it is among these; undefined where the identity itself is in it. */
+/**
+ * The normalised form of an older spelling, if it is in the list; undefined for a value that is normalised already.
+ */
 export function newerSpelling<One extends Identity>(older: Identity, among: readonly One[]): One | undefined {
   const { type, value } = older;
   if (PHONE_TYPES.has(type))

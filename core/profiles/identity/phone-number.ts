@@ -2,13 +2,13 @@ import { createRequire } from 'node:module';
 import type { CountryCode, parsePhoneNumberFromString } from 'libphonenumber-js/min';
 import { INVISIBLE } from './email-address.ts';
 
-/** What a number may be preceded by in a link. */
+/** Schemes of telephone links. */
 const SCHEME = /^(?:tel|sms|callto|whatsapp):(?:\/\/)?/i;
-/** Digits of any script and what stands between them. Letters, `;` and `#` begin an extension, which is another person's. */
+/** Digits of any script and separators. Letters, `;` and `#` begin an extension, which is another person's line. */
 const NUMBER = /^\+?[\p{Nd}\s()[\]./~\p{Pd}\u2212]+$/u;
 const E164 = /^\+[1-9]\d{4,14}$/;
 const MAX_CHARACTERS = 64;
-/** Fewer are short codes and ids. */
+/** Shorter numbers are short codes and ids. */
 const MIN_DIGITS = 5;
 
 type Library = {
@@ -17,20 +17,20 @@ type Library = {
 };
 let library: Library | undefined;
 
-/** Loaded with the first number: most processes never see one, and the table of all countries takes 20 ms. */
+/** Loaded with the first number: most processes never need it, and its table of countries takes 20 ms. */
 function loaded(): Library {
   library ??= createRequire(import.meta.url)('libphonenumber-js/min') as Library;
   return library;
 }
 
-/** True for the ISO 3166 alpha-2 code, in capitals, of a country whose numbers can be read. */
+/** True for the ISO 3166 alpha-2 code, in capitals, of a country with known numbers. */
 export function isPhoneCountry(code: string): code is CountryCode {
   return loaded().isSupportedCountry(code);
 }
 
 /**
- * The number in E.164; undefined for a value that cannot be read as one. With `+`, or `00` in its place, a number says its
- * country, and as many digits as numbers have there will do; any other must be a number of `defaultCountry`.
+ * The number in E.164; undefined for any other value. A number with `+` or `00` names its country and only needs a
+ * possible length there; any other must be a valid number of `defaultCountry`.
  */
 export function canonicalPhone(text: string, defaultCountry: string | undefined): string | undefined {
   if (text.length > MAX_CHARACTERS) return undefined;
@@ -42,13 +42,13 @@ export function canonicalPhone(text: string, defaultCountry: string | undefined)
   const read = parsed(number, isInternational ? undefined : defaultCountry);
   if (read === undefined || read.ext !== undefined) return undefined;
   if (!(isInternational ? read.isPossible() : read.isValid())) return undefined;
-  // Where digits of the number look like a trunk prefix (`+54 0...`), each reading would take away another one.
+  // Parsing must be idempotent: digits that look like a trunk prefix (`+54 0...`) would be removed one by one.
   return parsed(read.number, undefined)?.number === read.number ? read.number : undefined;
 }
 
 /**
- * Forms that a number in E.164 is commonly written in: it may have been stored so before numbers were read. Without its
- * country only where that is `defaultCountry`: elsewhere it is somebody else's.
+ * Common spellings of a number in E.164, under which earlier releases may have stored it. Without the country code
+ * only for `defaultCountry`: elsewhere it is another number.
  */
 export function formerPhones(canonical: string, defaultCountry: string | undefined): readonly string[] {
   const number = parsed(canonical, undefined);
@@ -71,7 +71,7 @@ export function formerPhones(canonical: string, defaultCountry: string | undefin
   return former;
 }
 
-/** Whether a value is another way to write the number in E.164, as it is read in the number's own country. */
+/** Whether a value, read in the number's own country, is another spelling of the number in E.164. */
 export function isSameNumber(value: string, canonical: string): boolean {
   if (!E164.test(canonical) || E164.test(value)) return false;
   return canonicalPhone(value, parsed(canonical, undefined)?.country) === canonical;

@@ -2,14 +2,14 @@ import { type BlockedIdentity, type IsBlocked, readBlockList } from './blocked-i
 import type { IdentityReading } from './identity.ts';
 import { DEFAULT_LIMITS, type IdentityLimits, type TypeLimit } from './identity-limits.ts';
 
-/** What an organization decides about its profiles. */
+/** Settings of an organization for its profiles. */
 export interface ProfileSettings {
-  /** ISO 3166 alpha-2: the country of telephone numbers that name none. Null: they are not read. */
+  /** ISO 3166 alpha-2: the country of telephone numbers without a country code. Null: such numbers are not parsed. */
   readonly default_country: string | null;
   readonly blocked_identities: readonly BlockedIdentity[];
-  /** Of types that have a bound of their own; those of `DEFAULT_LIMITS` hold where a type is not among them. */
+  /** Limits by type; for types without one, those of `DEFAULT_LIMITS`. */
   readonly identity_limits: readonly TypeLimit[];
-  /** Different `user_id`s that one identity may bring together. Null: as `DEFAULT_LIMITS` has it. */
+  /** Number of different `user_id`s that one identity may link. Null: that of `DEFAULT_LIMITS`. */
   readonly max_user_ids_per_identity: number | null;
 }
 
@@ -20,7 +20,7 @@ export const NO_PROFILE_SETTINGS: ProfileSettings = {
   max_user_ids_per_identity: null,
 };
 
-/** The settings as writes of profiles use them; absent parts are those of an organization without settings. */
+/** The settings in the form that profile writes need; absent parts mean defaults. */
 export interface ProfileRules {
   readonly isBlocked?: IsBlocked;
   readonly limits?: IdentityLimits;
@@ -29,7 +29,7 @@ export interface ProfileRules {
 const NO_RULES: ProfileRules = {};
 const rules = new WeakMap<ProfileSettings, ProfileRules>();
 
-/** Compiled once for each version of the settings: the catalog makes a new object for a change. */
+/** Compiled once for each version of the settings: a change creates a new object in the catalog. */
 export function profileRulesOf(settings: ProfileSettings | undefined): ProfileRules {
   if (settings === undefined) return NO_RULES;
   const known = rules.get(settings);
@@ -39,13 +39,13 @@ export function profileRulesOf(settings: ProfileSettings | undefined): ProfileRu
   return made;
 }
 
-/** How the identities of an organization are to be read. */
+/** The part of the settings that affects reading identities. */
 export function identityReadingOf(settings: ProfileSettings | undefined): IdentityReading {
   const country = settings?.default_country;
   return country == null ? {} : { defaultCountry: country };
 }
 
-/** The limits of all types that have one. */
+/** The limits of all types with a limit, defaults included. */
 export function typeLimitsOf({ identity_limits }: ProfileSettings): readonly TypeLimit[] {
   const own = new Set(identity_limits.map(({ type }) => type));
   return [...identity_limits, ...DEFAULT_LIMITS.types.filter(({ type }) => !own.has(type))];
