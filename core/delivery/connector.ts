@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Json, JsonObject } from '../event/event.ts';
 import type { Delivery } from './delivery.ts';
 
-/** What became of one item. `reason` is shown to people: short, no secrets. */
+/** The result of one delivery. `reason` is shown to users: short, no secrets. */
 export type DeliveryResult =
   | { readonly outcome: 'delivered'; readonly status?: number; readonly response?: string }
   | {
@@ -10,9 +10,9 @@ export type DeliveryResult =
       readonly reason: string;
       readonly status?: number;
       readonly response?: string;
-      /** What the destination asked for (`Retry-After`), ms. */
+      /** The delay that the destination requested (`Retry-After`), ms. */
       readonly afterMs?: number;
-      /** The connection was reset before an answer: one attempt more at once is worth it. */
+      /** The connection was reset before an answer: worth one immediate retry. */
       readonly reset?: boolean;
     }
   | {
@@ -22,7 +22,7 @@ export type DeliveryResult =
       readonly response?: string;
     };
 
-/** A configured place, as a connector sees it. Settings hold unsealed secrets: never log them. */
+/** A destination as a connector gets it. Settings hold unsealed secrets: never log them. */
 export interface ConnectorDestination {
   readonly id: string;
   readonly workspaceId: string;
@@ -34,17 +34,17 @@ export interface DeliverOptions {
   readonly signal: AbortSignal;
 }
 
-/** What one call to a destination is to hold. A batch is cut where the first of them is reached. */
+/** Bounds on one request to a destination. A batch ends where the first of them is reached. */
 export interface BatchLimits {
-  /** Deliveries, at least 1. */
+  /** Number of deliveries, at least 1. */
   readonly events: number;
-  /** Bytes of the deliveries as JSON, where the place has such a bound; one alone may be larger. */
+  /** Bytes of the deliveries as JSON, where the destination has such a bound; a single delivery may be larger. */
   readonly bytes?: number;
-  /** How long the first of a batch may wait for others, ms. Absent: what waits goes at once. */
+  /** How long the first delivery of a batch may wait for others, ms. Absent: it does not wait. */
   readonly ms?: number;
 }
 
-/** Whether a place is there and takes what these settings say. `reason` is shown to people: short, no secrets. */
+/** The result of a connection test. `reason` is shown to users: short, no secrets. */
 export type ConnectionTest =
   | { readonly ok: true; readonly status?: number; readonly response?: string }
   | {
@@ -55,19 +55,21 @@ export type ConnectionTest =
     };
 
 /**
- * Knows how to speak to one kind of place.
+ * The client of one type of destination.
  *
- * Promises: `deliver` answers for every delivery, in order; neither it nor `test` ever throws for what a destination
- * does. It repeats nothing by itself, save the parts of a batch that the place refused as a whole, and sends the
- * delivery's id as idempotency key wherever the place takes one. It takes more than `batchLimits` says too, in as many
- * requests as that needs. Both settle soon after their signal is aborted; what was under way is then unknown, which is
- * a retry.
+ * Promises:
+ * - `deliver` returns a result for every delivery, in order. Neither it nor `test` throws for anything that a
+ *   destination does.
+ * - It repeats nothing by itself, except the parts of a batch that the destination refused as a whole, and sends the
+ *   delivery's id as idempotency key wherever the destination supports one.
+ * - It accepts more than `batchLimits` allows, and then makes several requests.
+ * - Both settle soon after their signal is aborted; requests under way then have an unknown result, which counts as a
+ *   retry.
  *
- * Must not: keep a delivery after it has answered for it; connect to anything by another way than the egress guard's;
- * let a destination wait for what another destination does.
+ * Must not: keep a delivery after its result; connect without the egress guard; let one destination wait for another.
  */
 export interface Connector {
-  /** What one call is to hold at most. Asked for before every call: cheap, and no I/O. */
+  /** Bounds on one call. Called before every request: cheap, and no I/O. */
   batchLimits(destination: ConnectorDestination): BatchLimits;
   deliver(
     destination: ConnectorDestination,
@@ -75,113 +77,115 @@ export interface Connector {
     options: DeliverOptions,
   ): Promise<readonly DeliveryResult[]>;
   /**
-   * The connection test: reaches the place as `deliver` would, and as far as the place lets one ask finds out whether
-   * it would take deliveries. Brings no event, and leaves nothing that a reader of the place could take for one.
+   * The connection test: connects as `deliver` would and, as far as the destination allows, checks whether it would
+   * accept deliveries. It sends no event, and leaves nothing that could be taken for one.
    */
   test(destination: ConnectorDestination, options: DeliverOptions): Promise<ConnectionTest>;
   /** Releases connections and files. Idempotent. */
   close(): Promise<void>;
 }
 
-/** A ready-made part of what a connector does. */
+/** A predefined mapping of a connector. */
 export interface ConnectorPreset {
   readonly name: string;
-  /** For which events, in the connector's own words. */
+  /** The events that it applies to, in the connector's own syntax. */
   readonly subscribe: string;
-  /** Which of its actions it takes. */
+  /** The action that it performs. */
   readonly action: string;
 }
 
-/** A signing secret that was replaced signs beside the new one for a while, so that receivers can change over. */
+/**
+ * Rotation of a signing secret: the old one signs beside the new one for a while, so that receivers can change over.
+ */
 export interface SecretRotation {
-  /** The secret setting that holds the replaced ones. They only sign, so they are kept for whatever party. */
+  /** The secret setting that holds the old secrets. They only sign, so a change of the receiving party keeps them. */
   readonly previous: string;
   /**
-   * The settings to be stored when `before` becomes `after`, which a user stated: both with their secrets in clear,
-   * `before` without what cannot be opened any more. `now` is epoch ms.
+   * The settings to store when a user changes `before` to `after`: both with plain secrets, `before` without those
+   * that cannot be opened any more. `now` is epoch ms.
    */
   rotated(before: JsonObject, after: JsonObject, now: number): JsonObject;
 }
 
-/** What a kind of destination tells about itself. */
+/** The description of a type of destination. */
 export interface ConnectorDescription {
   readonly type: string;
   readonly title: string;
   readonly description: string;
   /**
-   * JSON Schema (draft 2020-12) of `settings` as a user writes them. A form can be drawn from it: an object whose
-   * properties stand in reading order, each with `title`, `description` and, where there is one, `default`; secrets are
-   * `writeOnly`, and `examples` show what a field looks like.
+   * JSON Schema (draft 2020-12) of `settings` as users write them, from which a form can be built: properties are in
+   * reading order, each with `title`, `description` and optionally `default`; secrets are `writeOnly`, and `examples`
+   * show typical values.
    */
   readonly settingsSchema: JsonObject;
-  /** Names of settings that are sealed at rest and never leave through the API again: the `writeOnly` ones. */
+  /** Names of the `writeOnly` settings, which are sealed at rest and never returned by the API. */
   readonly secrets: readonly string[];
   /**
-   * Settings that decide which party receives the secrets, and how safely they travel. Where one of them changes to
-   * another party or to a weaker value, secrets that the change would keep must be stated again, but for generated
-   * ones, which only sign.
+   * Settings that decide which party receives the secrets, and how safely they travel. When one of them changes to
+   * another party or a weaker value, the user must state the kept secrets again, except generated ones, which only
+   * sign.
    */
   readonly exposing: readonly ExposingSetting[];
-  /** Deliveries that one request to the place carries at most, however its settings are; 1: each goes alone. */
+  /** Bound on the deliveries of one request, whatever the settings; 1: no batches. */
   readonly maxBatch: number;
-  /** Whether the connection test asks the place whether it would take deliveries; where not, it is good unseen. */
+  /** Whether the connection test asks the destination; otherwise it succeeds without a check. */
   readonly hasTest: boolean;
-  /** What is sent of which events, by name, where the connector has such parts that settings choose from. */
+  /** Predefined mappings that settings choose from, where the connector has them. */
   readonly presets?: readonly ConnectorPreset[];
-  /** Names of the actions that settings may map events to by themselves, where the connector has such. */
+  /** Actions that settings may map events to, where the connector has them. */
   readonly actions?: readonly string[];
   /**
-   * Settings made at creation when absent, e.g. a signing secret; shown once. Gives all settings back, those that were
-   * there unchanged. `random(n)` gives n random bytes.
+   * Generates absent settings at creation, e.g. a signing secret, which is shown once. Returns all settings, the
+   * given ones unchanged. `random(n)` returns n random bytes.
    */
   generate?(settings: JsonObject, random: (bytes: number) => Uint8Array): JsonObject;
-  /** Absent where no signing secret of the kind is rotated. */
+  /** Absent for types without a rotated signing secret. */
   readonly rotation?: SecretRotation;
-  /** What the schema cannot say: one message per fault, empty when fine. Paths are JSON pointers below `settings`. */
+  /** Checks beyond the schema: one message per fault, empty when valid. Paths are JSON pointers below `settings`. */
   check?(settings: JsonObject): readonly { readonly path: string; readonly message: string }[];
 }
 
-/** The kinds of destination there are, for the gateway (descriptions) and for deliver (connectors). */
+/** The registered types of destinations: descriptions for the gateway, connectors for deliver. */
 export interface ConnectorCatalog {
   readonly descriptions: ReadonlyMap<string, ConnectorDescription>;
-  /** The connector of a type, made at first use. Undefined for an unknown type. */
+  /** The connector of a type, created at first use. Undefined for an unknown type. */
   connector(type: string): Connector | undefined;
   close(): Promise<void>;
 }
 
 /**
  * A setting that decides which party receives the secrets stored beside it, and how safely they travel. A connector
- * declares all of its settings that do.
+ * declares all such settings.
  */
 export interface ExposingSetting {
   readonly setting: string;
   /**
-   * All its values, the safest first: only a change to a later one exposes the secrets. Absent: every other value may
-   * stand for another party.
+   * All its values, the safest first: only a change to a later value exposes the secrets. Absent: any other value may
+   * name another party.
    */
   readonly safestFirst?: readonly Json[];
 }
 
-/** Settings of which every other value may send the secrets to another party. */
+/** Declares settings that name the receiving party. */
 export function namesParty(...settings: readonly string[]): readonly ExposingSetting[] {
   return settings.map((setting) => ({ setting }));
 }
 
-/** A setting that decides how safely the secrets travel. */
+/** Declares a setting that decides how safely the secrets travel. */
 export function protects(setting: string, ...safestFirst: readonly Json[]): ExposingSetting {
   return { setting, safestFirst };
 }
 
-/** One change of settings after which a stored secret goes to another party, or in a less safe way. */
+/** A change of settings after which a stored secret goes to another party or travels less safely. */
 export interface Exposure {
   readonly setting: string;
   readonly change: 'another' | 'weaker';
 }
 
 /**
- * The changes between two versions of settings that expose stored secrets, in the order in which the connector declares
- * them. A setting that is absent has the default of the schema. No sequence of changes without an exposure leads to
- * settings that would have been one in a single step.
+ * The changes between two versions of settings that expose stored secrets, in the order of the connector's
+ * declaration. An absent setting has the default of the schema. A sequence of changes without exposure never leads to
+ * settings that one step would have exposed.
  */
 export function exposuresOf(
   before: JsonObject,
@@ -202,7 +206,7 @@ export function exposuresOf(
   });
 }
 
-/** Undefined for a value that the order does not know. */
+/** Undefined for an undeclared value. */
 function rankOf(value: Json | undefined, safestFirst: readonly Json[] = []): number | undefined {
   const rank = safestFirst.findIndex((known) => isDeepStrictEqual(known, value));
   return rank === -1 ? undefined : rank;

@@ -3,7 +3,7 @@ import { iso } from '../primitives/time.ts';
 /** State of a destination's circuit breaker. */
 export type CircuitState = 'closed' | 'open' | 'half-open';
 
-/** How an attempt failed. `reason` is made for people: short, no secrets. */
+/** A failed attempt. `reason` is for users: short, no secrets. */
 export interface HealthError {
   /** Epoch ms. */
   readonly at: number;
@@ -12,24 +12,24 @@ export interface HealthError {
   readonly status?: number;
 }
 
-/** One process's figures of one destination it delivers to. Times are epoch ms of that process. */
+/** The metrics of one process for one destination. Times are epoch ms of that process. */
 export interface HealthReport {
   readonly workspace_id: string;
   readonly destination_id: string;
   /** The reporting process; a restarted process has another id. */
   readonly process: string;
   readonly at: number;
-  /** The counts below are of so many ms before `at`: a minute, less for a process that started later. Never 0. */
+  /** Length of the counted period before `at`, ms: a minute, less for a process that started later. Never 0. */
   readonly window_ms: number;
-  /** Attempts that ended, by what came of them. */
+  /** Attempts that ended, by result. */
   readonly delivered: number;
   readonly retry: number;
   readonly dead: number;
-  /** Deliveries that were put off without an attempt: the circuit was open. */
+  /** Deliveries that were postponed without an attempt, because the circuit was open. */
   readonly put_off: number;
-  /** How long attempts took. */
+  /** Durations of the attempts. */
   readonly latency: LatencyCounts;
-  /** Deliveries queued here, deliveries in requests under way, and since when the oldest queued one waits. */
+  /** Queued deliveries, deliveries in requests, and since when the oldest queued one waits. */
   readonly waiting: number;
   readonly under_way: number;
   readonly oldest_waiting_at: number | null;
@@ -40,9 +40,9 @@ export interface HealthReport {
   readonly last_errors: readonly HealthError[];
 }
 
-/** How a destination is doing, over all processes. Rates are deliveries a second over the last minute. */
+/** The health of a destination over all processes. Rates are deliveries a second over the last minute. */
 export interface DestinationHealth {
-  /** Of the newest report, epoch ms. */
+  /** Time of the newest report, epoch ms. */
   readonly at: number;
   readonly processes: number;
   readonly delivered_per_second: number;
@@ -56,7 +56,7 @@ export interface DestinationHealth {
   readonly under_way: number;
   /** Wait of the oldest queued delivery, ms. Deliveries in retry topics are not counted. */
   readonly oldest_waiting_ms: number | null;
-  /** The worst of any process: open, else half-open, else closed; and since when. */
+  /** The worst state of any process (open, half-open, closed), and since when. */
   readonly circuit: CircuitState;
   readonly circuit_since: number;
   readonly last_delivered_at: number | null;
@@ -138,7 +138,7 @@ export interface HealthBoard {
 const GROWTH = 1.25;
 const LAST_BUCKET = 60;
 
-/** How many times fell into which bucket; only those that are not empty, in order. */
+/** Counts by bucket, without empty buckets, in order. */
 export type LatencyCounts = readonly (readonly [bucket: number, count: number])[];
 
 export function latencyBucket(ms: number): number {
@@ -146,7 +146,7 @@ export function latencyBucket(ms: number): number {
   return Math.min(Math.ceil(Math.log(ms) / Math.log(GROWTH)), LAST_BUCKET);
 }
 
-/** The time that this share (0 to 1) of those counted did not exceed, ms; undefined when none was counted. */
+/** The latency that this share (0 to 1) of the counted attempts did not exceed, ms; undefined without attempts. */
 export function latencyPercentile(counts: LatencyCounts, share: number): number | undefined {
   const total = counts.reduce((sum, [, count]) => sum + count, 0);
   let left = Math.max(1, Math.ceil(total * share));
@@ -170,18 +170,18 @@ function middleOf(bucket: number): number {
 }
 
 /**
- * Why a destination is bad: its circuit is open; most attempts fail; more deliveries are put off than delivered; queued
- * deliveries have waited for too long; it answered `410 Gone` and was paused.
+ * Why a destination is bad: its circuit is open; most attempts fail; more deliveries are postponed than delivered;
+ * queued deliveries have waited too long; it answered `410 Gone` and was paused.
  */
 export const BAD_BECAUSE = ['circuit_open', 'failing', 'behind', 'waiting', 'gone'] as const;
 export type BadBecause = (typeof BAD_BECAUSE)[number];
 
 export type DestinationState = 'well' | 'bad';
 
-/** The state of a destination that was reported last. Absent: nothing was reported yet, so it is well. */
+/** The last reported state of a destination. Absent: nothing was reported yet, so it is well. */
 export interface ReportedCondition {
   readonly state: DestinationState;
-  /** Epoch ms: up to when the reports so far use up the rate of reports. */
+  /** Rate limit of reports: the time up to which earlier reports have used it, epoch ms. */
   readonly pacedUntil: number;
 }
 
@@ -191,14 +191,14 @@ export type HealthChangeError = Pick<HealthError, 'reason' | 'status'> & {
   readonly at: string;
 };
 
-/** A change of a destination from well to bad or back, as the catalog keeps it and notices report it. */
+/** A change of a destination from well to bad or back, as the catalog stores it and notices report it. */
 export interface HealthChange {
   /** A UUID: the id of all its notices. */
   readonly id: string;
   readonly state: DestinationState;
-  /** Null where it is well again. */
+  /** Null when it is well. */
   readonly because: BadBecause | null;
-  /** Since when it is so, ISO 8601. */
+  /** Start of this state, ISO 8601. */
   readonly since: string;
   /** ISO 8601, see `ReportedCondition`. */
   readonly paced_until: string;
@@ -210,18 +210,18 @@ export interface HealthChange {
   readonly last_errors: readonly HealthChangeError[];
 }
 
-/** The health of a destination that was reported last. */
+/** The last reported health of a destination, as the catalog stores it. */
 export interface DestinationCondition
   extends Pick<HealthChange, 'state' | 'because' | 'since' | 'paced_until'> {
   /** Number of changes. */
   readonly turns: number;
-  /** Ids of the last ones, newest first: they show which of several proposals became a change. */
+  /** Ids of the last changes, newest first: they show which of several proposals was applied. */
   readonly recent: readonly string[];
 }
 
-/** Changes whose ids are kept. They come hours apart, so a notice stage that is behind still finds its own. */
+/** Number of kept change ids. Changes come hours apart, so a notice stage that lags still finds its own. */
 const REMEMBERED = 8;
-/** Characters of an error in a fact, which is kept for ever. */
+/** Bound on the characters of an error in a fact, which is kept for ever. */
 const MAX_REASON = 200;
 
 export function conditionAfter(
@@ -238,7 +238,7 @@ export function reportedCondition(
   return condition && { state: condition.state, pacedUntil: Date.parse(condition.paced_until) };
 }
 
-/** The part of a health change that is taken from the destination's health. */
+/** The part of a health change that describes the destination's current health. */
 export function healthMetricsOf(
   health: DestinationHealth,
 ): Pick<HealthChange, 'delivered_per_second' | 'failed_per_second' | 'oldest_waiting_ms' | 'last_errors'> {

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../event/event.ts';
 import type { HistoryEntry } from '../ports/history.ts';
 
-/** How far a replay is in one partition of the topic that it reads: from `from` up to, not including, `end`. */
+/** Progress of a replay in one partition of its topic: from `from` up to, not including, `end`. */
 export interface ReplayCursor {
   readonly partition: number;
   readonly from: number;
@@ -10,41 +10,42 @@ export interface ReplayCursor {
 }
 
 /**
- * What a replay of rejected events does first where the window of repeated ids may be over for some of them: `mark`
- * remembers the ids of the rejected events, `compare` finds out which of these were accepted since, and `evaluate` does
- * what a replay of recent events does alone.
+ * Phases of a replay of rejected events that may be older than the dedupe window: `mark` records the ids of the
+ * rejected events, `compare` finds out which of these were accepted since, and `evaluate` does the same as a replay
+ * of recent events.
  */
 export const REEVALUATION_PHASES = ['mark', 'compare', 'evaluate'] as const;
 
 export type ReevaluationPhase = (typeof REEVALUATION_PHASES)[number];
 
 /**
- * Value of an entry on `replays`: how far a replay has come, and that it is to go on while it is `running`. Each step
- * is committed together with the events it sent on, so whoever takes up the newest one neither repeats nor skips any.
+ * Value of an entry on `replays`: the progress of a replay, which continues while it is `running`. Each step is
+ * committed together with the events that it sent, so a process that continues from the newest step neither repeats
+ * nor skips any.
  */
 export interface ReplayStep {
   readonly replay_id: string;
   readonly workspace_id: string;
-  /** 0 is the first; it has read nothing. */
+  /** 0 is the initial step, which has read nothing. */
   readonly number: number;
   readonly status: 'running' | 'finished' | 'cancelled' | 'failed';
-  /** Why it failed. */
+  /** The reason of a failure. */
   readonly reason?: string;
   readonly cursors: readonly ReplayCursor[];
-  /** Events it read, those of other workspaces too, and those of them it sent on. */
+  /** Events read, including those of other workspaces, and events sent. */
   readonly looked_at: number;
   readonly events: number;
-  /** Of a replay of rejected events: those that their contract still rejects. */
+  /** Of a replay of rejected events: events that are still rejected. */
   readonly still_rejected?: number;
-  /** Of a replay of rejected events: the catalog position by which they are evaluated. */
+  /** Of a replay of rejected events: the catalog position of the evaluation. */
   readonly catalog_position?: number;
   readonly phase?: ReevaluationPhase;
-  /** When the replay was asked for and when this step was made, ISO 8601. */
+  /** When the replay was created and when this step was made, ISO 8601. */
   readonly created_at: string;
   readonly at: string;
 }
 
-/** The share of its stretch of the log that a replay has read, 0 to 1. Phases count alike. */
+/** The share of its range that a replay has read, 0 to 1. Phases count equally. */
 export function replayProgress({
   cursors,
   status,
@@ -58,7 +59,7 @@ export function replayProgress({
   return (REEVALUATION_PHASES.indexOf(phase) + share) / REEVALUATION_PHASES.length;
 }
 
-/** What history keeps of a replay: its newest step. */
+/** The history entry of a replay: its newest step. */
 export function entryOfStep(step: ReplayStep): HistoryEntry {
   return {
     kind: 'replay',
@@ -71,18 +72,18 @@ export function entryOfStep(step: ReplayStep): HistoryEntry {
   };
 }
 
-/** How long a step comes after the one before it, ms. */
+/** Interval between steps, ms. */
 export const REPLAY_TICK_MS = 250;
 
-/** Events a second that a replay may be asked to send on. */
+/** Bounds on the events a second of a replay. */
 export const MAX_REPLAY_RATE = 4_000;
 export const DEFAULT_REPLAY_RATE = 100;
 
 /**
- * A replay that was asked for longer ago is not begun, ms: a group that lost its position reads the catalog from its
- * start, and must not send again what was replayed long since.
+ * A replay that was created longer ago is not started, ms: a consumer group that lost its position reads the catalog
+ * from its start and must not repeat old replays.
  */
 export const REPLAY_START_DEADLINE_MS = 24 * 3_600_000;
 
-/** Replays of a workspace that are under way at a time, at most: each reads what all workspaces sent. */
+/** Bound on concurrent replays of a workspace: each reads the events of all workspaces. */
 export const MAX_RUNNING_REPLAYS = 2;

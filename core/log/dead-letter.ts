@@ -2,26 +2,29 @@ import type { LogEntry, NewEntry } from './event-log.ts';
 import type { OutputRecord } from './stage.ts';
 import { TOPIC } from './topics.ts';
 
-/** Throws that are not `Unavailable` before an entry is poison. */
+/** Number of throws, other than `Unavailable`, after which an entry is poison. */
 export const POISON_ATTEMPTS = 3;
 
 /** Value of an entry on `stages.dead`. */
 export interface DeadLetterRecord {
   readonly stage: string;
   readonly position: LogEntry['position'];
-  /** When the log took the entry, epoch ms. Absent from records of releases that did not say. */
+  /** When the log appended the entry, epoch ms. Absent in records of older releases. */
   readonly timestamp?: number;
   readonly error: string;
-  /** When it was given up, ISO 8601. */
+  /** When the stage dead-lettered the entry, ISO 8601. */
   readonly at: string;
-  /** Present: value and headers of the entry were left out, as they are too large; it is at its position. */
+  /**
+   * True when value and headers are omitted, because they are too large or must not be copied; the entry is at its
+   * position.
+   */
   readonly omitted?: true;
   readonly entry: NewEntry;
 }
 
 const MAX_ERROR_LENGTH = 2_000;
 
-/** What goes to `stages.dead` for an entry that is given up; `at` is ISO 8601. */
+/** The output record for `stages.dead` of a dead-lettered entry; `at` is ISO 8601. */
 export function deadLetterOf(stage: string, entry: LogEntry, error: string, at: string): OutputRecord {
   const { key, value, headers, position, timestamp } = entry;
   const record: DeadLetterRecord = {
@@ -36,8 +39,8 @@ export function deadLetterOf(stage: string, entry: LogEntry, error: string, at: 
 }
 
 /**
- * The same for an entry that `stages.dead` cannot take, or that its stage is done with and nobody holds any more: the
- * record names its position and leaves out what it holds. Its topic keeps it for as long as its retention says.
+ * The same without the entry's value and headers: for an entry that `stages.dead` cannot hold, or that is no longer
+ * available. The record names the position; the source topic keeps the entry for its retention.
  */
 export function deadLetterWithoutEntry(
   stage: string,
@@ -57,7 +60,7 @@ export function deadLetterWithoutEntry(
   return { topic: TOPIC.poison, key, value: JSON.stringify(record), headers: {} };
 }
 
-/** The record an entry of `stages.dead` holds; undefined for anything else. */
+/** Parses an entry of `stages.dead`; undefined for anything else. */
 export function readDeadLetter({ value }: Pick<NewEntry, 'value'>): DeadLetterRecord | undefined {
   try {
     const record = JSON.parse(value) as Partial<DeadLetterRecord>;
@@ -79,7 +82,7 @@ export function readDeadLetter({ value }: Pick<NewEntry, 'value'>): DeadLetterRe
   }
 }
 
-/** The entry that was given up, as its stage was handed it. */
+/** The dead-lettered entry as its stage received it. */
 export function deadLetteredEntry({ entry, position, timestamp, at }: DeadLetterRecord): LogEntry {
   return { ...entry, position, timestamp: timestamp ?? Date.parse(at) };
 }

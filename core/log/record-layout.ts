@@ -1,28 +1,28 @@
 import { TributaryError } from '../primitives/errors.ts';
 
-/** Bytes before the JSON of a framed value: the marker and the schema id. */
+/** Bytes before the JSON of a framed value: marker and schema id. */
 export const FRAME_HEADER_BYTES = 5;
 
-/** First byte of a framed value. JSON text never begins with it, so the two cannot be taken for each other. */
+/** First byte of a framed value. JSON never begins with it. */
 export const FRAME_MARKER = 0;
 
 /**
- * How the values of a distributed log are laid out in bytes: plain JSON, or, on the public topics with a schema
- * registry, the same JSON in Confluent framing, so that consumers which are not ours find its schema.
+ * The byte layout of values on a distributed log: plain JSON, or on public topics with a schema registry the same
+ * JSON in Confluent framing, so that other consumers find its schema.
  *
  * Promises:
- * - The bytes of the JSON are its UTF-8, unchanged. A framed value is the byte 0x00, the id of its schema as four
- *   bytes big-endian, then that JSON.
- * - A topic is framed if it stands in `PUBLIC_SCHEMAS`; any other topic is plain JSON. Topics go by the names of
- *   `TOPIC`, without an installation's prefix.
- * - `unframe` gives back what `frame` was given, whoever framed it: it takes any schema id (older versions of a
- *   schema) and plain JSON (records from before a registry was configured, or from after it was taken away).
+ * - The JSON is encoded as UTF-8, unchanged. A framed value is the byte 0x00, the id of its schema as four bytes
+ *   big-endian, then the JSON.
+ * - The topics of `PUBLIC_SCHEMAS` are framed, others are plain. Topics are named as in `TOPIC`, without the
+ *   installation's prefix.
+ * - `unframe` reverses `frame`, also for other schema ids (older versions) and for plain JSON (records from times
+ *   without a registry).
  * - Both are synchronous and need no registry: ids are resolved when the adapter opens.
  *
- * Opening fails with `Unavailable` when the registry does not answer (repeat it) and with `SchemaRefused` when it answers
- * anything but an id: then the process must not start.
+ * Opening fails with `Unavailable` when the registry does not answer (retry), and with `SchemaRefused` when it
+ * rejects a schema: then the process must not start.
  *
- * An implementer must not parse, check or rewrite the JSON: what a topic holds was decided before.
+ * An implementer must not parse, check or rewrite the JSON.
  */
 export interface ValueFraming {
   frame(topic: string, json: string): Buffer;
@@ -31,12 +31,12 @@ export interface ValueFraming {
   close(): Promise<void>;
 }
 
-/** The registry does not take the schema of a public topic: what this process would write, its readers could not read. */
+/** The registry rejected the schema of a public topic, so consumers could not read records of this process. */
 export class SchemaRefused extends TributaryError {
   readonly code = 'schema_refused';
   readonly retryable = false;
   readonly subject: string;
-  /** What the registry answered. */
+  /** The registry's answer. */
   readonly answer: string;
 
   constructor(subject: string, answer: string, options?: ErrorOptions) {
@@ -51,7 +51,7 @@ export function unframeValue(bytes: Buffer): string {
   return bytes.toString('utf8', bytes[0] === FRAME_MARKER ? FRAME_HEADER_BYTES : 0);
 }
 
-/** No registry: every value is plain JSON. */
+/** Framing without a registry: plain JSON. */
 export const PLAIN_FRAMING: ValueFraming = {
   frame: (_topic, json) => Buffer.from(json, 'utf8'),
   unframe: (_topic, bytes) => unframeValue(bytes),
@@ -59,8 +59,8 @@ export const PLAIN_FRAMING: ValueFraming = {
 };
 
 /**
- * Received records hold the entries of one group commit as JSON texts joined by newlines. JSON text never holds a
- * raw newline, so the join is exact and `unpack(pack(x))` gives the same bytes back.
+ * A received record holds the entries of one group commit as JSON texts joined by newlines. JSON text never contains
+ * a raw newline, so `unpack(pack(x))` returns the same bytes.
  */
 export function pack(values: readonly string[]): string {
   return values.length === 1 ? (values[0] ?? '') : values.join('\n');
@@ -73,7 +73,7 @@ export function unpack(value: string): readonly string[] {
 const M = 0x5bd1e995;
 const SEED = 0x9747b28c;
 
-/** murmur2 as Kafka's own clients compute it, so that any client places a key where Tributary does. */
+/** murmur2 as in Kafka's clients, so that any client computes the same partition for a key. */
 export function murmur2(bytes: Uint8Array): number {
   const length = bytes.length;
   let h = SEED ^ length;

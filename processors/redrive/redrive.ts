@@ -5,13 +5,13 @@ import {
   deadLetteredEntry,
   deadLetterOf,
   HEADER,
-  handled,
   InvalidInput,
   iso,
   type LogEntry,
   messageOf,
   type OutputRecord,
   readDeadLetter,
+  runFlowStage,
   type Stage,
   type StageContext,
   TOPIC,
@@ -124,7 +124,7 @@ async function handedOver(
   const own: StageContext = { signal: context.signal, stopping: NOTHING_COMES };
   const { topic, partition } = entry.position;
   const emissions = await (stage.kind === 'flow'
-    ? handled(stage, entry, own)
+    ? runFlowStage(stage, entry, own)
     : stage.process({ topic, partition, entries: [entry] }, own));
   return emissions.map(outOfOrder);
 }

@@ -1,4 +1,5 @@
 import {
+  asyncHandler,
   type Catalog,
   type Clock,
   type EventLog,
@@ -11,7 +12,6 @@ import {
   type Metrics,
   type OutputRecord,
   parseObject,
-  promised,
   REPLAY_START_DEADLINE_MS,
   type Replay,
   type ReplayStep,
@@ -47,7 +47,7 @@ interface SteppingDependencies extends ReplayDependencies {
  */
 export function replay(dependencies: ReplayDependencies, turns: SlowTurns): FlowStage['handle'] {
   const reads = sharedReads(dependencies.elapsed);
-  return promised((entry) =>
+  return asyncHandler((entry) =>
     entry.position.topic === TOPIC.catalog
       ? begin(dependencies, entry)
       : goOn({ ...dependencies, reads, turns }, entry),

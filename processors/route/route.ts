@@ -1,4 +1,5 @@
 import {
+  asyncHandler,
   type CanonicalEvent,
   type Catalog,
   destinationMismatch,
@@ -10,7 +11,6 @@ import {
   type Metrics,
   type Mismatch,
   type OutputRecord,
-  promised,
   type Rule,
   type StageContext,
   type Transformation,
@@ -55,7 +55,7 @@ export function route(
   share: FairShare,
 ): FlowStage['handle'] {
   const { catalog, metrics, catalogWaitMs } = dependencies;
-  return promised(async (entry, context) => {
+  return asyncHandler(async (entry, context) => {
     await awaitCatalog(catalog, [entry], catalogWaitMs);
     const event = eventOf(entry);
     const { workspace_id } = event;
@@ -90,7 +90,7 @@ function writingMs(emissions: readonly OutputRecord[]): number {
  * a person, whatever the state of the rule.
  */
 export function routeSlow(dependencies: RouteDependencies, turns: SlowTurns): FlowStage['handle'] {
-  return promised(async (entry, context) => {
+  return asyncHandler(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
     const event = eventOf(entry);
     const redrives = numberIn(entry, HEADER.redrives) ?? 0;

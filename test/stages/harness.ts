@@ -12,7 +12,6 @@ import {
   HEADER,
   type Headers,
   type History,
-  handled,
   type LogEntry,
   type Logger,
   type Mailer,
@@ -22,6 +21,7 @@ import {
   type OutputRecord,
   type ProfileStore,
   type RunTally,
+  runFlowStage,
   type Sandbox,
   type SandboxInput,
   type SandboxResult,
@@ -228,7 +228,7 @@ function runner(stages: readonly Stage[]) {
     const emissions =
       stage.kind === 'batch'
         ? await stage.process({ topic, partition, entries }, { signal, ...(end && { end }) })
-        : (await Promise.all(entries.map((entry) => handled(stage, entry, { signal })))).flat();
+        : (await Promise.all(entries.map((entry) => runFlowStage(stage, entry, { signal })))).flat();
     for (const { topic: to } of emissions) {
       if (!stage.writes.includes(to)) throw new Error(`${name} does not declare ${to}`);
     }

@@ -1,9 +1,9 @@
 import {
+  asyncHandler,
   deadLetterOf,
   type EventLog,
   HEADER,
   iso,
-  promised,
   type Stage,
   TOPIC,
   Unavailable,
@@ -89,7 +89,9 @@ function withBroken({ stages }: SetUp, name: string): readonly Stage[] {
   };
   return stages.map((stage) => {
     if (stage.name !== name) return stage;
-    return stage.kind === 'batch' ? { ...stage, process: broken } : { ...stage, handle: promised(broken) };
+    return stage.kind === 'batch'
+      ? { ...stage, process: broken }
+      : { ...stage, handle: asyncHandler(broken) };
   });
 }
 

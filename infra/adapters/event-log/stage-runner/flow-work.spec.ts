@@ -1,5 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FlowStage, type LogEntry, NO_LOGGER, NO_METRICS, promised, Unavailable } from '@tributary/core';
+import {
+  asyncHandler,
+  type FlowStage,
+  type LogEntry,
+  NO_LOGGER,
+  NO_METRICS,
+  Unavailable,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { InHandTable } from '../suspects/in-hand-table.ts';
 import { Committer } from './committer.ts';
@@ -41,7 +48,7 @@ function setUp({
     writes: ['out'],
     windowBytes,
     canAccept,
-    handle: promised(async (entry) => {
+    handle: asyncHandler(async (entry) => {
       await before(entry);
       const { key, value } = entry;
       return value === NOTHING ? [] : [{ topic: 'out', key, value, headers: {} }];

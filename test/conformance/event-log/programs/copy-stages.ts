@@ -1,5 +1,5 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import { type BatchStage, type FlowStage, type OutputRecord, promised } from '@tributary/core';
+import { asyncHandler, type BatchStage, type FlowStage, type OutputRecord } from '@tributary/core';
 import { RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 
 /** An entry of the chaos runs: the `n`th of its key. */
@@ -49,7 +49,7 @@ export function flowCopy(): FlowStage {
     reads: [{ topic: SOURCE }],
     writes: [TARGET],
     windowBytes: 32 * 1024,
-    handle: promised(async ({ value }) => {
+    handle: asyncHandler(async ({ value }) => {
       const dice = Math.random();
       if (dice < 0.05) await setTimeout(Math.random() * 5);
       else if (dice < 0.5) await setImmediate();

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { type BatchStage, type FlowStage, type LogEntry, promised } from '@tributary/core';
+import { asyncHandler, type BatchStage, type FlowStage, type LogEntry } from '@tributary/core';
 import { InHandTable, type SlotName } from '@tributary/infra/adapters/event-log/suspects';
 import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 
@@ -40,7 +40,7 @@ const flow: FlowStage = {
   reads: [{ topic: SOURCE }],
   writes: [TARGET],
   windowBytes: 32 * 1024,
-  handle: promised(async (entry) => {
+  handle: asyncHandler(async (entry) => {
     await meet(entry, 'flow');
     return [{ topic: TARGET, key: entry.key, value: entry.value, headers: {} }];
   }),

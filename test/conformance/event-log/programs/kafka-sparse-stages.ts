@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { type BatchStage, type FlowStage, type LogEntry, promised } from '@tributary/core';
+import { asyncHandler, type BatchStage, type FlowStage, type LogEntry } from '@tributary/core';
 import { OTHER_TARGET, SOURCE, TARGET } from '../suite/harness.ts';
 import { copyOf } from '../suite/stages.ts';
 
@@ -31,6 +31,6 @@ export function sparseFlow(): FlowStage {
     reads: [{ topic: SOURCE }],
     writes: [OTHER_TARGET],
     windowBytes: 4 * 1024,
-    handle: promised((entry) => sparsely([entry], OTHER_TARGET)),
+    handle: asyncHandler((entry) => sparsely([entry], OTHER_TARGET)),
   };
 }

@@ -8,7 +8,7 @@ import type {
   OutputRecord,
   StageRun,
 } from '@tributary/core';
-import { promised, TOPIC } from '@tributary/core';
+import { asyncHandler, TOPIC } from '@tributary/core';
 import { OTHER_TARGET, SOURCE, TARGET } from './harness.ts';
 import { eventually, valuesOf } from './log-contents.ts';
 
@@ -28,14 +28,17 @@ export function batchStage(process: BatchStage['process'], rest: Partial<BatchSt
   };
 }
 
-export function flowStage(handle: Parameters<typeof promised>[0], rest: Partial<FlowStage> = {}): FlowStage {
+export function flowStage(
+  handle: Parameters<typeof asyncHandler>[0],
+  rest: Partial<FlowStage> = {},
+): FlowStage {
   const fixed = {
     kind: 'flow',
     name: 'stage',
     windowBytes: 100_000,
     writes: [TARGET, OTHER_TARGET],
   } as const;
-  return { ...fixed, reads: [{ topic: SOURCE }], handle: promised(handle), ...rest };
+  return { ...fixed, reads: [{ topic: SOURCE }], handle: asyncHandler(handle), ...rest };
 }
 
 /** A batch stage that copies what `each` does not throw at. */
