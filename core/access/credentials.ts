@@ -13,16 +13,16 @@ const PREFIXES = {
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** 43 characters of base 62 hold 256 bits. */
 const RANDOM_LENGTH = 43;
-/** 6 characters of base 62 of a hash: a mistyped key is told from an unknown one without a look-up. */
+/** A checksum of 6 characters of base 62: mistyped keys are detected without a look-up. */
 const CHECKSUM_LENGTH = 6;
 const SHOWN_RANDOM = 6;
 
-/** A key as it is made: the raw text is shown once and kept nowhere, its hash identifies it. */
+/** A new key: the raw text is shown once and not stored; the hash identifies it. */
 export interface NewKey {
   readonly raw: string;
   /** SHA-256 of the raw key, hex. */
   readonly hash: string;
-  /** The start of the raw key that people see in lists. */
+  /** The start of the raw key, shown in lists. */
   readonly prefix: string;
 }
 
@@ -49,7 +49,7 @@ export function hashKey(raw: string): string {
   return hash('sha256', raw);
 }
 
-/** Makes a key of 32 random bytes. `environment` counts for write keys only. */
+/** Creates a key from 32 random bytes. `environment` applies to write keys only. */
 export function makeKey(kind: KeyKind, random: Uint8Array, environment: Environment = 'production'): NewKey {
   const fixed = kind === 'write_key' ? PREFIXES[`write_key:${environment}`] : PREFIXES[kind];
   const body = fixed + base62(random, RANDOM_LENGTH);
@@ -57,7 +57,7 @@ export function makeKey(kind: KeyKind, random: Uint8Array, environment: Environm
   return { raw, hash: hashKey(raw), prefix: raw.slice(0, fixed.length + SHOWN_RANDOM) };
 }
 
-/** The kind and hash of what looks like a key and has a valid checksum; undefined for anything else. */
+/** Parses a key with a valid checksum; undefined for any other text. */
 export function parseKey(raw: string): ParsedKey | undefined {
   if (!raw.startsWith('trb_') || raw.length > 80) return undefined;
   for (const [name, fixed] of Object.entries(PREFIXES)) {
@@ -73,19 +73,19 @@ export function parseKey(raw: string): ParsedKey | undefined {
   return undefined;
 }
 
-/** What of a key's entity says whether it still opens anything. */
+/** The fields of a key that limit its validity. */
 interface Lifetime {
   readonly status: 'active' | 'revoked';
   /** ISO 8601; absent or null: it does not expire. */
   readonly expires_at?: string | null;
 }
 
-/** Whether a key is good at `now`, epoch ms. One that expired is as good as one that was revoked: not at all. */
+/** Whether a key is valid at `now`, epoch ms: neither revoked nor expired. */
 export function isUsable({ status, expires_at }: Lifetime, now: number): boolean {
   return status === 'active' && (expires_at == null || now < Date.parse(expires_at));
 }
 
-/** What ID tokens may be signed with: asymmetric ones alone, by their names in JWS. */
+/** Accepted signature algorithms of ID tokens, by their JWS names: asymmetric ones only. */
 export const SIGNATURE_ALGORITHMS = [
   'RS256',
   'RS384',
@@ -100,14 +100,13 @@ export const SIGNATURE_ALGORITHMS = [
   'Ed25519',
 ] as const;
 
-/** RFC 5321: no address that mail can go to is longer. */
+/** The limit of RFC 5321. */
 const MAX_LENGTH = 254;
 const ADDRESS = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
 
 /**
- * An e-mail address in the one form in which two of them are compared; undefined for what is none. Only ASCII letters
- * are lowered: Unicode lowers some others to ASCII ones (the Kelvin sign to `k`), and two addresses that mail tells
- * apart would become one person's.
+ * Normalises an e-mail address for comparison; undefined for any other text. Only ASCII letters are lower-cased:
+ * Unicode maps some others to ASCII (the Kelvin sign to `k`), which would make two mailboxes one account.
  */
 export function normalizeEmail(text: string): string | undefined {
   if (text.length > MAX_LENGTH || !ADDRESS.test(text)) return undefined;

@@ -9,12 +9,12 @@ export type OrganizationRole = (typeof ORGANIZATION_ROLES)[number];
 export const WORKSPACE_ROLES = ['admin', 'editor', 'viewer'] as const;
 export type WorkspaceRole = (typeof WORKSPACE_ROLES)[number];
 
-/** True when `role` may do what `needed` may. A role that does not exist may do nothing. */
+/** True when `role` includes the permissions of `needed`. An unknown role has none. */
 export function includesRole(role: WorkspaceRole, needed: WorkspaceRole): boolean {
   return ranks(WORKSPACE_ROLES, role, needed);
 }
 
-/** The same in an organization. */
+/** The same for roles in an organization. */
 export function includesOrganizationRole(role: OrganizationRole, needed: OrganizationRole): boolean {
   return ranks(ORGANIZATION_ROLES, role, needed);
 }
@@ -24,7 +24,10 @@ function ranks<Role>(roles: readonly Role[], role: Role, needed: Role): boolean 
   return rank >= 0 && rank <= roles.indexOf(needed);
 }
 
-/** Owners and admins of the organization are admins of its workspaces; a member is what the workspace says. */
+/**
+ * The effective role in a workspace: owners and admins of the organization are admins of its workspaces; others have
+ * their role in the workspace.
+ */
 export function effectiveRole(
   organizationRole: OrganizationRole | undefined,
   workspaceRole: WorkspaceRole | undefined,
@@ -39,7 +42,7 @@ const SCOPES_OF_ROLE: Readonly<Record<WorkspaceRole, readonly ClientKeyScope[]>>
   admin: CLIENT_KEY_SCOPES,
 };
 
-/** The scopes of a comma-separated list; undefined when it holds anything else, or nothing. */
+/** Parses a comma-separated list of scopes; undefined when it is empty or contains anything else. */
 export function readScopes(text: string): readonly ClientKeyScope[] | undefined {
   const words = text.split(',').map((word) => word.trim());
   const scopes = CLIENT_KEY_SCOPES.filter((scope) => words.includes(scope));
@@ -47,12 +50,11 @@ export function readScopes(text: string): readonly ClientKeyScope[] | undefined 
 }
 
 /**
- * What an account may do with the profiles of an organization in one region; undefined where it has no place there.
- * What somebody is in the organization counts in all regions, what they are in a workspace in that workspace's: who was
- * invited into one workspace is not shown the customers of another region. Being a member is worth a viewer.
+ * The profile scopes of an account in one region of an organization; undefined without access. A role in the
+ * organization applies to all regions, a role in a workspace to the workspace's region: a guest of one workspace must
+ * not see the customers of another region. A member of the organization has at least the scopes of a viewer.
  *
- * `claimed`: the profile scopes that the account's token names. They narrow those of the role and never add one: a
- * claim says what the token was issued for, and the catalog says what its owner may do.
+ * `claimed`: the profile scopes in the account's token. They narrow those of the role and never add any.
  */
 export function accountScopes(
   accountId: string,

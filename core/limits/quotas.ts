@@ -3,19 +3,19 @@ import type { Transformation } from '../catalog/entities.ts';
 import type { Fact, FactType } from '../catalog/facts.ts';
 import { charactersOf } from '../catalog/fold/workspace-index.ts';
 
-/** What the number of a quota is counted of. */
+/** The entity that a quota applies to. */
 export type QuotaScope = 'account' | 'organization' | 'workspace';
 
 interface Quota {
   readonly of: QuotaScope;
   readonly fallback: number;
-  /** What is counted, for the reference of settings. */
+  /** What is counted, for the settings reference. */
   readonly counts: string;
 }
 
 /**
- * Every bound on what the catalog keeps of a tenant. `_total` counts what stays after it is out of use, too: a revoked
- * key still has to be known, and an archived workspace or contract can be read.
+ * All bounds on what the catalog stores for a tenant. `_total` includes entities out of use: revoked keys must stay
+ * known, and archived workspaces and contracts can be read.
  */
 export const QUOTAS = {
   organizations: { of: 'account', fallback: 50, counts: 'Organizations that one account made' },
@@ -93,10 +93,10 @@ export const DEFAULT_QUOTAS = Object.fromEntries(
   QUOTA_NAMES.map((name) => [name, QUOTAS[name].fallback]),
 ) as Quotas;
 
-/** By how much a fact fills a quota. */
+/** The amount that a fact adds to a quota. */
 export interface QuotaUse {
   readonly quota: QuotaName;
-  /** Id of the account, organization or workspace that the quota is counted of. */
+  /** Id of the account, organization or workspace that the quota applies to. */
   readonly scope: string;
   readonly used: number;
   readonly adds: number;
@@ -107,10 +107,12 @@ type UsesOf<T extends FactType> = (fact: FactOf<T>, state: CatalogView) => reado
 
 const none = () => [];
 
-/** A type of fact without a row does not compile: what makes something names the quota it counts for. */
+/**
+ * Quota use by type of fact. A type without a row does not compile, so a fact that creates something names its quota.
+ */
 const USES: { readonly [T in FactType]: UsesOf<T> } = {
   'installation.created': none,
-  // As many as the issuer has people.
+  // Bounded by the users of the issuer.
   'account.created': none,
   'account.updated': none,
   'organization.created': ({ by }, state) => organizationUses(by, state),
@@ -178,7 +180,7 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
     const stored = storedOf('transformation', fact, state);
     if (stored === undefined) return [];
     const version = programOf({ ...stored, ...fact.data });
-    // A version is kept beside the entity.
+    // A changed program is kept as a version.
     return growth('transformation', fact, state, version === programOf(stored) ? 0 : version.length);
   },
   'transformation.deleted': none,
@@ -188,7 +190,7 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
   ],
   'destination.updated': (fact, state) => growth('destination', fact, state),
   'destination.deleted': none,
-  // Bounded in size, and one a destination.
+  // Bounded in size, and stored once per destination.
   'destination.turned': none,
   'rule.created': ({ data }, state) => [
     one('rules', data.workspace_id, state.listing('rule', data.workspace_id).size),
@@ -208,16 +210,16 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
   'replay.cancelled': none,
 };
 
-/** The types of facts that fill quotas. */
+/** The types of facts that use quotas. */
 export const QUOTA_FACTS = (Object.keys(USES) as readonly FactType[]).filter((type) => USES[type] !== none);
 
-/** How a fact that is to be appended would fill quotas, of the state as it is. */
+/** The quota use of a fact before it is appended, computed from the current state. */
 export function quotaUses(fact: Fact, state: CatalogView): readonly QuotaUse[] {
   const usesOf = USES[fact.type] as (fact: Fact, state: CatalogView) => readonly QuotaUse[];
   return usesOf(fact, state).filter(({ adds }) => adds > 0);
 }
 
-/** The first quota that has no room; `pending`: what facts that are being appended will add to a quota. */
+/** The first exceeded quota; `pending`: the use by facts that are being appended. */
 export function exceededQuota(
   uses: readonly QuotaUse[],
   quotas: Quotas,
@@ -244,7 +246,7 @@ function characters(workspaceId: string, adds: number, state: CatalogView): read
   return [{ quota: 'catalog_characters', scope: organization, used: state.charactersIn(organization), adds }];
 }
 
-/** What a change of an entity adds: its new size less the old one, and `more`. */
+/** The growth of an entity by a change, plus `more`. */
 function growth<K extends WorkspaceEntityKind>(
   kind: K,
   fact: Fact,
@@ -269,7 +271,7 @@ function storedOf<K extends WorkspaceEntityKind>(
   return state.entity(kind, state.workspaceOf(entity) ?? '', entity);
 }
 
-/** What a version of a transformation keeps. */
+/** The part of a transformation that a version keeps. */
 function programOf({
   source_code,
   test_input,

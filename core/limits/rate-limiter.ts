@@ -1,43 +1,43 @@
 import type { Clock } from '../primitives/time.ts';
 
 /**
- * Counts the calls of callers against a limit of so many a minute.
+ * Limits the calls of each caller per minute.
  *
- * Promises: of the calls of one name, at most the limit and what came back since pass in any stretch of time, however
- * many processes ask the same limiter; after a minute without a call the whole limit may be had at once.
+ * Promises: in any period, at most the limit plus the tokens refilled since pass for one name, however many processes
+ * share the limiter. After a minute without calls the whole limit is available at once.
  *
- * Errors: `Unavailable` when the engine behind it does not answer; whether the call was counted is then unknown.
- * An implementer must not make callers of different names wait for each other, nor remember idle names for good.
+ * Errors: `Unavailable` when the engine does not answer; the call may have been counted or not.
+ * An implementer must not make callers of different names wait for each other, nor keep idle names for ever.
  */
 export interface RateLimiter {
-  /** Counts one call and answers 0, or counts none and answers after how many ms there is room for one. */
+  /** Counts one call and returns 0, or counts none and returns the time in ms until one is allowed. */
   take(name: string): Promise<number>;
   close(): Promise<void>;
 }
 
 export interface TokenBucketsOptions {
-  /** Tokens that come back in a second. */
+  /** Tokens refilled per second. */
   readonly perSecond: number;
-  /** Tokens of a full bucket: what may be taken at once after a pause. */
+  /** Tokens of a full bucket. */
   readonly burst: number;
   readonly clock: Clock;
-  /** Buckets remembered at once. Default 100,000; past it the one that was begun first is forgotten, that is: full. */
+  /** Bound on stored buckets. Default 100,000; above it the oldest bucket is dropped, and is then full again. */
   readonly maxBuckets?: number;
 }
 
 const MAX_BUCKETS = 100_000;
 
-/** One token bucket for each name. A bucket that is full again is forgotten when room is needed. */
+/** One token bucket for each name. Full buckets are dropped when room is needed. */
 export class TokenBuckets {
   readonly #options: TokenBucketsOptions;
-  /** When each bucket will be full again, epoch ms; one that is not here is full. */
+  /** When each bucket will be full again, epoch ms; without an entry it is full. */
   readonly #fullAt = new Map<string, number>();
 
   constructor(options: TokenBucketsOptions) {
     this.#options = options;
   }
 
-  /** Takes so many tokens and answers 0, or takes none and answers after how many ms there are that many. */
+  /** Takes the tokens and returns 0, or takes none and returns the time in ms until they are available. */
   take(name: string, tokens = 1): number {
     const { perSecond, burst, clock } = this.#options;
     const now = clock();
@@ -64,9 +64,9 @@ export class TokenBuckets {
 }
 
 /**
- * When a bucket is full again after tokens worth `seconds` were taken of it, and how long to wait where they are not
- * there. More than a whole bucket is granted where the bucket is full, else it never could be; a clock set back never
- * makes a bucket emptier than empty.
+ * When a bucket is full again after taking tokens worth `seconds`, and how long to wait where they are not available.
+ * A full bucket grants more than its size, as such a call would never be allowed otherwise; a clock that was set back
+ * never makes a bucket emptier than empty.
  */
 function afterTaking(
   before: number | undefined,

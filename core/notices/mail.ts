@@ -4,20 +4,20 @@ import type { DeletionNotice, DestinationNotice } from './notices.ts';
 
 /** One mail, as plain text to one address. */
 export interface Mail {
-  /** A UUID. The mail that is sent again is the same mail: it has the same `Message-ID` and the same bytes. */
+  /** A UUID. A mail that is sent again has the same `Message-ID` and the same bytes. */
   readonly id: string;
-  /** Epoch ms, of what it tells. */
+  /** Time of the reported event, epoch ms. */
   readonly at: number;
-  /** One address, nothing around it. */
+  /** One plain address. */
   readonly to: string;
   readonly subject: string;
   readonly text: string;
 }
 
 /**
- * `sent`: the server has taken it and answers for it from now on. `refused`: it never will, e.g. as there is no such
- * mailbox. `later`: it does not take this mail now, though it may take others. A `reason` holds neither an address nor
- * anything of the mail.
+ * `sent`: the server accepted the mail. `refused`: the server will never accept it, e.g. because the mailbox does not
+ * exist. `later`: the server does not accept this mail now, though it may accept others. A `reason` contains neither
+ * an address nor mail content.
  */
 export type MailResult =
   | { readonly kind: 'sent' }
@@ -25,18 +25,18 @@ export type MailResult =
   | { readonly kind: 'later'; readonly reason: string };
 
 /**
- * Hands mails to a mail server.
+ * Sends mails through a mail server.
  *
- * Promises: what is in a mail stays where it was put. Whatever characters its fields hold, no further header comes of
- * them and no further recipient: what cannot be sent so is `refused`. No password goes over a connection that is not
- * encrypted.
+ * Promises: fields cannot inject headers or recipients, whatever characters they contain: a mail that cannot be sent
+ * safely is `refused`. No password goes over an unencrypted connection.
  *
- * Errors: `Unavailable` when the server does not answer or does not take us (credentials, certificate, sender address):
- * that says nothing about the mail, and the server may have taken it; send it again. Where the server breaks off with
- * one mail though it answers otherwise, that is `later`, so that the mail holds up no other; it too may have been taken.
+ * Errors: `Unavailable` when the server does not answer or rejects this client (credentials, certificate, sender
+ * address). That says nothing about the mail, and the server may have accepted it; send it again. Where the server
+ * fails on one mail but otherwise answers, the result is `later`, so that this mail does not block others; it too may
+ * have been accepted.
  *
- * An implementer must not: call a mail sent that the server only began to take, or put an address, a mail's text or a
- * password into an error, a reason or a log.
+ * An implementer must not: report a mail as sent before the server accepted all of it, or put an address, mail
+ * content or a password into an error, a reason or a log.
  */
 export interface Mailer {
   send(mail: Mail): Promise<MailResult>;
@@ -54,7 +54,7 @@ const WORDS: Readonly<Record<BadBecause, string>> = {
   gone: 'it answered 410 Gone, so it was paused',
 };
 
-/** The mail that tells of one turn of a destination: what, since when, how it fails. No link, no setting, no event. */
+/** The mail about one health change of a destination: what, since when, last errors. No link, setting or event. */
 export function destinationMail(
   { id, at, workspace, destination, turn }: DestinationNotice,
   to: string,
@@ -89,14 +89,14 @@ function line({ at, reason }: DestinationNotice['turn']['last_errors'][number]):
   return `  ${at}  ${plain(reason)}`;
 }
 
-/** What people and places named things: it breaks no line, and makes no link where a mail is shown. */
+/** Sanitises names chosen by users and destinations: on one line, bounded, and not shown as a link. */
 function plain(text: string): string {
   return shortened(oneLine(text), NAME_LENGTH).replaceAll('://', ': //');
 }
 
 const SUBJECT_NAME_LENGTH = 100;
 
-/** The mail that tells an organization of profiles that were deleted: how many, never who. */
+/** The mail about deleted profiles: counts, no identities. */
 export function deletionMail(
   notice: DeletionNotice,
   to: string,
@@ -122,7 +122,7 @@ export function deletionMail(
   return { id, at: Date.parse(at), to, subject: `Profiles deleted in ${short}: ${counts.deleted}`, text };
 }
 
-/** What people named things themselves must not break lines. */
+/** Replaces line breaks and control characters in names chosen by users. */
 export function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim();
 }

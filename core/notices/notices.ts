@@ -7,12 +7,12 @@ import type { EventLog } from '../log/event-log.ts';
 import { HEADER, TOPIC } from '../log/topics.ts';
 import { nameId } from '../primitives/ids.ts';
 
-/** The notice of one health change of a destination. It holds no setting, no event and no address. */
+/** The notice of one health change of a destination. It holds no settings, event data or addresses. */
 export interface DestinationNotice {
   readonly kind: 'destination';
-  /** The id of the change: a notice that comes again has the same id. */
+  /** The id of the change: a repeated notice has the same id. */
   readonly id: string;
-  /** When it was found, ISO 8601. */
+  /** When the change was detected, ISO 8601. */
   readonly at: string;
   readonly organization_id: string;
   readonly workspace: { readonly id: string; readonly name: string };
@@ -54,8 +54,9 @@ export function noticeRecipients(
 export const NOTICE_EVENTS = { bad: 'Destination Bad', well: 'Destination Well' } as const;
 
 /**
- * A notice as a delivery to another destination of the workspace: a `track` event about the destination that turned,
- * whose id stands in `rule_id` too, as no rule made it. `createdAt` is ISO 8601, the same on every replay.
+ * A notice as a delivery to another destination of the workspace: a `track` event about the changed destination.
+ * `rule_id` is the id of that destination too, because no rule created it. `createdAt` is ISO 8601, the same on every
+ * replay.
  */
 export function noticeDelivery(
   notice: DestinationNotice,
@@ -88,7 +89,7 @@ export function noticeDelivery(
   };
 }
 
-/** Whether a delivery is a notice: no event of a producer is behind it. */
+/** Whether a delivery is a notice rather than an event of a producer. */
 export function isNotice({ rule_id, event }: Pick<Delivery, 'rule_id' | 'event'>): boolean {
   return (
     event.anonymous_id === rule_id && Object.values<string | undefined>(NOTICE_EVENTS).includes(event.event)
@@ -96,20 +97,23 @@ export function isNotice({ rule_id, event }: Pick<Delivery, 'rule_id' | 'event'>
 }
 
 /**
- * The mail that somebody asked for with a deletion of profiles. It says how many there were and never who: what was
- * deleted must not live on in a mailbox, or on its way there.
+ * The content of the mail that was requested with a deletion of profiles: counts, and no identities: deleted data
+ * must not live on in a mailbox, or on its way there.
  */
 export interface DeletionNotice {
-  /** Of the request that deleted, a UUID. A notice that comes again under the same id is the same mail. */
+  /** A UUID, the id of the deletion request. A repeated notice with the same id is the same mail. */
   readonly id: string;
-  /** Whose `notification_email` it goes to, as that is when the mail is sent. */
+  /** The mail goes to this organization's `notification_email` at the time of sending. */
   readonly organization_id: string;
   readonly regions: readonly string[];
-  /** When they were deleted, ISO 8601. */
+  /** When the profiles were deleted, ISO 8601. */
   readonly at: string;
-  /** Who deleted: an account id, or `key:<id>` of a client key. */
+  /** The caller: an account id, or `key:<id>` of a client key. */
   readonly by: string;
-  /** Different identities or ucids that were named, profiles that were deleted by them, and those that named none. */
+  /**
+   * Numbers of different identities or ucids in the request, of deleted profiles, and of identities or ucids without
+   * a profile.
+   */
   readonly counts: {
     readonly requested: number;
     readonly deleted: number;
@@ -118,12 +122,12 @@ export interface DeletionNotice {
 }
 
 /**
- * Resolves once the notice is durable: it is sent then, however long the mail server is away.
- * Errors: `Unavailable` when that is not known; asking again with the same notice sends one mail.
+ * Resolves once the notice is durable; it is then sent, however long the mail server is down.
+ * Errors: `Unavailable` when that is not known; repeating the call with the same notice sends one mail.
  */
 export type RequestDeletionNotice = (notice: DeletionNotice) => Promise<void>;
 
-/** Queues notices on the log, from where the `mail` stage sends them; it drops one that was queued twice. */
+/** Queues notices on the topic `mail`; the `mail` stage sends each once. */
 export function queueDeletionNotices(
   log: Pick<EventLog, 'append'>,
   catalog: Pick<Catalog, 'position'>,
