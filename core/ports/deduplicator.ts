@@ -1,46 +1,53 @@
 import type { Environment } from '../event/event.ts';
 import type { Position } from '../log/event-log.ts';
 
-/** What a `message_id` is unique in, and it. */
+/** A `message_id` and the scope in which it is unique. */
 export interface Message {
   readonly workspaceId: string;
   readonly environment: Environment;
   readonly messageId: string;
 }
 
-/** One event that asks whether it is the first of its `message_id`. */
+/** A dedupe claim: an event that claims its `message_id`. */
 export interface DedupeClaim extends Message {
   readonly position: Position;
-  /** Its contract rejects the event: it asks whether it is the first rejected one, and does not take the id. */
+  /** The event was rejected by its contract: it claims to be the first rejected one, and does not take the id. */
   readonly rejected?: boolean;
   /**
-   * It wins the id only where a rejected claimant of an earlier call has won among the rejected ones of it; else it takes
-   * nothing and loses. So ids are remembered of those events alone that somebody may ask about.
+   * It wins the id only if a rejected event of an earlier call won among the rejected ones of this id; otherwise it
+   * takes nothing and loses. So only ids are stored that may be queried later.
    */
   readonly afterRejected?: boolean;
 }
 
 /**
- * Promises: of one (workspace, environment, message_id) in a window exactly one position ever wins, and that position
- * wins again whenever it asks again, whatever crashed in between; so a crash between "seen" and "emitted" loses
- * nothing. A win is durable when the call resolves.
+ * Decides which event owns a `message_id`.
  *
- * A rejected claimant takes nothing from the others: after it any position may win the id. Of the rejected claimants of
- * an id one position wins, always the same; none that asks first after another position has won the id.
+ * Promises:
+ * - For one (workspace, environment, message_id) and window exactly one position wins, and it wins again whenever it
+ *   claims again, whatever crashed in between: a crash between the claim and the commit of the output loses nothing.
+ *   A win is durable when the call resolves.
+ * - A rejected event takes nothing from others: any position may win the id after it. Among the rejected events of an
+ *   id one position wins, always the same; none does whose first claim comes after another position won the id.
  *
- * Limits: a window (24 h by default) is at least kept, at most kept for 1.5 times as long.
- * Errors: `Unavailable` when the store does not answer (some claims of the call may have been taken; asking again is safe).
+ * Limits: a win is kept for at least the window (24 h by default), and for at most 1.5 times as long.
  *
- * An implementer must not answer from a cache what the store has not confirmed, and must not forget a win because
- * memory ran short.
+ * Errors: `Unavailable` when the store does not answer. Some dedupe claims of the call may have been stored;
+ * repeating it is safe.
+ *
+ * An implementer must not answer from a cache what the store has not confirmed, and must not drop a win for lack of
+ * memory.
  */
 export interface Deduplicator {
-  /** For each claimant: true when its position is the winner. Several of one call may share an id and are decided in order. */
+  /**
+   * For each dedupe claim: true when its position is the winner. Several claims of one call may have the same id and
+   * are decided in order.
+   */
   claim(claimants: readonly DedupeClaim[]): Promise<readonly boolean[]>;
   /**
-   * The position that won a message, else the first that was rejected, as far as it is remembered; undefined where none is known. Takes nothing and waits
-   * for no claim. A store may keep a topic's name in a form it cannot read back: `topics` are those a winner may be in,
-   * and one of another topic counts as unknown.
+   * The position that won a message, else that of the first rejected event; undefined where neither is known. Takes
+   * nothing and does not wait for running claims. A store may keep a topic's name in an irreversible form: `topics`
+   * are the candidates, and a winner in another topic counts as unknown.
    */
   winner(message: Message, topics: readonly string[]): Promise<Position | undefined>;
   close(): Promise<void>;

@@ -1,103 +1,103 @@
 import type { Environment } from '../event/event.ts';
 
-/** One event as the live stream shows it. */
+/** An event as the live stream shows it. */
 export interface LiveEvent {
   readonly environment: Environment;
-  /** JSON in one line: the canonical event with its `outcome` and its `violations`. */
+  /** One line of JSON: the canonical event with its `outcome` and `violations`. */
   readonly data: string;
 }
 
-/** A live event on its way into the tail of its workspace. */
+/** A live event to append to the tail of its workspace. */
 export interface TailedEvent extends LiveEvent {
   readonly workspaceId: string;
-  /** Of its record in the partition the batch comes from. */
+  /** Offset of its record in the batch's partition. */
   readonly offset: number;
 }
 
 export interface TailBatch {
   readonly topic: string;
   readonly partition: number;
-  /** In the order of their offsets, which differ. */
+  /** In the order of their distinct offsets. */
   readonly events: readonly TailedEvent[];
-  /** The end of the partition: a mark beyond it is of a topic that was made anew, and holds nothing back. */
+  /** The end of the partition: a mark beyond it belongs to a topic that was replaced, and is ignored. */
   readonly end?: number;
 }
 
-/** An event in the tail of a workspace. */
 export interface KeptEvent extends LiveEvent {
-  /** Names this event for good, also to other processes. At most `MAX_TAIL_ID` characters of `[0-9a-z-]`. */
+  /** A stable id of this event, the same in all processes. At most `MAX_TAIL_ID` characters of `[0-9a-z-]`. */
   readonly id: string;
 }
 
 export const MAX_TAIL_ID = 80;
 
-/** What a follower finds next. */
+/** What a follower reads next. */
 export type TailItem =
   | { readonly kind: 'event'; readonly event: KeptEvent }
-  /** Here so many events were and are kept no more; without a count where nobody knows how many, if any. */
+  /** Events at this point that are no longer kept; without `count` where their number is unknown and may be 0. */
   | { readonly kind: 'missed'; readonly count?: number }
-  /** The engine does not answer: what happens now is not seen until `resumed`. */
+  /** The engine does not answer: later events are only read after `resumed`. */
   | { readonly kind: 'interrupted' }
   | { readonly kind: 'resumed' };
 
-/** A reader of one workspace's tail, at its own pace. It holds a place and no events. */
+/** A reader of one workspace's tail, at its own pace. It holds a position, not events. */
 export interface TailFollower {
   /**
-   * What comes next, in order, at once: events of at most about `maxCharacters` in all, but at least one where there
-   * is one; nothing where there is nothing.
+   * Returns the next items in order, without waiting: events of at most about `maxCharacters` in all, but at least
+   * one where there is one; an empty list where there is none.
    */
   take(maxCharacters: number): readonly TailItem[];
-  /** The id of the last event that was taken, or that the follower began behind. */
+  /** The id of the last event that was taken, or after which the follower began. */
   readonly place: string | undefined;
-  /** Wakes nobody any more. Idempotent. */
+  /** Ends the calls of `wake`. Idempotent. */
   close(): void;
 }
 
 export interface FollowOptions {
-  /** Begin behind the event of this id; any text is taken. Absent: begin with the `RECENT_EVENTS` newest. */
+  /** Begin after the event with this id; any text is accepted. Absent: begin with the `RECENT_EVENTS` newest. */
   readonly after?: string;
-  /** Called when there may be something to take; it must return soon and throw nothing. */
+  /** Called when there may be something to take; it must return quickly and not throw. */
   wake(): void;
 }
 
-/** What a workspace's tail holds at most, and for how long after its last event. */
+/** Bounds on a workspace's tail, and its retention after the last event. */
 export interface TailLimits {
   readonly events: number;
-  /** Of the data of its events. */
+  /** Characters of the data of its events. */
   readonly characters: number;
   readonly retentionMs: number;
 }
 
 export const TAIL_LIMITS: TailLimits = { events: 500, characters: 512 * 1024, retentionMs: 60 * 60 * 1_000 };
 
-/** How many a follower without a place begins with. */
+/** Number of events that a follower without a position begins with. */
 export const RECENT_EVENTS = 100;
 
 /**
- * The recent events of each workspace, for people who watch them come in.
+ * The recent events of each workspace, for live streams.
  *
  * Promises:
- * - The events of one partition stand in a tail in the order of their offsets, those of several as they came.
- * - An event stands in a tail once, however often its batch is handed over and however it is cut: each tail marks per
- *   partition up to where it has taken events, and mark and events move together.
- * - A follower is handed every event behind its place, each once, or told at that very point how many are kept no
- *   more. That holds across processes: the id one of them handed out is a place in every other.
- * - A tail keeps the newest events within its limits; the limits hold whoever watches and however slowly. An event
- *   that nobody watches is never copied to a process that only follows.
+ * - A tail holds the events of one partition in the order of their offsets; those of several partitions in the order
+ *   of arrival.
+ * - An event is in a tail once, however often and in whichever batches it is appended: each tail marks per partition
+ *   up to where it has taken events, and mark and events are stored together.
+ * - A follower gets every event after its position, each once, or at that point the number of those that are not kept
+ *   any more. This holds across processes: an id from one process is a position in every other.
+ * - A tail keeps the newest events within its limits, whatever the number and speed of followers. Events of
+ *   workspaces without followers are never copied to processes that only follow.
  *
- * A tail is no store: an engine that fails may forget events that were appended (followers are told), and nothing
- * brings them back.
+ * A tail is not a durable store: an engine that fails may lose appended events (followers are informed), and they are
+ * not restored.
  *
- * Errors: `append` and `follow` reject with `Unavailable` when the engine does not answer. Part of the batch may have
- * been taken: hand all of it over again. A follower that exists is told `interrupted` and goes on by itself.
+ * Errors: `append` and `follow` reject with `Unavailable` when the engine does not answer. A part of the batch may
+ * have been taken: append all of it again. Existing followers get `interrupted` and continue by themselves.
  *
  * An implementer must not: hold events for a follower that does not take them, open a connection per follower, let a
  * follower see another workspace's events, or make an append wait for followers.
  */
 export interface LiveTail {
   /**
-   * Adds the events of a batch that are not behind their tail's mark. Answers the highest mark that held events back,
-   * 0 where none did.
+   * Adds the events of a batch that are beyond their tail's mark. Returns the highest mark that excluded events, 0
+   * where none did.
    */
   append(batch: TailBatch): Promise<number>;
   /** Resolves once everything that was appended before the call can be taken. */

@@ -1,4 +1,4 @@
-/** Structured logging. Never hand it a key, a token, a trait or a property. */
+/** Structured logging. Never log a key, a token, a trait or a property. */
 export interface Logger {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -11,8 +11,8 @@ export const NO_LOGGER: Logger = { debug() {}, info() {}, warn() {}, error() {} 
 export type Labels = Readonly<Record<string, string>>;
 
 /**
- * Where code reports metrics. Implementations register a metric at first use; calls never throw and never wait.
- * Labels must be bounded sets (stage, topic, outcome); never an id a producer chooses.
+ * Reports metrics. Implementations register a metric at first use; calls never throw and never wait. Label values
+ * must be bounded sets (stage, topic, outcome), never ids that producers choose.
  */
 export interface Metrics {
   /** Adds to a counter. */

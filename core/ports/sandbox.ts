@@ -4,11 +4,11 @@ import type { Environment } from '../event/event.ts';
 export interface SandboxInput {
   /** JSON text */
   readonly event: string;
-  /** JSON text; the code gets it frozen. */
+  /** JSON text; the code receives it frozen. */
   readonly context: string;
-  /** What time it is for the code, epoch ms. */
+  /** The time that the code sees, epoch ms. */
   readonly at: number;
-  /** Names the sequence of random numbers the code gets. */
+  /** Seed of the random numbers that the code gets. */
   readonly seed: string;
 }
 
@@ -21,30 +21,30 @@ export interface SandboxLog {
   readonly text: string;
 }
 
-/** Why something in a source failed and where, as far as that is known; both count from 1. */
+/** An error in the source and its location, where known; line and column count from 1. */
 export interface SandboxFault {
   readonly message: string;
   readonly line?: number;
   readonly column?: number;
 }
 
-/** Figures and logs of one event's run. */
+/** Durations and logs of one event's run. */
 interface SandboxRun {
   readonly logs: readonly SandboxLog[];
-  /** The wall time the event took, ms; its share of the whole where it is less than the clock can tell. */
+  /** Wall time of the event, ms; its share of the batch where the clock is too coarse. */
   readonly durationMs: number;
-  /** How long the program took to load for this call, ms; 0 when it was loaded. */
+  /** Time to load the program for this call, ms; 0 when it was loaded already. */
   readonly loadMs: number;
 }
 
 export type SandboxErrorKind =
   /** The function threw, or its promise was rejected or never settled. */
   | 'threw'
-  /** Ran longer than its budget. */
+  /** It exceeded its time budget. */
   | 'timeout'
-  /** Took more memory than its isolate or its process may have. */
+  /** It exceeded the memory of its isolate or process. */
   | 'memory'
-  /** Returned something that is no object, array of objects or null once written as JSON, or too much of it. */
+  /** It returned something other than an object, an array of objects or null in JSON, or too much of it. */
   | 'output'
   /** The source does not compile or has no function `transform`. */
   | 'compile';
@@ -53,47 +53,51 @@ export type SandboxResult = SandboxRun &
   (
     | {
         readonly ok: true;
-        /** JSON texts of the objects it returned; empty when the event was dropped. Whether they are events is not judged. */
+        /** JSON texts of the returned objects; empty when the event was dropped. They are not validated as events. */
         readonly outputs: readonly string[];
       }
     | ({ readonly ok: false; readonly kind: SandboxErrorKind } & SandboxFault)
   );
 
 export interface SandboxProgram {
-  /** Unique for (transformation, version): programs are compiled once and kept under this name. */
+  /** Unique for (transformation, version): compiled programs are cached by it. */
   readonly id: string;
   readonly source: string;
-  /** Whose it is, a workspace: programs of one owner share its turns, and may run in one isolate. */
+  /** The owning workspace: programs of one owner share its scheduling turns, and may share an isolate. */
   readonly owner: string;
 }
 
 export interface SandboxOptions {
-  /** Keep what `console` wrote (test runs). Default false. */
+  /** Return console output (for test runs). Default false. */
   readonly captureLogs?: boolean;
-  /** Absent: the call runs to its end. */
+  /** Absent: the call processes all inputs. */
   readonly pace?: SandboxOutputBudget;
 }
 
-/** Bounds what a call holds of the outputs of its events. */
+/** Bounds the outputs that a call accumulates. */
 export interface SandboxOutputBudget {
-  /** Told of outputs as they arrive, characters. */
+  /** Adds outputs as they arrive, characters. */
   made(chars: number): void;
-  /** Asked before each part of the call. Once it says no the call ends with the results of its first events, or none. */
+  /**
+   * Checked before each part of the call. Once false, the call ends with the results of its first events, or none.
+   */
   goOn(): boolean;
 }
 
-/** Outputs of one event at most. */
+/** Bound on the outputs of one event. */
 export const MAX_OUTPUTS = 100;
 
 /**
- * Runs user code with limits: usually 64 MB an isolate and 100 ms of wall time an event, at most `MAX_OUTPUTS` outputs an event
- * of at most `MAX_EVENT_BYTES` each, or of as much as the event and `OUTPUT_ROOM_BYTES`.
+ * Runs user code with limits: usually 64 MB an isolate and 100 ms of wall time an event, at most `MAX_OUTPUTS`
+ * outputs an event of at most `MAX_EVENT_BYTES` each, or of the event's size plus `OUTPUT_ROOM_BYTES`.
  *
- * Promises: `run` answers for every input, in order, and a bad event costs only itself; whatever the code does, the
- * host process stays up and responsive, other programs are delayed by at most a bounded time, and no data passes from
- * one program to another. An input has the same result in every run, whatever ran before it and whatever it shares a batch
- * with, unless a limit of time or memory ends it: nothing an event does is there for the next, the clock stands at `at`,
- * random numbers follow `seed`, times are UTC and texts en-US.
+ * Promises:
+ * - `run` returns a result for every input, in order, and a failing event affects only itself.
+ * - Whatever the code does, the host process stays up and responsive, other programs are delayed by at most a bounded
+ *   time, and no data passes from one program to another.
+ * - An input has the same result in every run, whatever ran before and whatever is in its batch, unless a limit of
+ *   time or memory ends it: no state is kept between events, the clock stands at `at`, random numbers follow `seed`,
+ *   times are in UTC and texts in en-US.
  *
  * Errors: `Unavailable` when no worker process can be started.
  *
@@ -101,25 +105,25 @@ export const MAX_OUTPUTS = 100;
  * environment or timers.
  */
 export interface Sandbox {
-  /** Runs a program over a batch. Results are in the order of the inputs and as many, unless its pace ended it. */
+  /** Runs a program over a batch. One result for each input, in order, unless its output budget ended the call. */
   run(
     program: SandboxProgram,
     inputs: readonly SandboxInput[],
     options?: SandboxOptions,
   ): Promise<readonly SandboxResult[]>;
-  /** Compiles only: undefined when it does and has a function `transform`, else why not. */
+  /** Compiles a program: undefined when it is valid and has a function `transform`, else the fault. */
   check(program: SandboxProgram): Promise<SandboxFault | undefined>;
   close(): Promise<void>;
 }
 
-/** The second argument of `transform(event, context)`, frozen to its depths. */
+/** The second argument of `transform(event, context)`, deeply frozen. */
 export interface TransformationContext {
   readonly workspace_id: string;
-  /** The rule it runs for, as it is called now; both null in a test. */
+  /** The rule and its current name; both null in a test. */
   readonly rule_id: string | null;
   readonly rule_name: string | null;
   readonly environment: Environment;
-  /** What the event's contract said of it; id and version are null where none judged it. */
+  /** The verdict of the event's contract; id and version are null without a contract. */
   readonly contract: {
     readonly outcome: 'accepted' | 'warned' | 'omitted';
     readonly id: string | null;
@@ -127,16 +131,16 @@ export interface TransformationContext {
   };
 }
 
-/** What decides a run beside the event and its context. */
+/** Further inputs of a run. */
 export interface RunIdentity {
   readonly message_id: string;
-  /** ISO 8601: the time it is in the run. */
+  /** ISO 8601: the time that the code sees. */
   readonly received_at: string;
 }
 
 /**
- * One event for the sandbox. The clock stands at the event's receipt and random numbers follow from rule, environment
- * and message, as the ids of its deliveries do: whoever runs it again gets the same.
+ * The sandbox input of one event. The clock stands at the event's receipt and random numbers follow from rule,
+ * environment and message, like the ids of its deliveries: every repetition gives the same result.
  */
 export function transformationInput(
   event: string,

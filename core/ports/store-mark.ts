@@ -1,22 +1,25 @@
 /**
- * The mark that one store bears of the installation that it belongs to. Organizations are numbered from 1 in every
- * installation, so a store that is used with another catalog would hand the profiles of one company to another.
+ * The mark of the owning installation in a store. Organizations are numbered from 1 in every installation, so a store
+ * that is used with another catalog would give the profiles of one company to another.
  *
- * Promises: of any number of claims at the same time, also by different installations, one wins and all answer its id.
- * The mark goes with the data: a store that was emptied has none, and belongs to the next installation that claims it.
+ * Promises: of concurrent ownership claims, also by different installations, one wins and all return its id. The mark
+ * is part of the data: an emptied store has none, and belongs to the next installation that claims it.
  *
  * Errors: `Unavailable` when the engine does not answer; every call may be repeated.
  */
 export interface StoreMark {
-  /** For people, e.g. `Redis (keys tributary.*)`. */
+  /** Name of the store for operators, e.g. `Redis (keys tributary.*)`. */
   readonly store: string;
-  /** The id of the installation that the store belongs to, which is `installation` from now on where it had none. */
+  /**
+   * Ownership claim: returns the id of the owning installation, which becomes `installation` where the store had no
+   * mark.
+   */
   claim(installation: string): Promise<string>;
-  /** The id in the mark; undefined where there is none. */
+  /** The id in the mark; undefined without a mark. */
   read(): Promise<string | undefined>;
-  /** Gives the store to `installation`; an earlier mark is replaced. */
+  /** Replaces the mark by that of `installation`. */
   replace(installation: string): Promise<void>;
-  /** Whether there are profiles; absent where the store holds none by its kind. */
+  /** Whether the store holds profiles; absent for stores of other data. */
   holdsProfiles?(): Promise<boolean>;
   close(): Promise<void>;
 }

@@ -1,10 +1,10 @@
 /**
- * Every error that leaves a port has a stable `code` and says whether the same call may succeed later.
- * Callers decide on `code` and `retryable`, never on a message.
+ * Every error of a port has a stable `code` and states whether the same call may succeed later. Callers decide by
+ * `code` and `retryable`, never by the message.
  */
 export abstract class TributaryError extends Error {
   abstract readonly code: string;
-  /** True when repeating the very same call later may succeed. */
+  /** True when repeating the same call later may succeed. */
   abstract readonly retryable: boolean;
 
   constructor(message: string, options?: ErrorOptions) {
@@ -13,25 +13,27 @@ export abstract class TributaryError extends Error {
   }
 }
 
-/** An engine (log, store, sandbox) does not answer now. Thrown by any port; the caller waits and repeats. */
+/** An engine (log, store, sandbox) does not answer. Any port may throw it; the caller waits and repeats the call. */
 export class Unavailable extends TributaryError {
   readonly code = 'unavailable';
   readonly retryable = true;
 }
 
-/** More is waiting, to be made durable or for its turn, than the bound allows. Nothing of this call was taken. */
+/** A queue is at its bound. Nothing of this call was accepted. */
 export class Overloaded extends TributaryError {
   readonly code = 'overloaded';
   readonly retryable = true;
 }
 
-/** Someone newer owns what this caller tried to commit. The caller must start again from committed state. */
+/**
+ * A newer owner exists for what this caller tried to commit. The caller must start again from the committed state.
+ */
 export class Fenced extends TributaryError {
   readonly code = 'fenced';
   readonly retryable = true;
 }
 
-/** A stage found that its effects are behind the batch it was given: deliver again from `offset`. */
+/** The effects of a stage are behind the batch that it got: read the partition again from `offset`. */
 export class Rewind extends TributaryError {
   readonly code = 'rewind';
   readonly retryable = true;
@@ -43,19 +45,22 @@ export class Rewind extends TributaryError {
   }
 }
 
-/** The caller handed over something that can never be taken; repeating is useless. */
+/** The input can never be accepted; repeating the call is useless. */
 export class InvalidInput extends TributaryError {
   readonly code = 'invalid_input';
   readonly retryable = false;
 }
 
-/** The engine takes nothing of this size, though the port does: its operator set a lower bound. Others are unharmed. */
+/**
+ * The engine does not accept this size, although the port does: its operator set a lower bound. Other calls are not
+ * affected.
+ */
 export class TooLarge extends TributaryError {
   readonly code = 'too_large';
   readonly retryable = false;
 }
 
-/** The message of anything thrown, also of what is not an `Error`; never throws itself. */
+/** The message of any thrown value; never throws. */
 export function messageOf(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message;
   try {

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from 'node:crypto';
 import { validate, version } from 'uuid';
 
-/** Largest 12-bit counter within one millisecond; past it the generator runs ahead of the clock by a millisecond. */
+/** Largest 12-bit counter within one millisecond; above it the generator runs ahead of the clock by a millisecond. */
 const MAX_COUNTER = 0xfff;
 
 /**
@@ -29,23 +29,26 @@ export function createUuidV7(now: () => number): () => string {
   }
 }
 
-/** A fresh UUIDv7: sortable by time, monotonic within this process. */
+/** A new UUIDv7: sortable by time, monotonic within this process. */
 export const newId: () => string = createUuidV7(Date.now);
 
-/** The namespace of every name-based id of Tributary. */
+/** The namespace of all name-based ids of Tributary. */
 const NAMESPACE = '5f1c1b0e-8a57-5c0e-9d1e-7a2f6d1b4c3d';
 
 const NAMESPACE_BYTES = Buffer.from(NAMESPACE.replaceAll('-', ''), 'hex');
 
 /**
- * A name-based UUID (version 5) of the parts; the same parts give the same id everywhere and always. Throws `URIError`
- * for half of a surrogate pair, which has no bytes of its own.
+ * A name-based UUID (version 5) of the parts; equal parts always give the same id. Throws `URIError` for an unpaired
+ * surrogate, which has no UTF-8 form.
  */
 export function nameId(...parts: readonly (string | number)[]): string {
   return uuidV5(parts.join('\u0000'));
 }
 
-/** By one call of the native hash: a quarter of what `v5` of the `uuid` package takes, for an id that each delivery has. */
+/**
+ * One call of the native hash takes a quarter of the time of `v5` of the `uuid` package; every delivery needs such an
+ * id.
+ */
 function uuidV5(name: string): string {
   if (!name.isWellFormed()) throw new URIError('half of a surrogate pair');
   const digest = hash('sha1', Buffer.concat([NAMESPACE_BYTES, Buffer.from(name)]));
@@ -55,7 +58,10 @@ function uuidV5(name: string): string {
   return `${digest.slice(0, 8)}-${digest.slice(8, 12)}-${third}-${fourth}-${digest.slice(20, 32)}`;
 }
 
-/** Of the n-th output of a rule for an event, and of the event itself where nothing transforms it (0). */
+/**
+ * The id of the delivery of a rule's n-th output for an event; 0 is the event itself where there is no
+ * transformation.
+ */
 export function deliveryId(
   ruleId: string,
   event: { readonly environment: string; readonly message_id: string },
@@ -66,7 +72,7 @@ export function deliveryId(
   return replayId === undefined ? nameId(ruleId, of) : nameId(ruleId, of, replayId);
 }
 
-/** When an id of version 7 was made, epoch ms by the clock of its maker; undefined for every other text. */
+/** The creation time of a UUIDv7, epoch ms by its creator's clock; undefined for any other text. */
 export function timeOfId(id: string): number | undefined {
   if (!validate(id) || version(id) !== 7) return undefined;
   return Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);

@@ -1,8 +1,8 @@
 import { InvalidInput } from './errors.ts';
 
 /*
- * JSON numbers that a double cannot hold. In a parsed value such a number is what `JSON.rawJSON` makes of its text, so that
- * `JSON.stringify` writes it with its digits; code that computes with it takes the double (`withDoubles`).
+ * JSON numbers that a double cannot hold exactly. In a parsed value such a number is the `JSON.rawJSON` of its text,
+ * so that `JSON.stringify` writes its digits; code that computes with it takes the double (`withDoubles`).
  */
 
 declare global {
@@ -18,28 +18,30 @@ const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknow
 
 export type ExactNumber = { readonly rawJSON: string };
 
-/** Every number of 15 significant digits is held exactly by a double, outside the subnormal range. */
+/** A double holds every number of 15 significant digits exactly, outside the subnormal range. */
 const EXACT_DIGITS = 15;
 /** PostgreSQL's `jsonb` holds 16,383 digits behind the point. */
 const MAX_SCALE = 16_000;
 const SMALLEST_NORMAL = 2 ** -1022;
 
-/** Digits and points in a row that may be such a number. */
+/** Length of a run of digits and points that may be such a number. */
 const RUN = 16;
-/** A run of them where a number may begin: ids and cookies inside of strings mostly are none. */
+/** Such a run where a number may begin, which excludes most ids and cookies inside of strings. */
 const LONG_NUMBER = /(?:^|[\s:,[])-?[0-9][0-9.]{15}/;
 const SMALL_EXPONENT = /[0-9][eE]-[0-9]{3}/;
-/** The same where a number may begin: one UUID in twenty has the other one in it. */
+/** The same where a number may begin: one UUID in twenty contains `SMALL_EXPONENT`. */
 const SMALL_NUMBER = /(?:^|[\s:,[])-?[0-9][0-9.]*[eE]-[0-9]{3}/;
 
-/** Whether a JSON text may hold a number with more digits than a double keeps. Costs about 0.1 us a 450 bytes. */
+/**
+ * Whether a JSON text may contain a number with more digits than a double holds. Takes about 0.1 us for 450 bytes.
+ */
 export function mayLoseDigits(text: string): boolean {
   return hasLongRun(text) && LONG_NUMBER.test(text);
 }
 
 /**
- * Looks at every sixteenth character alone, as one of them is in each run; most texts have none. A regular expression takes
- * thirty times as long.
+ * Tests every sixteenth character only, because each run contains one of them and most texts have no run. A regular
+ * expression takes thirty times as long.
  */
 function hasLongRun(text: string): boolean {
   for (let at = RUN - 1; at < text.length; at += RUN) {
@@ -53,22 +55,22 @@ function hasLongRun(text: string): boolean {
   return false;
 }
 
-/** A digit or a point. False for NaN, which is beyond the text. */
+/** A digit or a point. False for NaN, the code beyond the text. */
 function isInRun(code: number): boolean {
   return (code >= 48 && code <= 57) || code === 46;
 }
 
-/** Whether a text that was parsed to a zero or a subnormal number may say another number there. */
+/** Whether a text that was parsed to zero or a subnormal number may contain another number there. */
 export function mayUnderflow(text: string): boolean {
   return SMALL_EXPONENT.test(text) && SMALL_NUMBER.test(text);
 }
 
-/** Whether a double says so little of the number it was read from that only its text can tell. */
+/** Whether a double is zero or subnormal, so that only the text has the exact number. */
 export function isTiny(value: number): boolean {
   return value > -SMALLEST_NORMAL && value < SMALLEST_NORMAL;
 }
 
-/** Whether a text may hold a number that `parseExact` reads otherwise than `JSON.parse`. */
+/** Whether a text may contain a number that `parseExact` and `JSON.parse` read differently. */
 export function mayHoldExactNumbers(text: string): boolean {
   return mayLoseDigits(text) || mayUnderflow(text);
 }
@@ -82,7 +84,7 @@ export function parseExact<T = unknown>(text: string): T {
   }) as T;
 }
 
-/** The double of a JSON number where that is the same number, else the number with its digits; undefined out of range. */
+/** The double of a JSON number where that is exact, else the number with its digits; undefined out of range. */
 export function exactNumber(source: string): number | ExactNumber | undefined {
   const value = Number(source);
   if (!Number.isFinite(value)) return undefined;
@@ -93,7 +95,7 @@ export function exactNumber(source: string): number | ExactNumber | undefined {
   return said.digits === held.digits && said.scale === held.scale ? value : JSON.rawJSON(source);
 }
 
-/** Significant digits without zeros at either end, and how many of them stand behind the point. */
+/** The significant digits without leading and trailing zeros, and how many of them are behind the point. */
 function decimalOf(text: string): { readonly digits: string; readonly scale: number } {
   const [mantissa = '', exponent = '0'] = text.replace(/^-/, '').split(/[eE]/);
   const [whole = '', fraction = ''] = mantissa.split('.');
@@ -105,14 +107,14 @@ function decimalOf(text: string): { readonly digits: string; readonly scale: num
   return { digits: all.slice(from, to), scale: fraction.length - (all.length - to) - Number(exponent) };
 }
 
-/** A parsed value with a double in the place of each exact number: what contracts, filters and transformations see. */
+/** A copy with a double in place of each exact number, for contracts, filters and transformations. */
 export function withDoubles<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
 /**
- * `value` with the digits of `source`, from which it was made by code that saw doubles. A number gets the digits of the
- * exact number in the same place, else of the only one with its double, where they are that double. Both are JSON values.
+ * Restores exact numbers in `value`, which code derived from the doubles of `source`. A number gets the digits of the
+ * exact number at the same path, else those of the only exact number with its double. Both are JSON values.
  */
 export function withDigitsOf<T>(value: T, source: unknown): T {
   const byDouble = new Map<number, ExactNumber | undefined>();
@@ -139,7 +141,7 @@ function restored(
   if (typeof value === 'number') {
     if (!byDouble.has(value)) return value;
     if (JSON.isRawJSON(source) && Number(source.rawJSON) === value) return source;
-    // A number that underflowed is zero, which says nothing of where a zero comes from.
+    // Underflowed numbers are zero, and zeros cannot be matched by value.
     return source === value || isTiny(value) ? value : (byDouble.get(value) ?? value);
   }
   if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return value;
@@ -152,7 +154,7 @@ function restored(
   );
 }
 
-/** A JSON object. `parse`: `parseExact` where digits count. Throws `InvalidInput` for any other text. */
+/** Parses a JSON object. `parse`: `parseExact` where digits matter. Throws `InvalidInput` for any other text. */
 export function parseObject(
   text: string,
   parse: (text: string) => unknown = JSON.parse,

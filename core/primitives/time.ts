@@ -1,4 +1,4 @@
-/** The canonical form: RFC 3339 in UTC with milliseconds, or finer as they were written. */
+/** The canonical form: RFC 3339 in UTC with milliseconds or the finer written fraction. */
 const CANONICAL =
   /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3,9}Z$/;
 
@@ -6,17 +6,17 @@ const CANONICAL =
 const ISO_8601 =
   /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,30}))?)?([Zz]|([+-])(\d{2})(?::?(\d{2}))?)?)?$/;
 
-/** Finer than any reader of times knows. */
+/** Nanoseconds. */
 const MAX_FRACTION = 9;
 const MINUTE_MS = 60_000;
-/** No calendar of a filter or a database has a year 0, and five digits are no RFC 3339. */
+/** Filters and databases have no year 0, and RFC 3339 has no years of five digits. */
 const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z');
 const LATEST = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**
- * An ISO 8601 time in the canonical form; the same text where it has that form. A date is its start, and a time without
- * a zone is UTC. A leap second is the second behind it. Undefined for what is no such time, or lies outside the years 1
- * to 9999.
+ * Converts an ISO 8601 time to the canonical form; canonical texts are returned unchanged. A date is its start, a
+ * time without a zone is in UTC, and a leap second becomes the second after it. Undefined for any other text, and
+ * outside the years 1 to 9999.
  */
 export function canonicalTime(text: string): string | undefined {
   if (CANONICAL.test(text) && isCalendarDay(text)) return text;
@@ -34,7 +34,7 @@ export function canonicalTime(text: string): string | undefined {
   return `${new Date(at).toISOString().slice(0, 19)}.${fine}Z`;
 }
 
-/** Of the zone, in ms; undefined for one that is none. */
+/** The offset of the zone, ms; undefined for an invalid zone. */
 function offsetOf([, , , , , , , sign = '+', hours = '00', minutes = '00']: readonly string[]):
   | number
   | undefined {
@@ -61,13 +61,13 @@ function isLeap(year: number): boolean {
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 }
 
-/** Epoch milliseconds. Handed in, so that core stays free of clocks and tests can scale time. */
+/** Epoch milliseconds. Injected, so that core has no clock and tests can control time. */
 export type Clock = () => number;
 
 let lastMs = Number.NaN;
 let lastText = '';
 
-/** ISO 8601 UTC with milliseconds. Remembers the last one: events of one millisecond share it. */
+/** ISO 8601 UTC with milliseconds. Caches the last text, because many events share a millisecond. */
 export function iso(ms: number): string {
   if (ms !== lastMs) {
     lastText = new Date(ms).toISOString();
@@ -77,30 +77,30 @@ export function iso(ms: number): string {
 }
 
 export interface Backoff {
-  /** The first wait, ms; each further one is twice as long. */
+  /** The first delay, ms; each further one is twice as long. */
   readonly firstMs: number;
-  /** The longest wait, ms. */
+  /** The longest delay, ms. */
   readonly capMs: number;
 }
 
 /**
- * How long to wait before repetition `n` (0, 1, ...), ms. For every retry of the product that is no delivery: what else
- * differs (when to stop, what to log, what ends the wait early) stands in the loop of the caller.
+ * Delay before repetition `n` (0, 1, ...), ms. For all retries of the product except deliveries; when to stop, what
+ * to log and what ends the wait early is up to the caller's loop.
  */
 export function backoffMs(n: number, { firstMs, capMs }: Backoff): number {
   return Math.min(capMs, firstMs * 2 ** Math.min(n, 30));
 }
 
-/** How long one piece of work holds the thread before it gives it back, ms: others get their turn in between. */
+/** How long one piece of work may block the event loop before it yields, ms. */
 const HELD_MS = 5;
 
-/** The thread while one piece of work holds it: from when this is made, and anew after each rest. */
+/** Measures how long a piece of work has blocked the event loop since its start or its last yield. */
 export class EventLoopYielder {
   readonly #elapsed: Clock;
   readonly #heldMs: number;
   #since: number;
 
-  /** `elapsed`: ms that never go back. */
+  /** `elapsed`: a monotonic clock, ms. */
   constructor(elapsed: Clock, heldMs = HELD_MS) {
     this.#elapsed = elapsed;
     this.#heldMs = heldMs;

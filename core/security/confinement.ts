@@ -1,11 +1,11 @@
 import { posix } from 'node:path';
 import type { Logger } from '../ports/observability.ts';
 
-/** How this machine confines child processes that run other people's code. The runtime finds it out. */
+/** How this machine confines child processes that run user code. The runtime detects it. */
 export interface Confinement {
-  /** The user and group they run as where this process is root's; 0 is this process's own. */
+  /** The user and group of child processes where this process is root's; 0: this process's own. */
   readonly uid: number;
-  /** A command that starts another one with fewer rights, e.g. `setpriv --no-new-privs`; empty where there is none. */
+  /** A command that starts another one with fewer rights, e.g. `setpriv --no-new-privs`; empty without one. */
   readonly wrapper: readonly string[];
 }
 
@@ -16,21 +16,21 @@ export interface ConfinedProgram {
   readonly flags: readonly string[];
   /** Absolute path of the script. */
   readonly script: string;
-  /** The folder with all of our own files that it loads. */
+  /** The folder with all own files that the program loads. */
   readonly folder: string;
-  /** What else it reads. */
+  /** Further readable paths. */
   readonly readable?: readonly string[];
   readonly args?: readonly string[];
 }
 
-/** When memory runs out, the system ends a process with the highest score first; a process may raise its own. */
+/** When memory runs out, the system kills the process with the highest score; a process may raise its own. */
 export const OOM_SCORE_FILE = '/proc/self/oom_score_adj';
 
 /**
- * The command of a confined program, and its arguments. Node's permission model lets its JavaScript read the program's
- * own folder and the packages, write its OOM score, and nothing else: no file of the data folder, of `/proc` or of
- * `/tmp`, no child process, no thread. That also holds where the program runs as this process's own user, which the data
- * folder's modes do not stop. It does not hold against native code: against that there is another user and the wrapper.
+ * The command of a confined program, and its arguments. Node's permission model lets its JavaScript read the
+ * program's own folder and the packages, and write its OOM score: no other file (of the data folder, `/proc` or
+ * `/tmp`), no child process, no thread. This also holds where the program runs as this process's own user, which file
+ * modes do not stop. It does not hold against native code, which the other user and the wrapper restrict.
  */
 export function confinedCommand(
   { node, flags, script, folder, readable: more = [], args = [] }: ConfinedProgram,
@@ -42,7 +42,7 @@ export function confinedCommand(
   return [command, [...rest, '--permission', ...readable, writable, ...flags, script, ...args]];
 }
 
-/** The folders Node looks for packages in, as seen from a script. */
+/** The folders in which Node resolves packages for a script. */
 function packageFolders(script: string): readonly string[] {
   const folders: string[] = [];
   for (let folder = posix.dirname(script); ; folder = posix.dirname(folder)) {
@@ -51,25 +51,25 @@ function packageFolders(script: string): readonly string[] {
   }
 }
 
-/** Starts as another user that fail before child processes run as this process does. */
+/** Failed starts as another user before child processes run as this process's user. */
 const TRIES = 2;
-/** Ends of a start that say nothing of permissions: it was too slow and killed, or the system had no room. */
+/** Failures that are not about permissions: the start was too slow and killed, or the system was out of resources. */
 const PASSING = /^SIG|EAGAIN|ENOMEM/;
 
 export interface ChildUserOptions {
-  /** The user, and the group of the same number; 0 is this process's own. */
+  /** The user, and the group with the same number; 0: this process's own. */
   readonly uid: number;
-  /** Whether this process is root's: only root may start processes as another user. */
+  /** Whether this process runs as root: only root may start processes as another user. */
   readonly isRoot: boolean;
-  /** What runs as that user, for the log. */
+  /** The name of these processes in the log. */
   readonly children: string;
   readonly logger: Logger;
 }
 
 /**
- * The user that child processes with other people's code run as. Another user may not be able to read what they need (a
- * checkout below `/root`, a node binary of root's own). Then they run as this process does, and one line of the log says
- * so: the other limits hold all the same. Once a child process has come up as another user, it stays with that.
+ * Chooses the user of child processes that run user code. Another user may be unable to read what they need (a
+ * checkout below `/root`, a node binary of root's own). Then they run as this process's user, with one warning in the
+ * log; all other limits still apply. Once a child process has started as another user, this is kept.
  */
 export class ChildUser {
   readonly #options: ChildUserOptions;
@@ -82,7 +82,7 @@ export class ChildUser {
     this.#uid = options.uid !== 0 && options.isRoot ? options.uid : undefined;
   }
 
-  /** What a process is started with. */
+  /** Options for starting a process. */
   get identity(): { readonly uid?: number; readonly gid?: number } {
     return this.#uid === undefined ? {} : { uid: this.#uid, gid: this.#uid };
   }
@@ -91,7 +91,7 @@ export class ChildUser {
     this.#hasWorked = true;
   }
 
-  /** A child process did not start. True when the next one runs as another user than this one did. */
+  /** Records a failed start. True when the next process will run as another user than this one. */
   failed(detail: string): boolean {
     if (this.#uid === undefined || this.#hasWorked || PASSING.test(detail)) return false;
     this.#failed += 1;

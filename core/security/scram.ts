@@ -2,17 +2,17 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { TributaryError } from '../primitives/errors.ts';
 
 /**
- * Iterations of the key derivation that a server may ask for. Fewer give a password away to guessing, more occupy a
- * thread of the process for as long as the server wishes.
+ * Accepted iterations of the key derivation. With fewer the password could be guessed; more would let the server
+ * occupy a thread of this process.
  */
 export const SCRAM_ITERATIONS = { min: 4_096, max: 100_000 } as const;
 
-/** A message is a few hundred bytes; a salt is hashed as a whole. */
+/** Bound on a server message, which normally has a few hundred bytes: its salt is hashed as a whole. */
 const MAX_MESSAGE = 4_096;
 
 export type ScramDigest = 'sha256' | 'sha512';
 
-/** PBKDF2 with HMAC of the digest, as long as the digest. */
+/** PBKDF2 with HMAC of the digest; the key is as long as the digest. */
 export type DeriveKey = (
   password: string,
   salt: Uint8Array,
@@ -24,12 +24,12 @@ export interface ScramOptions {
   readonly username: string;
   readonly password: string;
   readonly digest: ScramDigest;
-  /** Printable characters without a comma, never used before. */
+  /** A fresh nonce: printable characters without a comma. */
   readonly nonce: () => string;
   readonly derive: DeriveKey;
 }
 
-/** The server does not take the credentials, or does not answer as SCRAM (RFC 5802) says and within its bounds. */
+/** The server rejected the credentials, or violated SCRAM (RFC 5802) or our bounds. */
 export class ScramRefused extends TributaryError {
   readonly code = 'scram_refused';
   readonly retryable = false;
@@ -41,7 +41,10 @@ export interface ServerFirst {
   readonly iterations: number;
 }
 
-/** Reads a server's first message; throws `ScramRefused` for one that is malformed or asks for too little or too much work. */
+/**
+ * Parses the server's first message; throws `ScramRefused` for a malformed one, or one with too few or too many
+ * iterations.
+ */
 export function readServerFirst(message: string): ServerFirst {
   if (message.length > MAX_MESSAGE) throw new ScramRefused('the message of the server is too long');
   const [, nonce, salt = '', count = ''] =
@@ -58,7 +61,7 @@ export function readServerFirst(message: string): ServerFirst {
 
 /**
  * The client side of SCRAM without channel binding. One object serves all connections of a client: the derived key is
- * kept for the salt and the iterations it was derived with, so that a server costs one derivation.
+ * cached for its salt and iterations, so each server costs one derivation.
  */
 export class ScramClient {
   readonly #options: ScramOptions;
@@ -68,7 +71,10 @@ export class ScramClient {
     this.#options = options;
   }
 
-  /** Resolves once both sides have proved that they know the password; `exchange` sends a message and gives the answer. */
+  /**
+   * Resolves once both sides have proved that they know the password; `exchange` sends a message and returns the
+   * answer.
+   */
   async authenticate(exchange: (message: string) => Promise<string>): Promise<void> {
     const { username, digest } = this.#options;
     const nonce = this.#options.nonce();

@@ -1,14 +1,14 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Json } from '../event/event.ts';
 
-/** The keys that seal secrets: 32 bytes each, by key id. The first one seals, every one opens what it sealed. */
+/** The keys that seal secrets: 32 bytes each, by key id. The first one seals; each opens what it sealed. */
 export type KeyRing = ReadonlyMap<string, Uint8Array>;
 
 export const SECRET_KEY_BYTES = 32;
 
 export type ParsedKeyRing =
   | { readonly ok: true; readonly ring: KeyRing }
-  /** One message for every fault; none holds any of a key's text. */
+  /** One message per fault; none contains key text. */
   | { readonly ok: false; readonly errors: readonly string[] };
 
 const KEY_ID = /^[A-Za-z0-9_-]{1,32}$/;
@@ -38,7 +38,7 @@ export interface Sealed {
   readonly $sealed: string;
 }
 
-/** Where a secret belongs. Sealed text that was copied to another place does not open there. */
+/** The place of a secret, which its seal is bound to: sealed text that was copied elsewhere does not open. */
 export interface SecretPlace {
   readonly destinationId: string;
   /** JSON pointer below `settings`, e.g. `/secret`. */
@@ -47,7 +47,7 @@ export interface SecretPlace {
 
 export type Unsealed =
   | { readonly ok: true; readonly value: Json }
-  /** `unknown_key`: no key of that id. `refused`: another key, another place, or changed text. */
+  /** `unknown_key`: no key with that id. `refused`: another key, another place, or altered text. */
   | { readonly ok: false; readonly fault: 'malformed' | 'unknown_key' | 'refused' };
 
 const CIPHER = 'aes-256-gcm';
@@ -65,7 +65,7 @@ export function isSealed(value: unknown): value is Sealed {
   );
 }
 
-/** Seals a setting under the first key of the ring. Throws when the ring is empty: such a process must not start. */
+/** Seals a setting with the first key of the ring. Throws when the ring is empty: such a process must not start. */
 export function seal(ring: KeyRing, place: SecretPlace, value: Json): Sealed {
   const first = ring.entries().next().value;
   if (first === undefined) throw new Error('no secret key to seal with');
