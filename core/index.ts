@@ -1,4 +1,4 @@
-/** The words and ports of Tributary, and its pure decisions. No I/O, no clock, no environment. */
+/** Types, ports and pure decisions; see README.md. No I/O, no clock, no environment. */
 
 export * from './access/credentials.ts';
 export * from './access/permissions.ts';

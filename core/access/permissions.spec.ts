@@ -3,7 +3,7 @@ import { CLIENT_KEY_SCOPES } from '../catalog/entities.ts';
 import { type Operation, PERMISSIONS, permissionOf } from './permissions.ts';
 
 const operations = Object.keys(PERMISSIONS) as Operation[];
-/** Makes something of the caller's own. */
+/** Creates something that the caller owns. */
 const FOR_ANYBODY: readonly Operation[] = ['organizations.create', 'workspaces.create'];
 
 describe('the permission table', () => {

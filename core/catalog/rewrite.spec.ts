@@ -52,7 +52,7 @@ function read(records: readonly RewriteRecord[]): CatalogState | undefined {
 
 const restored = (state: CatalogState) => read(recordsOf(rowsOf(state))) as CatalogState;
 
-/** Few people and addresses, that come, change and go. */
+/** Few accounts and addresses that are created, changed and removed. */
 const address = fc.constantFrom('a@example.com', 'b@example.com', 'c@example.com');
 const person = fc.constantFrom('p1', 'p2');
 const member = fc.constantFrom('m1', 'm2', 'm3');

@@ -50,7 +50,7 @@ const HISTORY = [
   fact('installation.created', 'i2', {}),
 ];
 
-/** Of the rows of `HISTORY`, by the fold's version. */
+/** Digest of the rows of `HISTORY` by version of the fold. */
 const DIGESTS: Readonly<Record<number, string>> = {
   2: '7ea8e503219def0df0caa766332faf3c81d343fe74a637361f812f449ffdaafd',
   3: '7db807a8ea6c3b44e3154db928943357e58891b3bdb5c0c65938b263dda9abb8',
@@ -160,7 +160,7 @@ describe('contracts that judge nothing any more', () => {
     const { state } = foldAll(history);
     expect(names(state)).toEqual(['c1', 'second', 'third', undefined]);
     state.forgetEras(at(5));
-    // What is older than anything kept is judged by the oldest that is.
+    // Events older than all kept contracts are evaluated by the oldest one.
     expect(names(state)).toEqual(['second', 'second', 'third', undefined]);
     state.forgetEras(at(31));
     expect(names(state)).toEqual([undefined, undefined, undefined, undefined]);

@@ -30,9 +30,9 @@ export function rowsOf(state: CatalogState): readonly CatalogRow[] {
   for (const [workspaceId, { tables, deleted, eras }] of state.indexes) {
     for (const kind of Object.keys(tables) as WorkspaceEntityKind[])
       for (const entity of tables[kind].values()) rows.push(['entity', kind, entity]);
-    for (const gone of deleted) {
-      const colon = gone.indexOf(':');
-      rows.push(['deleted', workspaceId, gone.slice(0, colon) as WorkspaceEntityKind, gone.slice(colon + 1)]);
+    for (const key of deleted) {
+      const colon = key.indexOf(':');
+      rows.push(['deleted', workspaceId, key.slice(0, colon) as WorkspaceEntityKind, key.slice(colon + 1)]);
     }
     for (const [pair, list] of eras)
       for (const { from, at, contract } of list) {

@@ -58,7 +58,7 @@ describe('a token bucket', () => {
           const wait = buckets.take('a', tokens);
           if (wait === 0) given += tokens;
           expect(given).toBeLessThanOrEqual(5 + ((clock.now - startedAt) / 1_000) * 10 + 1e-6);
-          // A caller that waits as long as it was told succeeds.
+          // A caller that waits for the returned time succeeds.
           if (wait > 0) {
             clock.now += Math.ceil(wait);
             expect(buckets.take('a', tokens)).toBe(0);

@@ -348,7 +348,7 @@ export type HistogramName = NameOf<'histogram'>;
 
 /** The labels that a metric is reported with. */
 export type LabelsOf<Name extends keyof typeof METRICS> = (typeof METRICS)[Name] extends {
-  readonly labels: infer Said;
+  readonly labels: infer Declared;
 }
-  ? { readonly [Label in keyof Said]: string }
+  ? { readonly [Label in keyof Declared]: string }
   : Readonly<Record<string, never>>;

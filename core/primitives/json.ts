@@ -89,10 +89,10 @@ export function exactNumber(source: string): number | ExactNumber | undefined {
   const value = Number(source);
   if (!Number.isFinite(value)) return undefined;
   if (source.length <= EXACT_DIGITS && !isTiny(value)) return value;
-  const said = decimalOf(source);
-  if (said.scale > MAX_SCALE) return undefined;
+  const written = decimalOf(source);
+  if (written.scale > MAX_SCALE) return undefined;
   const held = decimalOf(String(value));
-  return said.digits === held.digits && said.scale === held.scale ? value : JSON.rawJSON(source);
+  return written.digits === held.digits && written.scale === held.scale ? value : JSON.rawJSON(source);
 }
 
 /** The significant digits without leading and trailing zeros, and how many of them are behind the point. */

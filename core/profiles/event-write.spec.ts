@@ -143,7 +143,7 @@ describe('the profile write of an event', () => {
     };
     expect(alias({ user_id: 'u' })).toMatchObject({ previousIdentity });
     expect(alias({ user_id: 'u' })?.identities).toEqual([{ type: 'user_id', value: 'u' }]);
-    // Nobody to be somebody else, nobody else to be, or the device that the event names itself.
+    // No user, the same user, or the event's own device.
     expect(alias({ anonymous_id: 'a' })).not.toHaveProperty('previousIdentity');
     expect(alias({ user_id: 'guest', anonymous_id: 'a' })).not.toHaveProperty('previousIdentity');
     expect(alias({ user_id: 'old' })).not.toHaveProperty('previousIdentity');

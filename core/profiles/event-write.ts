@@ -97,8 +97,8 @@ export function eventWrite(
  * as wrong clocks.
  */
 function happenedAtOf({ timestamp }: CanonicalEvent, receivedAt: number): number {
-  const said = Date.parse(timestamp);
-  return said >= 0 ? Math.min(said, receivedAt) : receivedAt;
+  const written = Date.parse(timestamp);
+  return written >= 0 ? Math.min(written, receivedAt) : receivedAt;
 }
 
 /**
@@ -185,7 +185,7 @@ export function combinable(events: readonly WriteOfEvent[]): readonly (readonly 
     const group = groups.at(-1);
     const last = group?.at(-1);
     attributes += event.write.attributes.length;
-    if (group && last && areOne(last, event) && attributes <= MAX_ATTRIBUTES) {
+    if (group && last && canCombine(last, event) && attributes <= MAX_ATTRIBUTES) {
       group.push(event);
     } else {
       groups.push([event]);
@@ -195,7 +195,7 @@ export function combinable(events: readonly WriteOfEvent[]): readonly (readonly 
   return groups;
 }
 
-function areOne(one: WriteOfEvent, other: WriteOfEvent): boolean {
+function canCombine(one: WriteOfEvent, other: WriteOfEvent): boolean {
   const { write: left } = one;
   const { write: right } = other;
   return (

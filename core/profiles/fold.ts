@@ -116,7 +116,7 @@ export function joinIdentities(
   for (const identity of right) {
     const key = keyOf(identity);
     const held = byKey.get(key);
-    byKey.set(key, held === undefined ? identity : one(held, identity));
+    byKey.set(key, held === undefined ? identity : mergedIdentity(held, identity));
   }
   return keptIfSame(left, [...byKey.values()].sort(byTypeAndValue));
 }
@@ -138,7 +138,7 @@ export function withoutOlderSpellings(identities: readonly HeldIdentity[]): read
   return [...shown.values()];
 }
 
-function one(held: HeldIdentity, other: HeldIdentity): HeldIdentity {
+function mergedIdentity(held: HeldIdentity, other: HeldIdentity): HeldIdentity {
   const { type, value } = isPlainer(other, held) ? other : held;
   const ts = Math.max(held.ts, other.ts);
   const from = smallerOrigin(held, other);

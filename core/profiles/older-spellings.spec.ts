@@ -7,7 +7,7 @@ import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
 const OLD = 'li@bl\u00e5.example';
 const NEW = 'li@xn--bl-zia.example';
 
-/** An identify event of somebody with this address. */
+/** An identify event with this address. */
 const eventOf = (email: string) =>
   eventWrite(
     {

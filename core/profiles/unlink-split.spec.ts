@@ -13,7 +13,7 @@ import { identity, profile, World, write } from './world.fixture.ts';
 const at = (path: readonly string[], value: string, ts: number) => ({ path, value, ts });
 const idsOf = ({ identities }: Profile) => identities.map(({ type, value }) => `${type}:${value}`);
 
-/** What the split of a merged profile left; it must have been done. */
+/** The result of a split that must succeed. */
 function split(world: World, ucid: string, now?: number) {
   const applied = world.split(ucid, now);
   if (applied.kind === 'refused') throw new Error(applied.reason);
@@ -43,7 +43,7 @@ describe('a split', () => {
       kept: { attributes: [['d', 'late']], preferences: [], consents: [], identityTypes: [] },
     });
     expect([idsOf(left), idsOf(back)]).toEqual([['user_id:ann'], ['cookie:b', 'user_id:bob']]);
-    // The survivor's own city was older, and is gone.
+    // The survivor's own city was older and was replaced.
     expect(attributeTree(left.attributes)).toEqual({ d: { pet: 'cat', late: 'who' } });
     expect(attributeTree(back.attributes)).toEqual({ d: { city: 'Rome' }, e: { x: '1', gone: 'y' } });
     expect(back).toMatchObject({ linked: [], preferences: [{ name: 'mail' }], consents: [{ unset: true }] });

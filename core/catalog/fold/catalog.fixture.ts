@@ -154,7 +154,7 @@ export function rule(
   });
 }
 
-/** Proposed by who saw so many turns. */
+/** A health change by a proposer that has seen `turns` earlier ones. */
 export function turned(entity: string, seen: number, id: string, state: DestinationState = 'bad'): Fact {
   const data = {
     id,

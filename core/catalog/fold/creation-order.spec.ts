@@ -10,13 +10,13 @@ const at = (ms: number) => new Date(ms).toISOString();
 const sorted = <I extends Created>(items: Iterable<I>) => [...items].sort((a, b) => (isOlder(a, b) ? 1 : -1));
 const ids = (items: Iterable<Created>) => [...items].map(({ id }) => id);
 
-/** What happens to items of few ids, so that they meet each other. */
+/** Operations on items of few ids, so that they collide. */
 const change = fc.record({
   id: fc.integer({ min: 0, max: 12 }).map(String),
   group: fc.constantFrom('on', 'off'),
   removes: fc.boolean(),
 });
-/** Each id has its time for good, and several share one. */
+/** Each id has a fixed time, and several share one. */
 const timeOf = (id: string) => at((Number(id) * 7) % 5);
 
 describe('items in creation order', () => {

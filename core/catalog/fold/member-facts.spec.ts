@@ -70,7 +70,7 @@ describe('a member', () => {
     if (known === undefined) throw new Error('no account');
     state.putAccount({ ...known, email: ANN, version: 2 });
     expect(state.organizationRole('ann', ORGANIZATION)).toBe('member');
-    // Whoever leaves an address keeps what it brought, and gets nothing more by it.
+    // An account that changes its address keeps its memberships, and gets no more for the old address.
     state.putAccount({ ...known, email: 'other@example.com', version: 3 });
     expect(state.organizationRole('ann', ORGANIZATION)).toBe('member');
     expect(state.accountOfEmail(ANN)).toBeUndefined();

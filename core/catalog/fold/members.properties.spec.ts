@@ -15,7 +15,7 @@ import { type Created, isOlder } from './creation-order.ts';
 import { applyFact } from './fold.ts';
 import type { CatalogState } from './state.ts';
 
-/** Few people and places, so that facts meet. */
+/** Few accounts and scopes, so that facts collide. */
 const PEOPLE = ['ann', 'bea', 'cat'];
 const ORGANIZATIONS = ['o1', 'o2'];
 const WORKSPACES = ['w1', 'w2'];

@@ -175,8 +175,8 @@ export function* pastContracts(
 
 /** Without the eras that ended before `before` (ISO 8601): no event is evaluated by them any more. */
 export function withoutEras(list: ContractEra[], before: string): ContractEra[] {
-  let gone = 0;
-  while ((list[gone + 1]?.at ?? before) < before) gone++;
-  const [first, ...rest] = list.slice(gone);
-  return gone > 0 && first !== undefined ? [{ ...first, from: 0 }, ...rest] : list;
+  let ended = 0;
+  while ((list[ended + 1]?.at ?? before) < before) ended++;
+  const [first, ...rest] = list.slice(ended);
+  return ended > 0 && first !== undefined ? [{ ...first, from: 0 }, ...rest] : list;
 }
