@@ -5,20 +5,15 @@ export * from './access/permissions.ts';
 export * from './access/roles.ts';
 export {
   AUDIT_ACTOR_TYPES,
-  AUDIT_MASK,
   AUDITED_TYPES,
-  type AuditActor,
-  type AuditActorType,
   type AuditEntry,
   applyWithAudit,
-  MAX_AUDITED_BYTES,
 } from './catalog/audit-log.ts';
 export * from './catalog/catalog.ts';
 export * from './catalog/conflict-causes.ts';
 export * from './catalog/entities.ts';
 export * from './catalog/facts.ts';
 export {
-  type CountedListing,
   type Created,
   CreationOrder,
   type Listing,
@@ -27,11 +22,7 @@ export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
 export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
 export type { Member, MembersView } from './catalog/fold/members.ts';
 export * from './catalog/fold/state.ts';
-export {
-  MAX_TRANSFORMATION_VERSIONS,
-  type TransformationVersion,
-  type TransformationVersionsView,
-} from './catalog/fold/transformation-versions.ts';
+export type { TransformationVersion } from './catalog/fold/transformation-versions.ts';
 export * from './catalog/rewrite.ts';
 export * from './catalog/rows.ts';
 export * from './contracts/contract.ts';
@@ -93,11 +84,8 @@ export {
   DEFAULT_LIMITS,
   type IdentityLimits,
   isStrongType,
-  STRONG_ROOM,
-  type TypeLimit,
 } from './profiles/identity/identity-limits.ts';
 export { isPhoneCountry } from './profiles/identity/phone-number.ts';
-export { isPlaceholder } from './profiles/identity/placeholders.ts';
 export * from './profiles/identity/profile-settings.ts';
 export * from './profiles/linking.ts';
 export * from './profiles/profile.ts';
@@ -106,7 +94,6 @@ export * from './profiles/profile-store.ts';
 export * from './profiles/record.ts';
 export { claimWrite, isSetAside } from './profiles/shared-identities.ts';
 export {
-  type AppliedSplit,
   applySplit,
   applyUnlink,
   type SplitProfile,

@@ -18,7 +18,7 @@ const CHECKSUM_LENGTH = 6;
 const SHOWN_RANDOM = 6;
 
 /** A new key: the raw text is shown once and not stored; the hash identifies it. */
-export interface NewKey {
+interface NewKey {
   readonly raw: string;
   /** SHA-256 of the raw key, hex. */
   readonly hash: string;
@@ -26,7 +26,7 @@ export interface NewKey {
   readonly prefix: string;
 }
 
-export interface ParsedKey {
+interface ParsedKey {
   readonly kind: KeyKind;
   readonly hash: string;
 }

@@ -12,7 +12,7 @@ import type { CatalogState } from './fold/state.ts';
 
 /** The author of a change: a user, a key, a stage of the pipeline, or an operator on the command line. */
 export const AUDIT_ACTOR_TYPES = ['account', 'api_key', 'client_key', 'stage', 'operator'] as const;
-export type AuditActorType = (typeof AUDIT_ACTOR_TYPES)[number];
+type AuditActorType = (typeof AUDIT_ACTOR_TYPES)[number];
 
 export interface AuditActor {
   readonly type: AuditActorType;
@@ -260,7 +260,7 @@ export function watchRevokedKeys(state: CatalogState, fact: Fact): () => readonl
 }
 
 /** Replaces secrets. */
-export const AUDIT_MASK = '***';
+const AUDIT_MASK = '***';
 
 /** A larger value is replaced by its size and digest, so that a page of the log stays bounded. Bytes of JSON. */
 export const MAX_AUDITED_BYTES = 16 * 1024;

@@ -169,7 +169,7 @@ export interface Destination extends Kept {
 }
 
 /** `gone`: the destination answered `410 Gone`. */
-export interface PausedBecause {
+interface PausedBecause {
   readonly reason: 'gone';
   /** ISO 8601 */
   readonly at: string;

@@ -86,7 +86,7 @@ export interface KeysDecision {
  * Facts of version 2. Facts about members also decide about the member's keys; in version 1 all keys stay. Keys are
  * created only while the author is an admin at the position of the fact (`missing` otherwise).
  */
-export interface FactDataV2 {
+interface FactDataV2 {
   'organization_member.updated': FactData['organization_member.updated'] & KeysDecision;
   'organization_member.removed': KeysDecision;
   'workspace_member.updated': FactData['workspace_member.updated'] & KeysDecision;

@@ -29,7 +29,7 @@ export interface RewriteBegun {
 }
 
 /** A part of the rows' text, cut anywhere: a row may be larger than a record. */
-export interface RewriteRows {
+interface RewriteRows {
   readonly v: 1;
   readonly type: 'catalog.rewrite_rows';
   readonly rewrite: string;
@@ -38,7 +38,7 @@ export interface RewriteRows {
   readonly text: string;
 }
 
-export interface RewriteEnded {
+interface RewriteEnded {
   readonly v: 1;
   readonly type: 'catalog.rewrite_ended';
   readonly rewrite: string;
@@ -161,7 +161,7 @@ const PARTITION = 0;
 const READ_BYTES = 512 * 1024;
 
 /** A state built from rows. Facts from `position` on still have to be applied. */
-export interface Restored {
+interface Restored {
   readonly state: CatalogState;
   /** The offset of the rewrite's `begun` record. */
   readonly position: number;

@@ -30,7 +30,7 @@ export interface ConnectorDestination {
   readonly settings: JsonObject;
 }
 
-export interface DeliverOptions {
+interface DeliverOptions {
   readonly signal: AbortSignal;
 }
 
@@ -86,7 +86,7 @@ export interface Connector {
 }
 
 /** A predefined mapping of a connector. */
-export interface ConnectorPreset {
+interface ConnectorPreset {
   readonly name: string;
   /** The events that it applies to, in the connector's own syntax. */
   readonly subscribe: string;
@@ -97,7 +97,7 @@ export interface ConnectorPreset {
 /**
  * Rotation of a signing secret: the old one signs beside the new one for a while, so that receivers can change over.
  */
-export interface SecretRotation {
+interface SecretRotation {
   /** The secret setting that holds the old secrets. They only sign, so a change of the receiving party keeps them. */
   readonly previous: string;
   /**
@@ -157,7 +157,7 @@ export interface ConnectorCatalog {
  * A setting that decides which party receives the secrets stored beside it, and how safely they travel. A connector
  * declares all such settings.
  */
-export interface ExposingSetting {
+interface ExposingSetting {
   readonly setting: string;
   /**
    * All its values, the safest first: only a change to a later value exposes the secrets. Absent: any other value may
@@ -177,7 +177,7 @@ export function protects(setting: string, ...safestFirst: readonly Json[]): Expo
 }
 
 /** A change of settings after which a stored secret goes to another party or travels less safely. */
-export interface Exposure {
+interface Exposure {
   readonly setting: string;
   readonly change: 'another' | 'weaker';
 }

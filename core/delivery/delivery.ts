@@ -45,7 +45,7 @@ export interface Delivery {
 }
 
 /** `discarded`: it was dead, and a member with the permission decided to leave it so. */
-export type DeliveryStatus = 'retrying' | 'delivered' | 'dead' | 'discarded';
+type DeliveryStatus = 'retrying' | 'delivered' | 'dead' | 'discarded';
 
 /** The verdict of the contract that evaluated an accepted event. */
 export interface EventVerdict {

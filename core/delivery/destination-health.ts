@@ -1,7 +1,7 @@
 import { iso } from '../primitives/time.ts';
 
 /** State of a destination's circuit breaker. */
-export type CircuitState = 'closed' | 'open' | 'half-open';
+type CircuitState = 'closed' | 'open' | 'half-open';
 
 /** A failed attempt. `reason` is for users: short, no secrets. */
 export interface HealthError {
@@ -186,7 +186,7 @@ export interface ReportedCondition {
 }
 
 /** An error as a health change reports it. */
-export type HealthChangeError = Pick<HealthError, 'reason' | 'status'> & {
+type HealthChangeError = Pick<HealthError, 'reason' | 'status'> & {
   /** ISO 8601 */
   readonly at: string;
 };

@@ -14,9 +14,9 @@ export interface ReplayCursor {
  * rejected events, `compare` finds out which of these were accepted since, and `evaluate` does the same as a replay
  * of recent events.
  */
-export const REEVALUATION_PHASES = ['mark', 'compare', 'evaluate'] as const;
+const REEVALUATION_PHASES = ['mark', 'compare', 'evaluate'] as const;
 
-export type ReevaluationPhase = (typeof REEVALUATION_PHASES)[number];
+type ReevaluationPhase = (typeof REEVALUATION_PHASES)[number];
 
 /**
  * Value of an entry on `replays`: the progress of a replay, which continues while it is `running`. Each step is

@@ -122,7 +122,7 @@ export interface EventTrace {
  * - `failed`: a stage dead-lettered the event.
  * - `unknown`: the log was not read completely.
  */
-export type EventTraceStatus =
+type EventTraceStatus =
   | 'under_way'
   | 'delivered'
   | 'dead'

@@ -1,4 +1,4 @@
-export interface FairBudgetOptions {
+interface FairBudgetOptions {
   /** The total amount. */
   readonly capacity: number;
   /**
@@ -8,7 +8,7 @@ export interface FairBudgetOptions {
   readonly largestShare: number;
 }
 
-export interface PermitOptions {
+interface PermitOptions {
   /** Whether the budget may revoke the permit now to make room for an owner below its fair share. Default: never. */
   readonly mayEnd?: () => boolean;
   /** Called once, after the budget revoked the permit. */

@@ -4,7 +4,7 @@ import type { Fact, FactType } from '../catalog/facts.ts';
 import { charactersOf } from '../catalog/fold/workspace-index.ts';
 
 /** The entity that a quota applies to. */
-export type QuotaScope = 'account' | 'organization' | 'workspace';
+type QuotaScope = 'account' | 'organization' | 'workspace';
 
 interface Quota {
   readonly of: QuotaScope;

@@ -15,7 +15,7 @@ export interface RateLimiter {
   close(): Promise<void>;
 }
 
-export interface TokenBucketsOptions {
+interface TokenBucketsOptions {
   /** Tokens refilled per second. */
   readonly perSecond: number;
   /** Tokens of a full bucket. */

@@ -45,7 +45,7 @@ export function retryTopic(label: string): string {
   return `deliveries.retry.${label}`;
 }
 
-export interface TopicOptions {
+interface TopicOptions {
   readonly partitions: number;
   readonly retentionMs: number;
   /** Labels of the retry schedule, e.g. `10s`, `1m`. */

@@ -21,7 +21,7 @@ export interface DestinationNotice {
 }
 
 /** The recipients of notices about a destination; both null: none. */
-export interface NoticeRecipients {
+interface NoticeRecipients {
   /** The destination that notices are delivered to. */
   readonly destinationId: string | null;
   readonly email: string | null;
@@ -51,7 +51,7 @@ export function noticeRecipients(
 }
 
 /** Names of the events that carry notices. */
-export const NOTICE_EVENTS = { bad: 'Destination Bad', well: 'Destination Well' } as const;
+const NOTICE_EVENTS = { bad: 'Destination Bad', well: 'Destination Well' } as const;
 
 /**
  * A notice as a delivery to another destination of the workspace: a `track` event about the changed destination.

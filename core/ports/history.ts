@@ -1,6 +1,6 @@
 import type { JsonObject } from '../event/event.ts';
 
-export const HISTORY_KINDS = ['violation', 'delivery', 'audit', 'contract', 'replay'] as const;
+const HISTORY_KINDS = ['violation', 'delivery', 'audit', 'contract', 'replay'] as const;
 export type HistoryKind = (typeof HISTORY_KINDS)[number];
 
 /**

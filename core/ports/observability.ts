@@ -342,12 +342,12 @@ type NameOf<Kind extends MetricDescription['kind']> = {
   [Name in keyof typeof METRICS]: (typeof METRICS)[Name]['kind'] extends Kind ? Name : never;
 }[keyof typeof METRICS];
 
-export type CounterName = NameOf<'counter'>;
+type CounterName = NameOf<'counter'>;
 export type GaugeName = NameOf<'gauge'>;
-export type HistogramName = NameOf<'histogram'>;
+type HistogramName = NameOf<'histogram'>;
 
 /** The labels that a metric is reported with. */
-export type LabelsOf<Name extends keyof typeof METRICS> = (typeof METRICS)[Name] extends {
+type LabelsOf<Name extends keyof typeof METRICS> = (typeof METRICS)[Name] extends {
   readonly labels: infer Declared;
 }
   ? { readonly [Label in keyof Declared]: string }

@@ -16,7 +16,7 @@ export const SANDBOX_LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type SandboxLogLevel = (typeof SANDBOX_LOG_LEVELS)[number];
 
 /** One line that `console.debug`, `log` and `info` (both `info`), `warn` or `error` wrote. */
-export interface SandboxLog {
+interface SandboxLog {
   readonly level: SandboxLogLevel;
   readonly text: string;
 }
@@ -67,7 +67,7 @@ export interface SandboxProgram {
   readonly owner: string;
 }
 
-export interface SandboxOptions {
+interface SandboxOptions {
   /** Return console output (for test runs). Default false. */
   readonly captureLogs?: boolean;
   /** Absent: the call processes all inputs. */
@@ -132,7 +132,7 @@ export interface TransformationContext {
 }
 
 /** Further inputs of a run. */
-export interface RunIdentity {
+interface RunIdentity {
   readonly message_id: string;
   /** ISO 8601: the time that the code sees. */
   readonly received_at: string;

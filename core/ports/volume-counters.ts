@@ -85,11 +85,10 @@ export interface VolumeCounters {
   close(): Promise<void>;
 }
 
-/** The counted measures of transformation runs, besides one for each bucket of durations. */
-export const RUN_MEASURES = ['runs', 'errors', 'dropped', 'fanned_out', 'outputs'] as const;
-export type RunMeasure = (typeof RUN_MEASURES)[number];
-
-/** Sums by measure; durations are under `durationMeasure`. Absent: 0. */
+/**
+ * Sums by measure: `runs`, `errors`, `dropped`, `fanned_out`, `outputs`, and one for each bucket of durations
+ * (`durationMeasure`). Absent: 0.
+ */
 export type RunCounts = Readonly<Record<string, number>>;
 
 /** Counts of the runs of one transformation in one hour, to be added to others. */

@@ -16,7 +16,7 @@ declare global {
 type Reviver = (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown;
 const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknown;
 
-export type ExactNumber = { readonly rawJSON: string };
+type ExactNumber = { readonly rawJSON: string };
 
 /** A double holds every number of 15 significant digits exactly, outside the subnormal range. */
 const EXACT_DIGITS = 15;

@@ -18,14 +18,14 @@ const TRAITS = 'traits';
 const GROUPS = 'groups';
 
 /** The profile write of an event. */
-export interface EventWrite {
+interface EventWrite {
   /** Absent when the event has no valid identity. */
   readonly write?: ProfileWrite;
   /** Faults of the event's invalid identities, mostly placeholders. */
   readonly skipped: readonly (IdentityFault | 'blocked')[];
 }
 
-export interface EventWriteOptions {
+interface EventWriteOptions {
   readonly scope: ProfileScope;
   /** Offset on `events.accepted`; it orders values of the same time. */
   readonly offset: number;

@@ -20,7 +20,7 @@ export type IdentityOwner =
   /** The owner was deleted at this time, epoch ms. */
   | { readonly kind: 'deleted'; readonly at: number };
 
-export interface FoundOwners {
+interface FoundOwners {
   /** The owners of the write's identities, by index. The same profile may be several objects: compare ucids. */
   readonly owners: readonly IdentityOwner[];
   /** The live profile that the write's `ucid` leads to; `gone` where the scope has none. */
@@ -28,7 +28,7 @@ export interface FoundOwners {
 }
 
 /** The profiles that a write merges, and the identities of the write that the result gets. */
-export type Linking =
+type Linking =
   | {
       readonly kind: 'linked';
       /** Sorted by ucid, so the survivor is first. Empty: the write creates a profile. */
@@ -46,7 +46,7 @@ export type Linking =
  * as a `user_id` it would merge everybody who used that device. An owner that was deleted after the event was a user
  * too; the id then counts as a `user_id`, unless the event's own user has a profile.
  */
-export function withFormer(
+function resolvePreviousId(
   write: ProfileWrite,
   owners: readonly IdentityOwner[],
   former: IdentityOwner,
@@ -91,7 +91,7 @@ export function resolveIdentities(write: ProfileWrite, owners: readonly Identity
     const isKnown = own.has(identity) || owner.kind === 'live' || wasDeletedAfter(write, owner);
     return isKnown ? [{ identity, owner }] : [];
   });
-  return withFormer(
+  return resolvePreviousId(
     { ...write, identities: known.map(({ identity }) => identity) },
     known.map(({ owner }) => owner),
     owners[count] ?? { kind: 'nobody' },

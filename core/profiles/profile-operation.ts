@@ -8,7 +8,7 @@ import { identityHash } from './identity/identity.ts';
 import type { Identity, ProfileScope } from './profile.ts';
 
 /** Operations on profiles that the audit log lists: the verb of its entries. */
-export type ProfileOperationName = 'deleted' | 'unlinked' | 'split' | 'set_aside';
+type ProfileOperationName = 'deleted' | 'unlinked' | 'split' | 'set_aside';
 
 /**
  * A call of the profile API that removes something from profiles, as a record of `profiles.operations`. It holds the

@@ -11,7 +11,7 @@ export interface Confinement {
 
 export const NO_CONFINEMENT: Confinement = { uid: 0, wrapper: [] };
 
-export interface ConfinedProgram {
+interface ConfinedProgram {
   readonly node: string;
   readonly flags: readonly string[];
   /** Absolute path of the script. */
@@ -24,7 +24,7 @@ export interface ConfinedProgram {
 }
 
 /** When memory runs out, the system kills the process with the highest score; a process may raise its own. */
-export const OOM_SCORE_FILE = '/proc/self/oom_score_adj';
+const OOM_SCORE_FILE = '/proc/self/oom_score_adj';
 
 /**
  * The command of a confined program, and its arguments. Node's permission model lets its JavaScript read the
@@ -56,7 +56,7 @@ const TRIES = 2;
 /** Failures that are not about permissions: the start was too slow and killed, or the system was out of resources. */
 const PASSING = /^SIG|EAGAIN|ENOMEM/;
 
-export interface ChildUserOptions {
+interface ChildUserOptions {
   /** The user, and the group with the same number; 0: this process's own. */
   readonly uid: number;
   /** Whether this process runs as root: only root may start processes as another user. */

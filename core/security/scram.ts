@@ -5,7 +5,7 @@ import { TributaryError } from '../primitives/errors.ts';
  * Accepted iterations of the key derivation. With fewer the password could be guessed; more would let the server
  * occupy a thread of this process.
  */
-export const SCRAM_ITERATIONS = { min: 4_096, max: 100_000 } as const;
+const SCRAM_ITERATIONS = { min: 4_096, max: 100_000 } as const;
 
 /** Bound on a server message, which normally has a few hundred bytes: its salt is hashed as a whole. */
 const MAX_MESSAGE = 4_096;
@@ -20,7 +20,7 @@ export type DeriveKey = (
   digest: ScramDigest,
 ) => Promise<Uint8Array>;
 
-export interface ScramOptions {
+interface ScramOptions {
   readonly username: string;
   readonly password: string;
   readonly digest: ScramDigest;
@@ -35,7 +35,7 @@ export class ScramRefused extends TributaryError {
   readonly retryable = false;
 }
 
-export interface ServerFirst {
+interface ServerFirst {
   readonly nonce: string;
   readonly salt: Uint8Array;
   readonly iterations: number;

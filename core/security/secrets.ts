@@ -6,7 +6,7 @@ export type KeyRing = ReadonlyMap<string, Uint8Array>;
 
 export const SECRET_KEY_BYTES = 32;
 
-export type ParsedKeyRing =
+type ParsedKeyRing =
   | { readonly ok: true; readonly ring: KeyRing }
   /** One message per fault; none contains key text. */
   | { readonly ok: false; readonly errors: readonly string[] };
@@ -39,13 +39,13 @@ export interface Sealed {
 }
 
 /** The place of a secret, which its seal is bound to: sealed text that was copied elsewhere does not open. */
-export interface SecretPlace {
+interface SecretPlace {
   readonly destinationId: string;
   /** JSON pointer below `settings`, e.g. `/secret`. */
   readonly path: string;
 }
 
-export type Unsealed =
+type Unsealed =
   | { readonly ok: true; readonly value: Json }
   /** `unknown_key`: no key with that id. `refused`: another key, another place, or altered text. */
   | { readonly ok: false; readonly fault: 'malformed' | 'unknown_key' | 'refused' };

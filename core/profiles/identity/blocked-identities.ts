@@ -31,7 +31,7 @@ const MAX_PATTERN_SIZE = 1_000;
 export type IsBlocked = (identity: Identity) => boolean;
 
 /** `path` is a JSON pointer relative to the list. */
-export type ReadBlockList =
+type ReadBlockList =
   | { readonly isBlocked: IsBlocked }
   | { readonly faults: readonly { readonly path: string; readonly message: string }[] };
 

@@ -29,7 +29,7 @@ const RESERVED: ReadonlySet<string> = new Set([
  */
 export type IdentityFault = 'type' | 'reserved_type' | 'not_text' | 'too_long' | 'placeholder';
 
-export type NormalisedIdentity =
+type NormalisedIdentity =
   | { readonly kind: 'identity'; readonly identity: Identity }
   | { readonly kind: 'fault'; readonly fault: IdentityFault };
 

@@ -21,7 +21,7 @@ export const NO_PROFILE_SETTINGS: ProfileSettings = {
 };
 
 /** The settings in the form that profile writes need; absent parts mean defaults. */
-export interface ProfileRules {
+interface ProfileRules {
   readonly isBlocked?: IsBlocked;
   readonly limits?: IdentityLimits;
 }
