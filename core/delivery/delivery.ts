@@ -131,7 +131,7 @@ export interface ListedOutcome extends Omit<DeliveryOutcome, 'delivery'> {
  * `created_at` and lists must not reorder. Facets are limited to those that lists filter by, because each adds index
  * rows to every put; `cause` is only filtered among dead deliveries.
  */
-export function entryOfOutcome(outcome: DeliveryOutcome): HistoryEntry {
+export function historyEntryOfOutcome(outcome: DeliveryOutcome): HistoryEntry {
   const { event, ...delivery } = outcome.delivery;
   const listed: ListedOutcome = { ...outcome, delivery };
   return {

@@ -36,7 +36,7 @@ export interface HealthReport {
   readonly circuit: CircuitState;
   readonly circuit_since: number;
   readonly last_delivered_at: number | null;
-  /** Newest first, at most `KEPT_ERRORS`. */
+  /** Newest first, at most `MAX_LAST_ERRORS`. */
   readonly last_errors: readonly HealthError[];
 }
 
@@ -64,7 +64,7 @@ export interface DestinationHealth {
 }
 
 /** Errors that are kept of a destination. */
-export const KEPT_ERRORS = 5;
+export const MAX_LAST_ERRORS = 5;
 
 const WORST_FIRST: readonly CircuitState[] = ['open', 'half-open', 'closed'];
 
@@ -97,7 +97,7 @@ export function mergeHealth(reports: readonly HealthReport[]): DestinationHealth
     last_errors: reports
       .flatMap((report) => report.last_errors)
       .sort((a, b) => b.at - a.at)
-      .slice(0, KEPT_ERRORS),
+      .slice(0, MAX_LAST_ERRORS),
   };
 }
 
@@ -111,14 +111,14 @@ function round(value: number): number {
 }
 
 /** Lifetime of a report, ms. One that is not renewed belongs to a process that ended or a destination at rest. */
-export const HEALTH_KEPT_MS = 2 * 60_000;
+export const HEALTH_REPORT_TTL_MS = 2 * 60_000;
 
 /**
  * Health reports of destinations, shared by the processes that deliver. A process renews its reports every few seconds;
  * only the newest report of a process and destination is kept.
  *
  * - Once `report` has resolved, every process of the installation reads the report.
- * - A report is forgotten `HEALTH_KEPT_MS` later at the latest, and may be lost earlier with the engine: no delivery
+ * - A report is forgotten `HEALTH_REPORT_TTL_MS` later at the latest, and may be lost earlier with the engine: no delivery
  *   depends on it.
  * - `Unavailable` when the engine does not answer. An adapter must not block its caller for long.
  */
@@ -173,8 +173,8 @@ function middleOf(bucket: number): number {
  * Why a destination is bad: its circuit is open; most attempts fail; more deliveries are postponed than delivered;
  * queued deliveries have waited too long; it answered `410 Gone` and was paused.
  */
-export const BAD_BECAUSE = ['circuit_open', 'failing', 'behind', 'waiting', 'gone'] as const;
-export type BadBecause = (typeof BAD_BECAUSE)[number];
+export const BAD_REASONS = ['circuit_open', 'failing', 'behind', 'waiting', 'gone'] as const;
+export type BadReason = (typeof BAD_REASONS)[number];
 
 export type DestinationState = 'well' | 'bad';
 
@@ -197,7 +197,7 @@ export interface HealthChange {
   readonly id: string;
   readonly state: DestinationState;
   /** Null when it is well. */
-  readonly because: BadBecause | null;
+  readonly because: BadReason | null;
   /** Start of this state, ISO 8601. */
   readonly since: string;
   /** ISO 8601, see `ReportedCondition`. */
@@ -246,7 +246,7 @@ export function healthMetricsOf(
     delivered_per_second: health.delivered_per_second,
     failed_per_second: health.failed_per_second,
     oldest_waiting_ms: health.oldest_waiting_ms,
-    last_errors: health.last_errors.slice(0, KEPT_ERRORS).map(({ at, reason, status }) => ({
+    last_errors: health.last_errors.slice(0, MAX_LAST_ERRORS).map(({ at, reason, status }) => ({
       at: iso(at),
       reason: reason.slice(0, MAX_REASON),
       ...(status === undefined ? {} : { status }),

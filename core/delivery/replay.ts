@@ -60,7 +60,7 @@ export function replayProgress({
 }
 
 /** The history entry of a replay: its newest step. */
-export function entryOfStep(step: ReplayStep): HistoryEntry {
+export function historyEntryOfReplay(step: ReplayStep): HistoryEntry {
   return {
     kind: 'replay',
     id: step.replay_id,

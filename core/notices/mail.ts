@@ -1,5 +1,5 @@
 import type { Organization } from '../catalog/entities.ts';
-import type { BadBecause } from '../delivery/destination-health.ts';
+import type { BadReason } from '../delivery/destination-health.ts';
 import type { DeletionNotice, DestinationNotice } from './notices.ts';
 
 /** One mail, as plain text to one address. */
@@ -46,7 +46,7 @@ export interface Mailer {
 
 const NAME_LENGTH = 100;
 
-const WORDS: Readonly<Record<BadBecause, string>> = {
+const WORDS: Readonly<Record<BadReason, string>> = {
   circuit_open: 'so many calls failed that none are made for now (its circuit is open)',
   failing: 'most calls fail',
   behind: 'more deliveries are put off than delivered',

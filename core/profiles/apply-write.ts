@@ -1,6 +1,6 @@
 import { joinAttributes, stampAttributes } from './attributes.ts';
 import { changeOf } from './changes.ts';
-import { joined, joinIdentities, revised, withContent, withoutLiftedBlocks } from './fold.ts';
+import { joinIdentities, mergeContent, withContent, withNextVersion, withoutLiftedBlocks } from './fold.ts';
 import { DEFAULT_LIMITS, isTooMany, withoutOldest } from './identity/identity-limits.ts';
 import { type Identity, LEAST_REGISTER_BYTES, MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import type { ProfileChange, ProfileRefusal, ProfileWrite } from './profile-store.ts';
@@ -40,11 +40,11 @@ export function applyWrite(
   if (cannotFit(write)) return { kind: 'refused', reason: 'too_large' };
   let folded = master;
   for (const other of others) {
-    folded = joined(folded, other);
+    folded = mergeContent(folded, other);
     if (cannotFit(folded)) return { kind: 'refused', reason: 'too_large' };
   }
-  const { after, dropped } = written(folded, identities, write, now);
-  let profile = aboveAll(others, revised(master, after, now));
+  const { after, dropped } = withWrite(folded, identities, write, now);
+  let profile = withVersionAbove(others, withNextVersion(master, after, now));
   if (profile === master) return { kind: 'unchanged', profile, dropped };
   if (isTooMany(profile.identities)) return { kind: 'refused', reason: 'too_many_identities' };
   let text = JSON.stringify(profile);
@@ -62,12 +62,12 @@ export function applyWrite(
  * Raises the version above those of all merged profiles, so that a change of a ucid that is split off later is newer
  * than its earlier changes.
  */
-function aboveAll(others: readonly Profile[], profile: Profile): Profile {
+function withVersionAbove(others: readonly Profile[], profile: Profile): Profile {
   if (others.length === 0) return profile;
   return { ...profile, version: Math.max(profile.version, ...others.map(({ version }) => version + 1)) };
 }
 
-function written(
+function withWrite(
   profile: Profile,
   identities: readonly Identity[],
   write: ProfileWrite,

@@ -34,14 +34,14 @@ export function freshProfile({ org, region }: ProfileScope, ucid: string, now: n
  * except for version and `updated_ts`. `applyWrite` checks the bounds.
  */
 export function fold(master: Profile, other: Profile, now: number): Profile {
-  return revised(master, joined(master, other), now);
+  return withNextVersion(master, mergeContent(master, other), now);
 }
 
 /**
  * The merged content under the master's ucid, with unchanged version and time. All values of `other` get their
  * origin; those of the master only at its first merge, because values written later may belong to either.
  */
-export function joined(master: Profile, other: Profile): Profile {
+export function mergeContent(master: Profile, other: Profile): Profile {
   if (master.ucid === other.ucid) return master;
   const mine = master.linked.length === 0 ? withOrigins(master) : master;
   const theirs = withOrigins(other);
@@ -81,7 +81,7 @@ export function withContent(profile: Profile, content: Content): Profile {
 }
 
 /** The next version of a changed profile; `before` itself when nothing changed. */
-export function revised(before: Profile, after: Profile, now: number): Profile {
+export function withNextVersion(before: Profile, after: Profile, now: number): Profile {
   if (after === before) return before;
   const updated_ts = before.version === 0 ? now : Math.max(now, before.updated_ts + 1);
   return { ...after, version: before.version + 1, updated_ts };

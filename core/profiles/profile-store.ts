@@ -126,13 +126,13 @@ export interface ProfileSearch {
 }
 
 /** Bound on the results of one search, in characters of JSON: 1,000 identities may match a gigabyte of profiles. */
-export const MAX_FOUND_CHARACTERS = 32 * 1024 * 1024;
+export const MAX_SEARCH_RESULT_CHARACTERS = 32 * 1024 * 1024;
 
 /** Called by stores while they read results. Throws `InvalidInput` past the bound. */
 export function checkFoundSize(characters: number): void {
-  if (characters > MAX_FOUND_CHARACTERS)
+  if (characters > MAX_SEARCH_RESULT_CHARACTERS)
     throw new InvalidInput(
-      `finds more than ${MAX_FOUND_CHARACTERS} characters of profiles: search for fewer values at a time`,
+      `finds more than ${MAX_SEARCH_RESULT_CHARACTERS} characters of profiles: search for fewer values at a time`,
     );
 }
 
@@ -189,13 +189,13 @@ export type ProfileSplitOutcome =
       readonly profile: Profile;
       /** The profile that it was merged into, after the split. */
       readonly survivor: Profile;
-      readonly kept: KeptPlaces;
+      readonly kept: UnattributedValues;
     }
   /** Nothing was changed. */
   | { readonly kind: 'refused'; readonly reason: SplitRefusal };
 
 /** Values that the survivor keeps because they were written after the merge, so their origin is unknown. */
-export interface KeptPlaces {
+export interface UnattributedValues {
   readonly attributes: readonly (readonly string[])[];
   readonly preferences: readonly string[];
   readonly consents: readonly string[];
@@ -209,7 +209,7 @@ export interface KeptPlaces {
 export type SplitRefusal = 'unknown_ucid' | 'not_merged' | 'unknown_origin' | 'too_large';
 
 /** A deletion that ended early: profiles and identities in none of its lists may be deleted or not. */
-export class DeletedInPart extends Unavailable {
+export class PartialDeletion extends Unavailable {
   readonly outcome: ProfileDeletionOutcome;
 
   constructor(message: string, outcome: ProfileDeletionOutcome, options?: ErrorOptions) {
@@ -270,9 +270,9 @@ export type PublishProfileChanges = (changes: readonly ProfileChange[]) => Promi
  */
 export interface ProfileStore {
   upsert(write: ProfileWrite): Promise<ProfileWriteOutcome>;
-  /** Live profiles, each once, oldest first. `InvalidInput` where they exceed `MAX_FOUND_CHARACTERS`. */
+  /** Live profiles, each once, oldest first. `InvalidInput` where they exceed `MAX_SEARCH_RESULT_CHARACTERS`. */
   search(search: ProfileSearch): Promise<readonly Profile[]>;
-  /** `DeletedInPart` where the engine ceased to answer after some were deleted. */
+  /** `PartialDeletion` where the engine ceased to answer after some were deleted. */
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome>;
   unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome>;
   split(split: ProfileSplit): Promise<ProfileSplitOutcome>;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
-import { joined } from './fold.ts';
+import { mergeContent } from './fold.ts';
 import { MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import { recordOf } from './record.ts';
 import { withoutOrigins } from './registers.ts';
@@ -102,7 +102,7 @@ describe('a split', () => {
     for (const ucid of ['u-1', 'u-3'])
       expect(applySplit(old, ucid, 2)).toEqual({ kind: 'refused', reason: 'not_merged' });
     // What is merged into such a profile later can be split off, and the rest is listed.
-    const later = joined(old, profile('u-4', { attributes: [at(['d', 'm'], 'y', 1)] }));
+    const later = mergeContent(old, profile('u-4', { attributes: [at(['d', 'm'], 'y', 1)] }));
     expect(applySplit(later, 'u-4', 2)).toMatchObject({
       kind: 'split',
       kept: { attributes: [['d', 'n']], identityTypes: ['cookie'] },
@@ -137,7 +137,7 @@ describe('a split', () => {
     const other = profile('018f0000-0000-7000-8000-000000000002', { attributes: many('b', 970) });
     const applied = applyWrite([one, other], [], write([]), 1);
     if (applied.kind !== 'changed') throw new Error(applied.kind);
-    expect(Buffer.byteLength(JSON.stringify(joined(one, other)))).toBeGreaterThan(MAX_PROFILE_BYTES);
+    expect(Buffer.byteLength(JSON.stringify(mergeContent(one, other)))).toBeGreaterThan(MAX_PROFILE_BYTES);
     expect(Buffer.byteLength(applied.text)).toBeLessThanOrEqual(MAX_PROFILE_BYTES);
     expect([applied.profile.linked, applied.text.includes('"from"')]).toEqual([[other.ucid], false]);
     expect(JSON.parse(applied.text)).toEqual(applied.profile);
@@ -145,7 +145,7 @@ describe('a split', () => {
 
     const ids = Array.from({ length: 400 }, (_, n) => identity(`cookie:${n}`));
     const held = { ...other, attributes: [], identities: ids.map((id) => ({ ...id, ts: 1 })) };
-    const wide = joined({ ...one, attributes: many('a', 1_810) }, held);
+    const wide = mergeContent({ ...one, attributes: many('a', 1_810) }, held);
     expect(Buffer.byteLength(JSON.stringify(wide))).toBeLessThan(MAX_PROFILE_BYTES);
     expect(
       applyUnlink(wide, ids.slice(0, 300).concat(ids.map((id) => ({ ...id, type: 'other' }))), 2),

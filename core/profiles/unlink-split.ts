@@ -1,6 +1,6 @@
 import { timeOfId } from '../primitives/ids.ts';
 import { changeOf } from './changes.ts';
-import { joinUnlinked, revised } from './fold.ts';
+import { joinUnlinked, withNextVersion } from './fold.ts';
 import { identityHash, identityKey } from './identity/identity.ts';
 import {
   type HeldIdentity,
@@ -10,10 +10,10 @@ import {
   type UnlinkedIdentity,
 } from './profile.ts';
 import type {
-  KeptPlaces,
   ProfileChange,
   ProfileUnlink,
   SplitRefusal,
+  UnattributedValues,
   UnlinkRefusal,
 } from './profile-store.ts';
 import { mapLists, withoutOrigin, withoutOrigins } from './registers.ts';
@@ -63,7 +63,7 @@ export function applyUnlink(profile: Profile, identities: readonly Identity[], n
     profile.unlinked,
     identities.map((identity) => ({ hash: identityHash(profile, identity), ts: now })),
   );
-  const after = revised(
+  const after = withNextVersion(
     profile,
     {
       ...withoutShared(profile, identities),
@@ -94,7 +94,7 @@ export type AppliedSplit =
       readonly survivor: SplitProfile;
       /** The profile that was split off. */
       readonly apart: SplitProfile;
-      readonly kept: KeptPlaces;
+      readonly kept: UnattributedValues;
     }
   | { readonly kind: 'refused'; readonly reason: Exclude<SplitRefusal, 'unknown_ucid'> };
 
@@ -112,7 +112,7 @@ export function applySplit(merged: Profile, ucid: string, now: number): AppliedS
   if (Object.values(theirs).every((items) => items.length === 0))
     return { kind: 'refused', reason: 'unknown_origin' };
   const linked = merged.linked.filter((other) => other !== ucid);
-  const left = revised(
+  const left = withNextVersion(
     merged,
     withUnlinked(
       withoutShared({ ...merged, ...mine, linked }, theirs.identities),
@@ -167,7 +167,7 @@ function weighed(before: Profile, after: Profile): SplitProfile | undefined {
 }
 
 /** Values without an origin: written after the merge, or merged before origins were kept. */
-function keptPlaces({ identities, attributes, preferences, consents }: Profile): KeptPlaces {
+function keptPlaces({ identities, attributes, preferences, consents }: Profile): UnattributedValues {
   return {
     attributes: attributes.flatMap(({ from, path }) => (from === undefined ? [path] : [])),
     preferences: preferences.flatMap(({ from, name }) => (from === undefined ? [name] : [])),

@@ -3,9 +3,9 @@ import {
   auditEntriesOf,
   type CatalogView,
   type DeliveryOutcome,
-  entryOfOutcome,
-  entryOfStep,
   type HistoryEntry,
+  historyEntryOfOutcome,
+  historyEntryOfReplay,
   InvalidInput,
   isUuid,
   type JsonObject,
@@ -56,10 +56,10 @@ export function auditHistoryEntry(entry: AuditEntry, version: number): HistoryEn
  */
 export function historyEntryOf(topic: string, entry: LogEntry): HistoryEntry {
   const body = parseObject(entry.value, parseExact);
-  if (topic === TOPIC.replays) return entryOfStep(body as unknown as ReplayStep);
+  if (topic === TOPIC.replays) return historyEntryOfReplay(body as unknown as ReplayStep);
   return topic === TOPIC.violations
     ? violationEntry(body as unknown as Violation & JsonObject)
-    : entryOfOutcome(outcomeIn(body));
+    : historyEntryOfOutcome(outcomeIn(body));
 }
 
 function outcomeIn(body: Record<string, unknown>): DeliveryOutcome {

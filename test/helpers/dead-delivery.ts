@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import {
   type Delivery,
   type DeliveryOutcome,
-  entryOfOutcome,
   type HistoryEntry,
+  historyEntryOfOutcome,
   newId,
 } from '@tributary/core';
 
@@ -40,5 +40,12 @@ export function deadDelivery(
     },
     ...about,
   };
-  return entryOfOutcome({ delivery, status: 'dead', reason: 'gone', cause: 'destination', at, ...fields });
+  return historyEntryOfOutcome({
+    delivery,
+    status: 'dead',
+    reason: 'gone',
+    cause: 'destination',
+    at,
+    ...fields,
+  });
 }

@@ -1,5 +1,5 @@
 import {
-  BAD_BECAUSE,
+  BAD_REASONS,
   type Destination,
   type DestinationHealth,
   ENVIRONMENTS,
@@ -111,7 +111,7 @@ export const destinationHealth = Type.Object(
     state: oneOf(['well', 'bad'], 'As alerts reported last.'),
     because: nullable(
       oneOf(
-        BAD_BECAUSE,
+        BAD_REASONS,
         'Why it is unhealthy: its circuit is open, most attempts fail, more deliveries are deferred than made, deliveries wait too long, or it answered 410 Gone.',
       ),
     ),

@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
-  DeletedInPart,
   type Identity,
   type IdentityReading,
   identityKey,
   iso,
+  PartialDeletion,
   type ProfileDeletionOutcome,
   TributaryError,
 } from '@tributary/core';
@@ -64,7 +64,7 @@ export const deletionRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = asyn
           if (identities.length + ucids.length === 0) return { deleted: [], notFound: [] };
           return profiles.delete({ identities, ucids, org: organization.org_id, regions });
         },
-        partialOutcome: (error) => (error instanceof DeletedInPart ? error.outcome : undefined),
+        partialOutcome: (error) => (error instanceof PartialDeletion ? error.outcome : undefined),
         resultOf,
         answerOf,
       });

@@ -4,11 +4,11 @@ import {
   type Identity,
   type IdentityReading,
   identityKey,
-  type KeptPlaces,
   type ProfileSplitOutcome,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
   type SplitRefusal,
+  type UnattributedValues,
   type UnlinkRefusal,
 } from '@tributary/core';
 import type { Static } from 'typebox';
@@ -230,7 +230,12 @@ function splitRefusal(reason: SplitRefusal): ApiError {
 }
 
 /** JSON pointers into a record. */
-function pointersOf({ attributes, preferences, consents, identityTypes }: KeptPlaces): readonly string[] {
+function pointersOf({
+  attributes,
+  preferences,
+  consents,
+  identityTypes,
+}: UnattributedValues): readonly string[] {
   return [
     ...attributes.map((path) => path.reduce<string>(below, '/profile')),
     ...preferences.map((name) => below('/mkt_preferences', name)),

@@ -1,8 +1,8 @@
-import type { BadBecause, DestinationHealth, DestinationState, ReportedCondition } from '@tributary/core';
+import type { BadReason, DestinationHealth, DestinationState, ReportedCondition } from '@tributary/core';
 
 /** The evaluation of a destination at one moment. `unknown`: it is at rest or in between; the state known before stays. */
 export type HealthEvaluation =
-  | { readonly kind: 'bad'; readonly because: BadBecause }
+  | { readonly kind: 'bad'; readonly because: BadReason }
   | { readonly kind: 'well' }
   | { readonly kind: 'unknown' };
 
@@ -42,7 +42,7 @@ export function evaluateHealth(
 export interface Streak {
   readonly state: DestinationState;
   /** Of the last of them; null while it is well. */
-  readonly because: BadBecause | null;
+  readonly because: BadReason | null;
   readonly since: number;
   readonly lastAt: number;
 }

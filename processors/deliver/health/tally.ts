@@ -3,9 +3,9 @@ import {
   type DeliveryResult,
   type HealthError,
   type HealthReport,
-  KEPT_ERRORS,
   type LatencyCounts,
   latencyBucket,
+  MAX_LAST_ERRORS,
 } from '@tributary/core';
 
 /** Window of the counts in a report, ms; it advances in steps of a twelfth. */
@@ -50,7 +50,7 @@ export class HealthTally {
     else {
       const { outcome, reason, status } = result;
       const error = { at: now, outcome, reason, ...(status === undefined ? {} : { status }) };
-      this.#errors = [error, ...this.#errors].slice(0, KEPT_ERRORS);
+      this.#errors = [error, ...this.#errors].slice(0, MAX_LAST_ERRORS);
     }
   }
 

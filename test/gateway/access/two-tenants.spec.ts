@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Delivery, entryOfOutcome } from '@tributary/core';
+import { type Delivery, historyEntryOfOutcome } from '@tributary/core';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
@@ -77,7 +77,7 @@ describe(`two tenants (seed ${SEED})`, () => {
       },
     };
     const outcome = { delivery, status: 'dead', reason: tenant.canary, cause: 'destination', at } as const;
-    await test.dependencies.history.put([entryOfOutcome(outcome)]);
+    await test.dependencies.history.put([historyEntryOfOutcome(outcome)]);
     return { ...tenant, ids: { ...tenant.ids, deliveryId: [id] } };
   }
 

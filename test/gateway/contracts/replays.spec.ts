@@ -1,4 +1,4 @@
-import { entryOfStep, type ReplayStep } from '@tributary/core';
+import { historyEntryOfReplay, type ReplayStep } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
@@ -31,7 +31,7 @@ async function came(replay: Replay, status: ReplayStep['status'], events: number
     created_at,
     at: created_at,
   };
-  await test.dependencies.history.put([entryOfStep(step)]);
+  await test.dependencies.history.put([historyEntryOfReplay(step)]);
 }
 
 describe('a list of replays', () => {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import {
   type Delivery,
-  entryOfOutcome,
   HEADER,
   type HistoryEntry,
+  historyEntryOfOutcome,
   type LogEntry,
   outcomeOfEntry,
   TOPIC,
@@ -351,7 +351,7 @@ describe('a discard', () => {
     test.dependencies.history
       .get('delivery', String(owner.workspaceId), id)
       .then((entry) => entry && outcomeOfEntry(entry))
-      .then((dead) => dead && entryOfOutcome({ ...dead, status: 'discarded' }))
+      .then((dead) => dead && historyEntryOfOutcome({ ...dead, status: 'discarded' }))
       .then((entry) => entry && test.dependencies.history.put([entry]));
 
   it('lets a dead delivery be: it is shown as such, and not redriven', async () => {

@@ -1,7 +1,7 @@
 import {
   CLIENT_KEY_SCOPES,
-  DeletedInPart,
   InvalidInput,
+  PartialDeletion,
   type Profile,
   recordOf,
   TOPIC,
@@ -113,7 +113,7 @@ describe('the profile API', () => {
 
   it('is 503 where the engine went away in the midst of a deletion, and tells who is deleted', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
-    const inPart = () => Promise.reject(new DeletedInPart('away', { deleted: ['gone'], notFound: [2] }));
+    const inPart = () => Promise.reject(new PartialDeletion('away', { deleted: ['gone'], notFound: [2] }));
     const profiles = {
       upsert: away,
       search: away,

@@ -1,4 +1,4 @@
-import { DeletedInPart, type ProfileOperation, TOPIC, Unavailable } from '@tributary/core';
+import { PartialDeletion, type ProfileOperation, TOPIC, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import type { TestGateway } from '../../helpers/gateway.ts';
 import { makeClientKey } from '../../helpers/profile-client.ts';
@@ -188,7 +188,7 @@ describe('the audit log of deletions', () => {
       body: { deletedProfiles: [ucid], profilesNotFound: ['null'] },
     });
     const away = () => Promise.reject(new Unavailable('the engine is away'));
-    const inPart = () => Promise.reject(new DeletedInPart('away', { deleted: ['some'], notFound: [] }));
+    const inPart = () => Promise.reject(new PartialDeletion('away', { deleted: ['some'], notFound: [] }));
     const profiles = {
       upsert: away,
       search: away,

@@ -1,4 +1,4 @@
-import { HEALTH_KEPT_MS, type HealthBoard, type HealthReport, type Logger } from '@tributary/core';
+import { HEALTH_REPORT_TTL_MS, type HealthBoard, type HealthReport, type Logger } from '@tributary/core';
 import { checkKeyPrefix, type RedisClient, RedisConnection, Script } from '../../redis/index.ts';
 
 export interface RedisHealthBoardOptions {
@@ -7,7 +7,7 @@ export interface RedisHealthBoardOptions {
   /** Before the names of all keys. No braces. */
   readonly prefix: string;
   readonly logger: Logger;
-  /** How long a report is kept that is not renewed, ms. Default `HEALTH_KEPT_MS`. */
+  /** How long a report is kept that is not renewed, ms. Default `HEALTH_REPORT_TTL_MS`. */
   readonly keptMs?: number;
 }
 
@@ -45,7 +45,7 @@ const REPORTS_A_CALL = 200;
 
 /** `HealthBoard` in Redis. What a failover loses is told again in a moment. */
 export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Promise<HealthBoard> {
-  const { url, logger, keptMs = HEALTH_KEPT_MS } = options;
+  const { url, logger, keptMs = HEALTH_REPORT_TTL_MS } = options;
   const prefix = checkKeyPrefix(options.prefix);
   const connection = await RedisConnection.open({ url, logger });
   const keysOf = (workspaceId: string) => {

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
-import { type Clock, HEALTH_KEPT_MS, type HealthBoard, type HealthReport } from '@tributary/core';
+import { type Clock, HEALTH_REPORT_TTL_MS, type HealthBoard, type HealthReport } from '@tributary/core';
 import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
 
 export interface SqliteHealthBoardOptions {
   /** A folder of its own; several processes and threads may share it. */
   readonly folder: string;
   readonly clock: Clock;
-  /** How long a report is kept that is not renewed, ms. Default `HEALTH_KEPT_MS`. */
+  /** How long a report is kept that is not renewed, ms. Default `HEALTH_REPORT_TTL_MS`. */
   readonly keptMs?: number;
 }
 
@@ -25,7 +25,7 @@ const SCHEMA = `
 export function openSqliteHealthBoard({
   folder,
   clock,
-  keptMs = HEALTH_KEPT_MS,
+  keptMs = HEALTH_REPORT_TTL_MS,
 }: SqliteHealthBoardOptions): HealthBoard {
   const file = join(folder, 'health.db');
   const writer = openDatabase(file);

@@ -1,7 +1,7 @@
 import {
-  DeletedInPart,
   deletionOf,
   type Identity,
+  PartialDeletion,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
   type ProfileScope,
@@ -79,7 +79,7 @@ export async function deleteProfiles(
   }).catch((error: unknown) => {
     // Asked again, nobody could tell any more whom this call deleted.
     throw error instanceof Unavailable && deleted.size > 0
-      ? new DeletedInPart(error.message, outcome(), { cause: error })
+      ? new PartialDeletion(error.message, outcome(), { cause: error })
       : error;
   });
   return outcome();

@@ -1,10 +1,10 @@
 import {
-  DeletedInPart,
   type Identity,
   InvalidInput,
-  MAX_FOUND_CHARACTERS,
+  MAX_SEARCH_RESULT_CHARACTERS,
   NO_LOGGER,
   newId,
+  PartialDeletion,
   type ProfileChange,
   type ProfileWrite,
   Unavailable,
@@ -90,7 +90,7 @@ describe('a profile store on documents', () => {
       documents.reads.length = 0;
       await expect(searching.search(searchFor(100))).rejects.toThrow(InvalidInput);
       const asked = documents.reads.flat().filter((id) => id.startsWith('p:'));
-      expect(asked.length * text.length).toBeLessThan(2.5 * MAX_FOUND_CHARACTERS);
+      expect(asked.length * text.length).toBeLessThan(2.5 * MAX_SEARCH_RESULT_CHARACTERS);
       expect(await searching.search(searchFor(30))).toHaveLength(30);
     }
   });
@@ -116,7 +116,7 @@ describe('a profile store on documents', () => {
     documents.fails = ({ id }) => id === `p:${ucids[1]}`;
     const deletion = { org: 1, regions: ['eu'], identities: [0, 1, 2, 9].map(userOf), ucids: [] };
     const failure = await store.delete(deletion).catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(DeletedInPart);
+    expect(failure).toBeInstanceOf(PartialDeletion);
     expect(failure).toMatchObject({ outcome: { deleted: [ucids[0], ucids[2]], notFound: [3] } });
     documents.fails = () => false;
     expect(await store.delete(deletion)).toEqual({ deleted: [ucids[1]], notFound: [0, 2, 3] });

@@ -1,5 +1,4 @@
 import type {
-  KeptPlaces,
   LeftOut,
   ProfileDeletion,
   ProfileDeletionOutcome,
@@ -8,6 +7,7 @@ import type {
   ProfileWrite,
   ProfileWriteOutcome,
   SplitRefusal,
+  UnattributedValues,
   UnlinkRefusal,
 } from '@tributary/core';
 
@@ -51,7 +51,7 @@ export type StoreAnswer =
       readonly kind: 'split';
       readonly profile: string;
       readonly survivor: string;
-      readonly kept: KeptPlaces;
+      readonly kept: UnattributedValues;
     }
   | { readonly kind: 'not_split'; readonly reason: SplitRefusal }
   /** How many things were forgotten, or removed from the outbox. */
