@@ -6,7 +6,7 @@ import type { FoundKey, WorkspaceEntityKind } from './catalog.ts';
 import type { OrganizationMember, WorkspaceMember } from './entities.ts';
 import type { Fact, FactType } from './facts.ts';
 import { applyFact } from './fold/fold.ts';
-import { keysCreatedBy, makerOf } from './fold/member-facts.ts';
+import { keyCreatorOf, keysCreatedBy } from './fold/member-facts.ts';
 import type { Members } from './fold/members.ts';
 import type { CatalogState } from './fold/state.ts';
 
@@ -246,11 +246,11 @@ export interface RevokedKey {
 
 /** Reads the state before the fact; the returned function compares it with the state after the fact was applied. */
 export function watchRevokedKeys(state: CatalogState, fact: Fact): () => readonly RevokedKey[] {
-  const maker = makerOf(state, fact);
-  if (maker === undefined) return () => [];
-  const before = new Map(keysCreatedBy(state, maker).map(({ key }) => [key.id, key]));
+  const creator = keyCreatorOf(state, fact);
+  if (creator === undefined) return () => [];
+  const before = new Map(keysCreatedBy(state, creator).map(({ key }) => [key.id, key]));
   return () =>
-    keysCreatedBy(state, maker).flatMap((found): readonly RevokedKey[] => {
+    keysCreatedBy(state, creator).flatMap((found): readonly RevokedKey[] => {
       const { kind: type, key } = found;
       const old = before.get(key.id);
       if (old === undefined || old === key) return [];

@@ -19,18 +19,18 @@ const MAX_CAUSES = 10;
 export function causesOf(state: CatalogView, fact: Fact, reason: ConflictReason): readonly ConflictCause[] {
   switch (reason) {
     case 'in_use':
-      return usersOf(state, fact);
+      return referrersOf(state, fact);
     case 'taken':
-      return holderOf(state, fact);
+      return takenBy(state, fact);
     case 'missing':
-      return unusableFor(state, fact);
+      return unusableReferences(state, fact);
     case 'version':
     case 'last_owner':
       return [];
   }
 }
 
-function usersOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
+function referrersOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
   if (fact.type === 'organization.updated') {
     const { regions } = fact.data;
     return causes('workspace', state.workspacesIn(fact.entity, 'active').newestFirst(), ({ region }) => {
@@ -60,7 +60,7 @@ function causes<Entity extends { readonly id: string }>(
   return found;
 }
 
-function holderOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
+function takenBy(state: CatalogView, fact: Fact): readonly ConflictCause[] {
   switch (fact.type) {
     case 'contract.created':
       return contractOfPair(state, fact.data);
@@ -106,7 +106,7 @@ function memberOf<M extends Member>(
 }
 
 /** The destination and transformation of a rule that its workspace lacks, or has only as a draft. */
-function unusableFor(state: CatalogView, fact: Fact): readonly ConflictCause[] {
+function unusableReferences(state: CatalogView, fact: Fact): readonly ConflictCause[] {
   if (fact.type !== 'rule.created' && fact.type !== 'rule.updated') return [];
   const workspaceId = state.workspaceOf(fact.entity);
   const stored = workspaceId === undefined ? undefined : state.entity('rule', workspaceId, fact.entity);

@@ -119,61 +119,65 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
   'organization.updated': none,
   'workspace.created': ({ by, data: { workspace, organization } }, state) => [
     ...(organization === undefined ? [] : organizationUses(by, state)),
-    one('account_workspaces', by, state.createdCounts(by).workspaces),
-    one(
+    oneMore('account_workspaces', by, state.createdCounts(by).workspaces),
+    oneMore(
       'workspaces',
       workspace.organization_id,
       state.workspacesIn(workspace.organization_id, 'active').size,
     ),
-    one('workspaces_total', workspace.organization_id, state.workspacesIn(workspace.organization_id).size),
+    oneMore(
+      'workspaces_total',
+      workspace.organization_id,
+      state.workspacesIn(workspace.organization_id).size,
+    ),
   ],
   'workspace.updated': none,
   'workspace.archived': none,
   'organization_member.added': ({ data: { organization_id: id, email } }, state) => [
-    one('organization_members', id, state.organizationMembers.listing(id).size),
+    oneMore('organization_members', id, state.organizationMembers.listing(id).size),
     ...(state.accountOfEmail(email) !== undefined
       ? []
-      : [one('organization_invitations', id, state.organizationMembers.listing(id, 'pending').size)]),
+      : [oneMore('organization_invitations', id, state.organizationMembers.listing(id, 'pending').size)]),
   ],
   'organization_member.updated': none,
   'organization_member.removed': none,
   'workspace_member.added': ({ data: { workspace_id: id, email } }, state) => [
-    one('workspace_members', id, state.workspaceMembers.listing(id).size),
+    oneMore('workspace_members', id, state.workspaceMembers.listing(id).size),
     ...(state.accountOfEmail(email) !== undefined
       ? []
-      : [one('workspace_invitations', id, state.workspaceMembers.listing(id, 'pending').size)]),
+      : [oneMore('workspace_invitations', id, state.workspaceMembers.listing(id, 'pending').size)]),
   ],
   'workspace_member.updated': none,
   'workspace_member.removed': none,
   'client_key.created': ({ data: { organization_id: id } }, { clientKeys }) => [
-    one('client_keys', id, clientKeys.listing(id, 'active').size),
-    one('client_keys_total', id, clientKeys.listing(id).size),
+    oneMore('client_keys', id, clientKeys.listing(id, 'active').size),
+    oneMore('client_keys_total', id, clientKeys.listing(id).size),
   ],
   'client_key.revoked': none,
   'api_key.created': ({ data: { workspace_id: id } }, state) => [
-    one('api_keys', id, state.listing('api_key', id, 'active').size),
-    one('api_keys_total', id, state.listing('api_key', id).size),
+    oneMore('api_keys', id, state.listing('api_key', id, 'active').size),
+    oneMore('api_keys_total', id, state.listing('api_key', id).size),
   ],
   'api_key.revoked': none,
   'write_key.created': ({ data: { workspace_id: id } }, state) => [
-    one('write_keys', id, state.listing('write_key', id, 'active').size),
-    one('write_keys_total', id, state.listing('write_key', id).size),
+    oneMore('write_keys', id, state.listing('write_key', id, 'active').size),
+    oneMore('write_keys_total', id, state.listing('write_key', id).size),
   ],
   'write_key.revoked': none,
   'source.created': ({ data: { workspace_id: id } }, state) => [
-    one('sources', id, state.listing('source', id).size),
+    oneMore('sources', id, state.listing('source', id).size),
   ],
   'source.updated': none,
   'source.deleted': none,
   'contract.created': ({ data }, state) => [
-    one('contracts', data.workspace_id, state.listing('contract', data.workspace_id, 'active').size),
-    one('contracts_total', data.workspace_id, state.listing('contract', data.workspace_id).size),
+    oneMore('contracts', data.workspace_id, state.listing('contract', data.workspace_id, 'active').size),
+    oneMore('contracts_total', data.workspace_id, state.listing('contract', data.workspace_id).size),
     ...characters(data.workspace_id, lengthOf(data), state),
   ],
   'contract.updated': (fact, state) => growth('contract', fact, state),
   'contract.archived': none,
   'transformation.created': ({ data }, state) => [
-    one('transformations', data.workspace_id, state.listing('transformation', data.workspace_id).size),
+    oneMore('transformations', data.workspace_id, state.listing('transformation', data.workspace_id).size),
     ...characters(data.workspace_id, lengthOf(data) + programOf(data).length, state),
   ],
   'transformation.updated': (fact, state) => {
@@ -185,7 +189,7 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
   },
   'transformation.deleted': none,
   'destination.created': ({ data }, state) => [
-    one('destinations', data.workspace_id, state.listing('destination', data.workspace_id).size),
+    oneMore('destinations', data.workspace_id, state.listing('destination', data.workspace_id).size),
     ...characters(data.workspace_id, lengthOf(data), state),
   ],
   'destination.updated': (fact, state) => growth('destination', fact, state),
@@ -193,7 +197,7 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
   // Bounded in size, and stored once per destination.
   'destination.turned': none,
   'rule.created': ({ data }, state) => [
-    one('rules', data.workspace_id, state.listing('rule', data.workspace_id).size),
+    oneMore('rules', data.workspace_id, state.listing('rule', data.workspace_id).size),
     ...(data.enabled ? enabledRule(data.workspace_id, state) : []),
     ...characters(data.workspace_id, lengthOf(data), state),
   ],
@@ -205,7 +209,7 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
   },
   'rule.deleted': none,
   'replay.created': ({ data: { workspace_id: id } }, state) => [
-    one('replays_total', id, state.listing('replay', id).size),
+    oneMore('replays_total', id, state.listing('replay', id).size),
   ],
   'replay.cancelled': none,
 };
@@ -228,16 +232,16 @@ export function exceededQuota(
   return uses.find((use) => use.used + pending(use) + use.adds > quotas[use.quota]);
 }
 
-function one(quota: QuotaName, scope: string, used: number): QuotaUse {
+function oneMore(quota: QuotaName, scope: string, used: number): QuotaUse {
   return { quota, scope, used, adds: 1 };
 }
 
 function organizationUses(account: string, state: CatalogView): readonly QuotaUse[] {
-  return [one('organizations', account, state.createdCounts(account).organizations)];
+  return [oneMore('organizations', account, state.createdCounts(account).organizations)];
 }
 
 function enabledRule(workspaceId: string, state: CatalogView): readonly QuotaUse[] {
-  return [one('enabled_rules', workspaceId, state.listing('rule', workspaceId, 'enabled').size)];
+  return [oneMore('enabled_rules', workspaceId, state.listing('rule', workspaceId, 'enabled').size)];
 }
 
 function characters(workspaceId: string, adds: number, state: CatalogView): readonly QuotaUse[] {

@@ -48,12 +48,12 @@ export function applyWrite(
   if (profile === master) return { kind: 'unchanged', profile, dropped };
   if (isTooMany(profile.identities)) return { kind: 'refused', reason: 'too_many_identities' };
   let text = JSON.stringify(profile);
-  if (isHeavier(text, MAX_PROFILE_BYTES)) {
+  if (exceedsBytes(text, MAX_PROFILE_BYTES)) {
     const bare = withoutOrigins(profile);
     if (bare === profile) return { kind: 'refused', reason: 'too_large' };
     profile = bare;
     text = JSON.stringify(bare);
-    if (isHeavier(text, MAX_PROFILE_BYTES)) return { kind: 'refused', reason: 'too_large' };
+    if (exceedsBytes(text, MAX_PROFILE_BYTES)) return { kind: 'refused', reason: 'too_large' };
   }
   return { kind: 'changed', profile, text, change: changeOf(master, profile), dropped };
 }
@@ -107,6 +107,6 @@ function cannotFit({
 }
 
 /** Counts bytes only where the length allows an excess: a UTF-16 unit has at most three bytes. */
-function isHeavier(text: string, bytes: number): boolean {
+function exceedsBytes(text: string, bytes: number): boolean {
   return text.length * 3 > bytes && Buffer.byteLength(text) > bytes;
 }

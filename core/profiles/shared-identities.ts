@@ -123,7 +123,7 @@ export function sharedByMerge(
   named: Profile | undefined,
 ): { readonly identities: readonly Identity[]; readonly claims: readonly IdentityClaim[] } | undefined {
   const { limits = DEFAULT_LIMITS } = write;
-  if (areFew(write, owners, named, limits)) return undefined;
+  if (isClearlyWithinBound(write, owners, named, limits)) return undefined;
   const setAside = write.identities.filter((identity, at) => {
     const owner = owners[at];
     if (owner === undefined || owner.ucid === named?.ucid || !isSetAside(owner, identity, limits))
@@ -158,7 +158,7 @@ export function sharedByMerge(
  * Fast path for nearly every write: even with users counted twice they are within the bound, and nothing is set
  * aside.
  */
-function areFew(
+function isClearlyWithinBound(
   write: ProfileWrite,
   owners: readonly (Profile | undefined)[],
   named: Profile | undefined,

@@ -136,8 +136,8 @@ export function applySplit(merged: Profile, ucid: string, now: number): AppliedS
     unlinkedBy(merged, mine.identities, now),
   );
   // A profile without merges needs no origins.
-  const survivor = weighed(merged, linked.length === 0 ? withoutOrigins(left) : left);
-  const apart = weighed(back, back);
+  const survivor = withinSize(merged, linked.length === 0 ? withoutOrigins(left) : left);
+  const apart = withinSize(back, back);
   if (survivor === undefined || apart === undefined) return { kind: 'refused', reason: 'too_large' };
   return { kind: 'split', survivor, apart, kept: keptPlaces(merged) };
 }
@@ -157,7 +157,7 @@ function withUnlinked(profile: Profile, unlinked: readonly UnlinkedIdentity[]): 
 }
 
 /** Drops the origins where the profile is too large with them; undefined where it still is without. */
-function weighed(before: Profile, after: Profile): SplitProfile | undefined {
+function withinSize(before: Profile, after: Profile): SplitProfile | undefined {
   for (const profile of [after, withoutOrigins(after)]) {
     const text = JSON.stringify(profile);
     if (Buffer.byteLength(text) <= MAX_PROFILE_BYTES)

@@ -155,7 +155,7 @@ export function keysCreatedBy(
  * The account behind the member that the fact is about; undefined where the fact revokes no keys or the member is
  * pending.
  */
-export function makerOf(state: CatalogState, fact: Fact): KeyCreator | undefined {
+export function keyCreatorOf(state: CatalogState, fact: Fact): KeyCreator | undefined {
   if (fact.v !== 2 || !('keys' in fact.data) || fact.data.keys !== 'revoke') return undefined;
   const { organizationMembers, workspaceMembers } = state;
   const organizationId = organizationMembers.scopeOf(fact.entity);
@@ -177,9 +177,9 @@ export function withKeysOfMember(
   fact: MemberFact,
   apply: () => ConflictReason | undefined,
 ): ConflictReason | undefined {
-  const maker = makerOf(state, fact);
+  const creator = keyCreatorOf(state, fact);
   const keys =
-    maker === undefined ? [] : keysCreatedBy(state, maker).filter(({ key }) => key.status === 'active');
+    creator === undefined ? [] : keysCreatedBy(state, creator).filter(({ key }) => key.status === 'active');
   const before = keys.map((found) => roleFor(state, found));
   const refused = apply();
   if (refused !== undefined) return refused;

@@ -134,7 +134,7 @@ export function isTooMany(identities: readonly Identity[]): boolean {
   return weak > MAX_PROFILE_IDENTITIES || identities.length > MAX_PROFILE_IDENTITIES + STRONG_ROOM;
 }
 
-export interface Capped {
+export interface KeptIdentities {
   /** The given list itself where all are kept. */
   readonly kept: readonly HeldIdentity[];
   readonly dropped: readonly Identity[];
@@ -144,7 +144,7 @@ export interface Capped {
  * Drops the oldest identities of each type above its bound; of equal times the smaller value. The newest of a union
  * are the newest of the newest of its parts, so the result does not depend on the order of merges and writes.
  */
-export function withoutOldest(identities: readonly HeldIdentity[], limits: IdentityLimits): Capped {
+export function withoutOldest(identities: readonly HeldIdentity[], limits: IdentityLimits): KeptIdentities {
   // The common case counts nothing.
   if (identities.length <= leastLimit(limits)) return { kept: identities, dropped: [] };
   const dropped = new Set<HeldIdentity>();
