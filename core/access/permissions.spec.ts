@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { CLIENT_KEY_SCOPES } from '../catalog/entities.ts';
 import { type Operation, PERMISSIONS, permissionOf } from './permissions.ts';
+import { CLIENT_KEY_SCOPES } from './roles.ts';
 
 const operations = Object.keys(PERMISSIONS) as Operation[];
 /** Creates something that the caller owns. */

@@ -1,5 +1,5 @@
-import type { ClientKeyScope, KeyGrant } from '../catalog/entities.ts';
-import type { OrganizationRole, WorkspaceRole } from './roles.ts';
+import type { KeyGrant } from '../catalog/entities.ts';
+import type { ClientKeyScope, OrganizationRole, WorkspaceRole } from './roles.ts';
 
 export type CredentialKind = 'id_token' | 'api_key' | 'write_key' | 'client_key';
 

@@ -1,5 +1,5 @@
 import type { CatalogView } from '../catalog/catalog.ts';
-import { CLIENT_KEY_SCOPES, type ClientKeyScope, type Organization } from '../catalog/entities.ts';
+import type { Organization } from '../catalog/entities.ts';
 
 /** From most to least. */
 export const ORGANIZATION_ROLES = ['owner', 'admin', 'member'] as const;
@@ -35,6 +35,10 @@ export function effectiveRole(
   if (organizationRole === 'owner' || organizationRole === 'admin') return 'admin';
   return workspaceRole;
 }
+
+/** Scopes of the profile API. */
+export const CLIENT_KEY_SCOPES = ['profile.write', 'profile.read', 'profile.delete'] as const;
+export type ClientKeyScope = (typeof CLIENT_KEY_SCOPES)[number];
 
 const SCOPES_OF_ROLE: Readonly<Record<WorkspaceRole, readonly ClientKeyScope[]>> = {
   viewer: ['profile.read'],

@@ -1,4 +1,4 @@
-import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
+import type { ClientKeyScope, OrganizationRole, WorkspaceRole } from '../access/roles.ts';
 import type { DestinationCondition } from '../delivery/destination-health.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
 import type { ProfileSettings } from '../profiles/identity/profile-settings.ts';
@@ -96,9 +96,6 @@ export interface CatalogSource extends Kept {
   readonly status: 'active';
   readonly created_by: string;
 }
-
-export const CLIENT_KEY_SCOPES = ['profile.write', 'profile.read', 'profile.delete'] as const;
-export type ClientKeyScope = (typeof CLIENT_KEY_SCOPES)[number];
 
 /** A credential for the profile API of one organization, limited to its scopes. */
 export interface ClientKey extends Omit<KeyFields, 'workspace_id'> {

@@ -1,11 +1,9 @@
 import type { EventType } from '../event/event.ts';
 import type { WorkspaceEntities, WorkspaceEntityKind } from './catalog.ts';
 import type { Contract, Workspace } from './entities.ts';
+import type { Table } from './fold/creation-order.ts';
 import { CatalogState } from './fold/state.ts';
 import type { ContractEra } from './fold/workspace-index.ts';
-
-/** A map, possibly nested, or a set in a catalog state. */
-export type Table = Map<string, unknown> | Set<string>;
 
 /** One part of a state as JSON: its table, its path in the table, and its value. */
 export type CatalogRow =

@@ -1,3 +1,6 @@
+/** A map, possibly nested, or a set: the form in which parts of the state give their data to `core/catalog/rows.ts`. */
+export type Table = Map<string, unknown> | Set<string>;
+
 /** The fields that lists are ordered by. Neither ever changes. */
 export interface Created {
   readonly id: string;

@@ -1,5 +1,5 @@
 import type { Account, OrganizationMember, WorkspaceMember } from '../entities.ts';
-import type { Table } from '../rows.ts';
+import type { Table } from './creation-order.ts';
 import {
   type CountedListing,
   type Created,

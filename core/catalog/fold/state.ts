@@ -18,8 +18,8 @@ import type {
   Workspace,
   WorkspaceMember,
 } from '../entities.ts';
-import type { Table } from '../rows.ts';
 import { ClientKeys } from './client-keys.ts';
+import type { Table } from './creation-order.ts';
 import {
   type CountedListing,
   entitiesOf,

@@ -1,5 +1,5 @@
 import type { Transformation } from '../entities.ts';
-import type { Table } from '../rows.ts';
+import type { Table } from './creation-order.ts';
 
 /** The program of a transformation: its source, and the test that belongs to it. */
 export interface TransformationVersion
