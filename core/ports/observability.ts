@@ -39,10 +39,10 @@ export interface MetricDescription {
 }
 
 const stage = 'name of the stage';
-const topic = 'without the prefix';
-const destination = 'id, for the first hundred of a process; the others together are `other`';
-const transformation = 'id, for the first hundred of a process; the others together are `other`';
-const connector = 'the kind of destination';
+const topic = 'name without the prefix';
+const destination = 'id, for the first hundred of a process; all others are `other`';
+const transformation = 'id, for the first hundred of a process; all others are `other`';
+const connector = 'type of destination';
 
 /** Every metric, by its name. */
 export const METRICS = {
@@ -50,95 +50,95 @@ export const METRICS = {
     kind: 'counter',
     help: 'Responses to HTTP requests.',
     labels: {
-      operation: 'as in docs/permissions.md, `none` where nothing is there',
-      status: 'of the answer',
+      operation: 'as in docs/permissions.md, `none` for an unknown path',
+      status: 'HTTP status code',
     },
   },
   tributary_http_request_duration_seconds: {
     kind: 'histogram',
-    help: 'From the headers of a request to the end of its answer; live streams are left out.',
-    labels: { operation: 'as in docs/permissions.md, `none` where nothing is there' },
+    help: 'Time from the headers of a request to the end of its response, without live streams.',
+    labels: { operation: 'as in docs/permissions.md, `none` for an unknown path' },
   },
   tributary_events_received_total: {
     kind: 'counter',
-    help: 'Events that were made durable and acknowledged.',
+    help: 'Events that were appended durably and acknowledged.',
     labels: { environment: 'of the write key' },
   },
   tributary_events_unconfirmed_total: {
     kind: 'counter',
-    help: 'Events that were answered with 503 as the log did not confirm them: they may be there all the same.',
+    help: 'Events that were answered with 503 because the log did not confirm them. They may have been appended.',
   },
   tributary_events_without_topic_total: {
     kind: 'counter',
-    help: 'Events that were refused as the topic of their write key is not declared any more.',
+    help: 'Events that were refused because the topic of their write key is no longer declared.',
     labels: { topic },
   },
   tributary_sdk_events_rejected_total: {
     kind: 'counter',
-    help: 'Calls of SDKs that were answered as taken, as their protocol asks, and are no events.',
-    labels: { error: 'what is wrong with them' },
+    help: 'Invalid SDK calls that were acknowledged, as the protocol of the SDK requires, and dropped.',
+    labels: { error: 'kind of fault' },
   },
   tributary_http_bodies_refused_total: {
     kind: 'counter',
-    help: 'Request bodies that were answered with 503 as their memory budget was used up.',
+    help: 'Request bodies that were answered with 503 because their memory budget was used up.',
     labels: {
       reason:
-        'share: its sender held its share of the memory; ended: it came slowly and a sender below its share needed the memory',
+        'share: the sender held its share of the memory; ended: the body arrived slowly and a sender below its share needed the memory',
     },
   },
   tributary_rate_limit_unchecked_total: {
     kind: 'counter',
-    help: 'Calls that were let through unchecked as the rate limiter did not answer.',
+    help: 'Calls that were admitted unchecked because the rate limiter did not answer.',
   },
-  tributary_live_streams: { kind: 'gauge', help: 'Live streams that are open.' },
-  tributary_live_events_sent_total: { kind: 'counter', help: 'Events that live streams were sent.' },
+  tributary_live_streams: { kind: 'gauge', help: 'Open live streams.' },
+  tributary_live_events_sent_total: { kind: 'counter', help: 'Events sent to live streams.' },
   tributary_live_events_missed_total: {
     kind: 'counter',
-    help: 'Events that live streams were told they missed, as they read too slowly.',
+    help: 'Events that live streams were reported to have missed because they read too slowly.',
   },
   tributary_issuer_key_fetches_total: {
     kind: 'counter',
-    help: 'Times the keys of an OpenID Connect issuer were fetched.',
+    help: 'Fetches of the keys of an OpenID Connect issuer.',
     labels: { issuer: 'its URL', outcome: 'answered, failed' },
   },
   tributary_stage_lag_records: {
     kind: 'gauge',
-    help: 'Records behind the position of a stage. Where several processes report a partition, the least is right.',
+    help: 'Records after the position of a stage. Where several processes report a partition, the lowest value is right.',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_stage_lag_events: {
     kind: 'gauge',
-    help: 'Events behind the position of a stage: on Kafka, where a record of a received topic holds several, an estimate from the records read before.',
+    help: 'Events after the position of a stage. An estimate on Kafka, where a record of a received topic holds several.',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_stage_lag_seconds: {
     kind: 'gauge',
-    help: 'Age of the oldest record behind the position of a stage, since the log took it; 0 where there is none. Reported by the process that owns the partition.',
+    help: 'Age of the oldest record after the position of a stage, since it was appended; 0 without lag. Reported by the process that owns the partition.',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_stage_lag_collected_timestamp_seconds: {
     kind: 'gauge',
-    help: 'When the lag of all stages of a process was last known, as Unix time; it stands still while the log does not answer.',
+    help: 'Unix time at which the lag of all stages of a process was last determined; it does not advance while the log does not answer.',
     labels: {},
   },
   tributary_stage_batches_total: {
     kind: 'counter',
-    help: 'Batches handed to a stage.',
+    help: 'Batches delivered to a stage.',
     labels: { stage },
   },
   tributary_stage_commit_duration_seconds: {
     kind: 'histogram',
-    help: 'How long the log took to commit the output of a stage with its positions.',
+    help: 'Duration of commits of output records and positions of a stage.',
     labels: { stage },
   },
   tributary_stage_dead_letters_total: {
     kind: 'counter',
-    help: 'Entries that a stage dead-lettered after three attempts: they are on `stages.dead`, see `tributary redrive`.',
+    help: 'Entries that a stage dead-lettered to `stages.dead` after three attempts, see `tributary redrive`.',
     labels: { stage },
   },
   tributary_stage_quarantined_total: {
     kind: 'counter',
-    help: 'Entries among them that were not tried again, as they had ended the process twice.',
+    help: 'Dead-lettered entries that were not retried because they had crashed the process twice.',
     labels: { stage },
   },
   tributary_stage_missed_records_total: {
@@ -148,12 +148,12 @@ export const METRICS = {
   },
   tributary_stage_position_unknown: {
     kind: 'gauge',
-    help: '1 for a partition that a stage does not read as its position is lost: see `tributary positions`. Absent otherwise.',
+    help: '1 for a partition that a stage does not read because its position is lost, see `tributary positions`. Absent otherwise.',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_stage_partition_restarts_total: {
     kind: 'counter',
-    help: 'Restarts of a partition that made no progress although there were more records.',
+    help: 'Restarts of partitions that made no progress although there were more records.',
     labels: { stage, topic },
   },
   tributary_events_validated_total: {
@@ -164,31 +164,31 @@ export const METRICS = {
   tributary_events_counted_total: { kind: 'counter', help: 'Events added to the volume.', labels: { topic } },
   tributary_events_tailed_total: {
     kind: 'counter',
-    help: 'Events handed to the live tail.',
+    help: 'Events appended to the live tail.',
     labels: { topic },
   },
   tributary_events_routed_total: {
     kind: 'counter',
-    help: 'Records that routing made of events: deliveries, dead deliveries, and events for the slow queue.',
+    help: 'Records that routing emitted: deliveries, dead deliveries, and events for the slow queue.',
     labels: { topic },
   },
   tributary_rule_filter_failures_total: {
     kind: 'counter',
-    help: 'Times the filter of a rule failed on an event, which is then a dead delivery of the rule.',
+    help: 'Failures of rule filters. The event becomes a dead delivery of the rule.',
   },
   tributary_rule_filters_not_evaluated_total: {
     kind: 'counter',
-    help: 'Times the filter of a rule was not evaluated, as those of its workspace took too much work for an event.',
+    help: 'Rule filters that were not evaluated because those of the workspace took too much work for an event.',
   },
   tributary_events_deferred_total: {
     kind: 'counter',
-    help: 'Events that a stage sent to its slow queue, as their workspace took more than its share of the stage.',
+    help: 'Events that a stage sent to its slow queue because their workspace exceeded its share of the stage.',
     labels: { stage: 'validate, route' },
   },
   tributary_events_replayed_total: { kind: 'counter', help: 'Events that replays sent again.' },
   tributary_redrives_repeated_total: {
     kind: 'counter',
-    help: 'Redrives that were dropped, as an earlier one of the same dead delivery had been taken.',
+    help: 'Redrives that were dropped because an earlier one of the same dead delivery was accepted.',
     labels: { stage: 'deliver, route.slow' },
   },
   tributary_history_entries_total: {
@@ -198,7 +198,7 @@ export const METRICS = {
   },
   tributary_profile_events_total: {
     kind: 'counter',
-    help: 'Events about somebody.',
+    help: 'Events for profiles.',
     labels: {
       outcome:
         'written, not_production, nobody, no_workspace, nothing_left, too_large, too_many_identities, unknown_ucid',
@@ -211,17 +211,17 @@ export const METRICS = {
   },
   tributary_profile_identities_set_aside_total: {
     kind: 'counter',
-    help: 'Identities that join nobody any more: too many different users came with them.',
+    help: 'Identities that were set aside because they came with too many different users.',
     labels: { type: 'of the identity' },
   },
   tributary_profile_identities_skipped_total: {
     kind: 'counter',
-    help: 'Values of events that are no identities.',
+    help: 'Values of events that are not valid identities.',
     labels: { reason: 'placeholder, not_text, too_long, blocked' },
   },
   tributary_profile_changes_pending: {
     kind: 'gauge',
-    help: 'Changes of profiles, on SQLite, that are not on `profiles.changes` yet.',
+    help: 'Changes of profiles in SQLite that are not published to `profiles.changes` yet.',
   },
   tributary_mails_total: {
     kind: 'counter',
@@ -230,72 +230,72 @@ export const METRICS = {
   },
   tributary_transformation_runs_total: {
     kind: 'counter',
-    help: 'Events that a transformation was run for.',
+    help: 'Events processed by a transformation.',
     labels: { transformation, outcome: 'ok, dropped, fanned_out, or how it failed' },
   },
   tributary_transformation_run_duration_seconds: {
     kind: 'histogram',
-    help: 'How long a transformation took for an event.',
+    help: 'Duration of a transformation for an event.',
     labels: { transformation },
   },
   tributary_sandbox_events_total: {
     kind: 'counter',
-    help: 'Events that user code was run for.',
+    help: 'Events processed by user code.',
     labels: { outcome: 'ok, or how it failed' },
   },
   tributary_sandbox_run_duration_seconds: {
     kind: 'histogram',
-    help: 'How long a call of the sandbox took, with the wait for a worker.',
+    help: 'Duration of calls of the sandbox, with the wait for a worker.',
   },
   tributary_sandbox_slices_total: {
     kind: 'counter',
-    help: 'Slices of time in which workers ran user code.',
+    help: 'Time slices in which workers ran user code.',
     labels: { stop: 'why a slice ended' },
   },
-  tributary_sandbox_slice_duration_seconds: { kind: 'histogram', help: 'How long a slice took.' },
+  tributary_sandbox_slice_duration_seconds: { kind: 'histogram', help: 'Duration of time slices.' },
   tributary_sandbox_kills_total: {
     kind: 'counter',
-    help: 'Workers that user code took down, or that were killed for it.',
+    help: 'Workers that crashed or were killed because of user code.',
     labels: { reason: 'timeout, memory, died' },
   },
   tributary_deliveries_total: {
     kind: 'counter',
-    help: 'Attempts to deliver, and attempts that were not made.',
-    labels: { outcome: 'delivered, retry, dead; not made: circuit_open, put_aside', connector },
+    help: 'Delivery attempts, and deliveries postponed without an attempt.',
+    labels: { outcome: 'delivered, retry, dead; without an attempt: circuit_open, put_aside', connector },
   },
   tributary_delivery_request_duration_seconds: {
     kind: 'histogram',
-    help: 'How long a call to a destination took, whatever it carried.',
+    help: 'Duration of requests to destinations.',
     labels: { connector },
   },
   tributary_destination_deliveries_per_second: {
     kind: 'gauge',
-    help: 'Deliveries of the last minute to a destination, a second.',
+    help: 'Deliveries to a destination per second over the last minute.',
     labels: { destination, outcome: 'delivered, retry, dead, put_off' },
   },
   tributary_destination_attempt_duration_seconds: {
     kind: 'gauge',
-    help: 'How long delivery attempts of the last minute took.',
+    help: 'Duration of the delivery attempts of the last minute.',
     labels: { destination, quantile: '0.5, 0.99' },
   },
   tributary_destination_deliveries_pending: {
     kind: 'gauge',
-    help: 'Deliveries of this process that are queued.',
+    help: 'Queued deliveries of this process.',
     labels: { destination },
   },
   tributary_destination_deliveries_in_flight: {
     kind: 'gauge',
-    help: 'Deliveries of this process that are being sent.',
+    help: 'Deliveries of this process in requests.',
     labels: { destination },
   },
   tributary_destination_oldest_pending_seconds: {
     kind: 'gauge',
-    help: 'For how long the oldest queued delivery has been waiting.',
+    help: 'Waiting time of the oldest queued delivery.',
     labels: { destination },
   },
   tributary_destination_circuits_open: {
     kind: 'gauge',
-    help: 'Circuit breakers that are open or half-open: 1, or how many of `other`.',
+    help: 'Circuit breakers that are open or half-open: 1, or their number for `other`.',
     labels: { destination },
   },
   tributary_destination_health_changes_total: {
@@ -310,21 +310,21 @@ export const METRICS = {
   },
   tributary_egress_refused_total: {
     kind: 'counter',
-    help: 'Connections that were not made as their address is not allowed.',
+    help: 'Connections that were refused because their address is not allowed.',
   },
   tributary_engine_up: {
     kind: 'gauge',
-    help: '1 where an engine answered what it was last asked, reads and writes; 0 where it did not, or refuses writes. `/readyz` of the admin port says why.',
+    help: '1 when an engine answered its last check, reads and writes; 0 when it did not, or refuses writes. `/readyz` of the admin port gives the reason.',
     labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
   },
   tributary_engine_checked_timestamp_seconds: {
     kind: 'gauge',
-    help: 'When an engine last answered or refused, as Unix time; it stands still while the engine hangs.',
+    help: 'Unix time at which an engine last answered or refused; it does not advance while the engine hangs.',
     labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
   },
   tributary_build_info: {
     kind: 'gauge',
-    help: 'Always 1: what runs.',
+    help: 'Always 1; the labels describe the running process.',
     labels: {
       version: 'of Tributary',
       node: 'version of Node',
@@ -333,7 +333,7 @@ export const METRICS = {
   },
   tributary_metrics_collected_timestamp_seconds: {
     kind: 'gauge',
-    help: 'When the values of a part of the process were collected, as Unix time; it stands still while that part does not report.',
+    help: 'Unix time at which the values of a part of the process were collected; it does not advance while that part does not report.',
     labels: { part: 'main, stages' },
   },
 } as const satisfies Readonly<Record<string, MetricDescription>>;
