@@ -71,17 +71,17 @@ interface SandboxOptions {
   /** Return console output (for test runs). Default false. */
   readonly captureLogs?: boolean;
   /** Absent: the call processes all inputs. */
-  readonly pace?: SandboxOutputBudget;
+  readonly budget?: SandboxOutputBudget;
 }
 
 /** Bounds the outputs that a call accumulates. */
 export interface SandboxOutputBudget {
   /** Adds outputs as they arrive, characters. */
-  made(chars: number): void;
+  add(chars: number): void;
   /**
    * Checked before each part of the call. Once false, the call ends with the results of its first events, or none.
    */
-  goOn(): boolean;
+  hasRoom(): boolean;
 }
 
 /** Bound on the outputs of one event. */

@@ -65,11 +65,11 @@ export class OutputsInHand {
   call(alone: boolean): CallInHand {
     let arrived = 0;
     return {
-      made: (chars) => {
+      add: (chars) => {
         arrived += chars;
         this.#chars += chars;
       },
-      goOn: () => alone || (!this.isFull && arrived < CALL_CHARS),
+      hasRoom: () => alone || (!this.isFull && arrived < CALL_CHARS),
       over: () => {
         const wasFull = this.isFull;
         this.#chars -= arrived;
@@ -87,8 +87,8 @@ export class OutputsInHand {
 }
 
 export interface CallInHand {
-  made(chars: number): void;
-  goOn(): boolean;
+  add(chars: number): void;
+  hasRoom(): boolean;
   /** Its outputs have found their holders. */
   over(): void;
 }

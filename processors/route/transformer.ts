@@ -230,7 +230,7 @@ export class Transformer {
     const { source_code: source, workspace_id: owner } = transformation;
     const program = { id: programId(transformation), source, owner };
     const inputs = whole.map(({ input }) => input);
-    const results = await sandbox.run(program, inputs, { pace: call }).finally(() => call.over());
+    const results = await sandbox.run(program, inputs, { budget: call }).finally(() => call.over());
     size.note(results);
     const batch = whole.slice(0, results.length);
     for (const left of whole.slice(results.length)) if (!left.isGone) all.add(left);

@@ -19,7 +19,7 @@ export class Call implements Work {
   readonly #inputs: readonly SandboxInput[];
   readonly #captureLogs: boolean;
   readonly #limits: SandboxLimits;
-  readonly #pace: SandboxOutputBudget | undefined;
+  readonly #budget: SandboxOutputBudget | undefined;
   readonly #results: (SandboxResult | undefined)[];
   readonly #settled = Promise.withResolvers<readonly SandboxResult[]>();
   #chunks: Chunk[];
@@ -33,13 +33,13 @@ export class Call implements Work {
     inputs: readonly SandboxInput[],
     captureLogs: boolean,
     limits: SandboxLimits,
-    pace?: SandboxOutputBudget,
+    budget?: SandboxOutputBudget,
   ) {
     this.program = program;
     this.#inputs = inputs;
     this.#captureLogs = captureLogs;
     this.#limits = limits;
-    this.#pace = pace;
+    this.#budget = budget;
     this.#results = Array.from({ length: inputs.length }, () => undefined);
     this.#missing = inputs.length;
     this.#chunks = chunksOf(inputs, limits);
@@ -50,7 +50,7 @@ export class Call implements Work {
   }
 
   next(): Errand | undefined {
-    if (this.#pace?.goOn() === false) {
+    if (this.#budget?.hasRoom() === false) {
       if (this.#underWay === 0) this.#endEarly();
       return undefined;
     }
@@ -70,7 +70,7 @@ export class Call implements Work {
 
   reported({ chunk }: Errand, report: Report, body: string): void {
     this.#underWay--;
-    this.#pace?.made(body.length);
+    this.#budget?.add(body.length);
     if (report.entries.length > 0) this.#killsInARow = 0;
     const crowded = crowdedOut(chunk, report.entries);
     const again = new Set(crowded.map(({ first }) => first));

@@ -46,10 +46,10 @@ export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): Isolat
   const lanes = new Lanes(processes, isLazy, { node, limits, user, wrapper, metrics, logger });
 
   return {
-    async run(program, inputs, { captureLogs = false, pace } = {}) {
+    async run(program, inputs, { captureLogs = false, budget } = {}) {
       if (inputs.length === 0) return [];
       const began = performance.now();
-      const call = new Call(program, inputs, captureLogs, limits, pace);
+      const call = new Call(program, inputs, captureLogs, limits, budget);
       lanes.submit(call);
       const results = await call.results;
       metrics.observe('tributary_sandbox_run_duration_seconds', (performance.now() - began) / 1000);
