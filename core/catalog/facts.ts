@@ -77,7 +77,7 @@ export interface FactData {
   'replay.cancelled': Record<string, never>;
 }
 
-/** What to do with the API keys and client keys of a member when the role no longer covers them. */
+/** Decides about a member's API keys and client keys that the role no longer covers. */
 export interface KeysDecision {
   readonly keys: 'revoke' | 'keep';
 }

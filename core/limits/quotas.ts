@@ -9,7 +9,7 @@ type QuotaScope = 'account' | 'organization' | 'workspace';
 interface Quota {
   readonly of: QuotaScope;
   readonly fallback: number;
-  /** What is counted, for the settings reference. */
+  /** Description for the settings reference. */
   readonly counts: string;
 }
 

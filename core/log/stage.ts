@@ -23,7 +23,7 @@ export interface Batch {
   readonly entries: readonly LogEntry[];
 }
 
-/** What a stage gets from the log besides its input. */
+/** The context that the log gives a stage with its input. */
 export interface StageContext {
   /** Aborted when the partition is lost or the process stops: end all waits, as results are dropped. */
   readonly signal: AbortSignal;

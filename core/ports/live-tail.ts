@@ -30,7 +30,7 @@ export interface KeptEvent extends LiveEvent {
 
 export const MAX_TAIL_ID = 80;
 
-/** What a follower reads next. */
+/** An item of a follower's stream. */
 export type TailItem =
   | { readonly kind: 'event'; readonly event: KeptEvent }
   /** Events at this point that are no longer kept; without `count` where their number is unknown and may be 0. */

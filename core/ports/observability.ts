@@ -34,7 +34,7 @@ export const NO_METRICS: Metrics = { count() {}, gauge() {}, removeGauge() {}, o
 export interface MetricDescription {
   readonly kind: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
-  /** What each label means. Values are of bounded sets. */
+  /** Meaning of each label. Values are from bounded sets. */
   readonly labels?: Readonly<Record<string, string>>;
 }
 
