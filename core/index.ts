@@ -54,7 +54,13 @@ export * from './log/public-schemas.ts';
 export * from './log/record-layout.ts';
 export * from './log/stage.ts';
 export * from './log/topics.ts';
-export { deletionMail, destinationMail, type Mail, type Mailer, type MailResult } from './notices/mail.ts';
+export {
+  deletionMail,
+  destinationMail,
+  type Mail,
+  type Mailer,
+  type MailSendResult,
+} from './notices/mail.ts';
 export * from './notices/notices.ts';
 export * from './ports/deduplicator.ts';
 export * from './ports/history.ts';

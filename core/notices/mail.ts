@@ -19,7 +19,7 @@ export interface Mail {
  * exist. `later`: the server does not accept this mail now, though it may accept others. A `reason` contains neither
  * an address nor mail content.
  */
-export type MailResult =
+export type MailSendResult =
   | { readonly kind: 'sent' }
   | { readonly kind: 'refused'; readonly reason: string }
   | { readonly kind: 'later'; readonly reason: string };
@@ -39,7 +39,7 @@ export type MailResult =
  * content or a password into an error, a reason or a log.
  */
 export interface Mailer {
-  send(mail: Mail): Promise<MailResult>;
+  send(mail: Mail): Promise<MailSendResult>;
   /** Waits for the mail under way. Idempotent. */
   close(): Promise<void>;
 }

@@ -9,7 +9,7 @@ import {
   type Logger,
   type Mail,
   type Mailer,
-  type MailResult,
+  type MailSendResult,
   type Metrics,
   messageOf,
   type OutputRecord,
@@ -108,7 +108,7 @@ class Sending {
     mailer: Mailer,
     mail: Mail,
     notice: MailNotice,
-  ): Promise<MailResult | { readonly kind: 'unavailable'; readonly reason: string }> {
+  ): Promise<MailSendResult | { readonly kind: 'unavailable'; readonly reason: string }> {
     try {
       return await mailer.send(mail);
     } catch (error) {

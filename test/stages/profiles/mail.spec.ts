@@ -3,7 +3,7 @@ import {
   type DeletionNotice,
   HEADER,
   type Mail,
-  type MailResult,
+  type MailSendResult,
   newId,
   TOPIC,
   Unavailable,
@@ -32,14 +32,14 @@ function notice(fields: Partial<DeletionNotice> = {}): DeletionNotice {
 
 /** The stage with a mail server that answers as told; `undefined`: none is configured. */
 function setUpMail(
-  answer: ((mail: Mail) => MailResult) | undefined,
+  answer: ((mail: Mail) => MailSendResult) | undefined,
   address: string | null = ADDRESS,
   options: Parameters<typeof setUp>[0] = {},
 ) {
   const told = new Told();
   const sent: Mail[] = [];
   const mailer = answer && {
-    async send(mail: Mail): Promise<MailResult> {
+    async send(mail: Mail): Promise<MailSendResult> {
       sent.push(mail);
       return answer(mail);
     },

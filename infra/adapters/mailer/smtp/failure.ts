@@ -1,8 +1,8 @@
-import type { MailResult } from '@tributary/core';
+import type { MailSendResult } from '@tributary/core';
 
 /** What a failed attempt means: a verdict on the mail, or something between the server and us. */
 export type SmtpFailure =
-  | Exclude<MailResult, { kind: 'sent' }>
+  | Exclude<MailSendResult, { kind: 'sent' }>
   | {
       readonly kind: 'unavailable';
       readonly reason: string;

@@ -1,4 +1,4 @@
-import { type Clock, type Mail, type Mailer, type MailResult, Unavailable } from '@tributary/core';
+import { type Clock, type Mail, type Mailer, type MailSendResult, Unavailable } from '@tributary/core';
 import { createTransport } from 'nodemailer';
 import { smtpFailureOf } from './failure.ts';
 
@@ -40,7 +40,7 @@ export function openSmtpMailer(options: SmtpMailerOptions): Mailer {
   const underWay = new Set<Promise<unknown>>();
   let refused: { readonly until: number; readonly reason: string } | undefined;
 
-  const attempt = async (mail: Mail): Promise<MailResult> => {
+  const attempt = async (mail: Mail): Promise<MailSendResult> => {
     try {
       await transport.sendMail({
         messageId: `<${mail.id}@${domain}>`,
