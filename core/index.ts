@@ -1,37 +1,30 @@
-/** The words and ports of Tributary, and its pure decisions. No I/O, no clock, no environment. */
+/** Types, ports and pure decisions; see README.md. No I/O, no clock, no environment. */
 
-export * from './access/describe-permission.ts';
-export * from './access/email.ts';
+export * from './access/credentials.ts';
 export * from './access/permissions.ts';
-export * from './access/profile-scopes.ts';
 export * from './access/roles.ts';
-export * from './access/signature-algorithms.ts';
-export * from './audit/apply-audited.ts';
-export * from './audit/audit-entry.ts';
-export { AUDITED_TYPES } from './audit/audited.ts';
-export { AUDIT_MASK, MAX_AUDITED_BYTES } from './audit/masked.ts';
+export {
+  AUDIT_ACTOR_TYPES,
+  AUDITED_TYPES,
+  type AuditEntry,
+  applyWithAudit,
+} from './catalog/audit-log.ts';
 export * from './catalog/catalog.ts';
 export * from './catalog/conflict-causes.ts';
-export type { CountedListing, Created, Listing } from './catalog/creation-order.ts';
-export { CreationOrder } from './catalog/creation-order.ts';
 export * from './catalog/entities.ts';
 export * from './catalog/facts.ts';
-export * from './catalog/fold.ts';
-export { type KeyMaker, keysMadeBy } from './catalog/member-keys.ts';
-export type { Member, MembersView } from './catalog/members.ts';
-export * from './catalog/restore.ts';
+export {
+  type Created,
+  CreationOrder,
+  type Listing,
+} from './catalog/fold/creation-order.ts';
+export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
+export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
+export type { Member, MembersView } from './catalog/fold/members.ts';
+export * from './catalog/fold/state.ts';
+export type { TransformationVersion } from './catalog/fold/transformation-versions.ts';
 export * from './catalog/rewrite.ts';
 export * from './catalog/rows.ts';
-export * from './catalog/state.ts';
-export {
-  MAX_TRANSFORMATION_VERSIONS,
-  type TransformationVersion,
-  type TransformationVersionsView,
-} from './catalog/transformation-versions.ts';
-export * from './confinement/child-user.ts';
-export * from './confinement/confined-command.ts';
-export * from './connector/connector.ts';
-export * from './connector/secret-exposure.ts';
 export * from './contracts/contract.ts';
 export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';
 export { contractVersionEntries, contractVersionId } from './contracts/contract-versions.ts';
@@ -40,105 +33,81 @@ export * from './contracts/depth.ts';
 export * from './contracts/dry-run.ts';
 export * from './contracts/evaluate.ts';
 export * from './contracts/infer/infer-contract.ts';
-export {
-  type InferenceThresholds,
-  type InferredField,
-  MAX_ENUM,
-} from './contracts/infer/infer-schema.ts';
+export { type InferenceThresholds, type InferredField, MAX_ENUM } from './contracts/infer/infer-schema.ts';
 export { below } from './contracts/pointer.ts';
 export * from './contracts/rejected-event.ts';
 export * from './contracts/violation.ts';
-export * from './dedupe/deduplicator.ts';
+export * from './delivery/connector.ts';
 export * from './delivery/delivery.ts';
-export * from './delivery/destination-notice.ts';
-export * from './delivery/health.ts';
-export * from './delivery/health-change.ts';
-export * from './delivery/outcome-entry.ts';
+export * from './delivery/destination-health.ts';
+export * from './delivery/replay.ts';
 export * from './delivery/retry-schedule.ts';
 export * from './delivery/stored-delivery.ts';
-export * from './errors/errors.ts';
 export * from './event/event.ts';
-export * from './event-trace/event-trace.ts';
-export * from './history/history.ts';
-export * from './ids/ids.ts';
-export * from './ids/key.ts';
-export * from './installation/store-mark.ts';
-export * from './json/exact-numbers.ts';
-export * from './json/parse-object.ts';
+export * from './event/event-trace.ts';
 export * from './limits/fair-budget.ts';
+export * from './limits/quotas.ts';
 export * from './limits/rate-limiter.ts';
-export * from './limits/token-buckets.ts';
-export * from './live/live-tail.ts';
+export * from './log/dead-letter.ts';
 export * from './log/event-log.ts';
-export * from './log/headers.ts';
-export * from './log/layout-mismatch.ts';
-export * from './log/packing.ts';
-export * from './log/partitioner.ts';
-export * from './log/poison.ts';
-export * from './log/position.ts';
-export * from './log/promised.ts';
 export * from './log/public-schemas.ts';
+export * from './log/record-layout.ts';
 export * from './log/stage.ts';
 export * from './log/topics.ts';
-export * from './log/value-framing.ts';
-export * from './mail/deletion-mail.ts';
-export * from './mail/destination-mail.ts';
-export * from './mail/mail-queue.ts';
-export * from './mail/mailer.ts';
-export * from './observability/logger.ts';
-export * from './observability/metric-catalogue.ts';
-export * from './observability/metrics.ts';
+export {
+  deletionMail,
+  destinationMail,
+  type Mail,
+  type Mailer,
+  type MailSendResult,
+} from './notices/mail.ts';
+export * from './notices/notices.ts';
+export * from './ports/deduplicator.ts';
+export * from './ports/history.ts';
+export * from './ports/live-tail.ts';
+export * from './ports/observability.ts';
+export * from './ports/sandbox.ts';
+export * from './ports/store-mark.ts';
+export * from './ports/volume-counters.ts';
+export * from './primitives/errors.ts';
+export * from './primitives/ids.ts';
+export * from './primitives/json.ts';
+export * from './primitives/time.ts';
 export * from './profiles/apply-write.ts';
 export {
   attributeOf,
   attributeTree,
-  NULL_MEANINGS,
-  type NullMeaning,
+  NULL_HANDLINGS,
+  type NullHandling,
   visibleAttributes,
 } from './profiles/attributes.ts';
-export * from './profiles/blocked-identities.ts';
 export * from './profiles/changes.ts';
-export * from './profiles/combined-writes.ts';
-export * from './profiles/deletion-notice.ts';
 export * from './profiles/event-write.ts';
-export { fold, freshProfile } from './profiles/fold.ts';
-export { distinctIdentities } from './profiles/identities.ts';
-export * from './profiles/identity.ts';
+export { distinctIdentities, fold, freshProfile } from './profiles/fold.ts';
+export * from './profiles/identity/blocked-identities.ts';
+export * from './profiles/identity/identity.ts';
 export {
   DEFAULT_LIMITS,
   type IdentityLimits,
   isStrongType,
-  STRONG_ROOM,
-  type TypeLimit,
-} from './profiles/identity-limits.ts';
+} from './profiles/identity/identity-limits.ts';
+export { isPhoneCountry } from './profiles/identity/phone-number.ts';
+export * from './profiles/identity/profile-settings.ts';
 export * from './profiles/linking.ts';
-export { isPhoneCountry } from './profiles/phone-number.ts';
-export { isPlaceholder } from './profiles/placeholders.ts';
 export * from './profiles/profile.ts';
 export * from './profiles/profile-operation.ts';
-export * from './profiles/profile-settings.ts';
 export * from './profiles/profile-store.ts';
-export * from './profiles/publish-changes.ts';
 export * from './profiles/record.ts';
-export * from './profiles/retention.ts';
 export { claimWrite, isSetAside } from './profiles/shared-identities.ts';
-export { type AppliedSplit, applySplit, type SplitProfile } from './profiles/split.ts';
-export { applyUnlink, unlinkingOf } from './profiles/unlink.ts';
-export * from './quotas/quota-uses.ts';
-export * from './quotas/quotas.ts';
-export * from './replay/replay-step.ts';
-export { type FilterVerdict, faultOfFilter, filterVerdict, MAX_FILTER_LENGTH } from './rules/filter.ts';
+export {
+  applySplit,
+  applyUnlink,
+  type SplitProfile,
+  unlinkingOf,
+} from './profiles/unlink-split.ts';
+export { evaluateFilter, type FilterResult, filterFault, MAX_FILTER_LENGTH } from './rules/filter.ts';
 export { FilterBudget, MAX_FILTER_WORK } from './rules/filter-evaluator.ts';
 export * from './rules/match.ts';
-export * from './rules/stopped.ts';
-export * from './sandbox/sandbox.ts';
-export * from './sandbox/transformation-input.ts';
-export * from './sasl/scram.ts';
-export * from './secrets/key-ring.ts';
-export * from './secrets/seal.ts';
-export * from './time/backoff.ts';
-export * from './time/canonical-time.ts';
-export * from './time/clock.ts';
-export * from './time/held-thread.ts';
-export * from './volume/run-tally.ts';
-export * from './volume/volume-counters.ts';
+export * from './security/confinement.ts';
+export * from './security/scram.ts';
+export * from './security/secrets.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { CLIENT_KEY_SCOPES } from '../catalog/entities.ts';
 import { type Operation, PERMISSIONS, permissionOf } from './permissions.ts';
+import { CLIENT_KEY_SCOPES } from './roles.ts';
 
 const operations = Object.keys(PERMISSIONS) as Operation[];
-/** Makes something of the caller's own. */
+/** Creates something that the caller owns. */
 const FOR_ANYBODY: readonly Operation[] = ['organizations.create', 'workspaces.create'];
 
 describe('the permission table', () => {

@@ -1,24 +1,26 @@
-import type { ClientKeyScope, KeyGrant } from '../catalog/entities.ts';
-import type { OrganizationRole, WorkspaceRole } from './roles.ts';
+import type { KeyGrant } from '../catalog/entities.ts';
+import type { ClientKeyScope, OrganizationRole, WorkspaceRole } from './roles.ts';
 
 export type CredentialKind = 'id_token' | 'api_key' | 'write_key' | 'client_key';
 
-/** Who may do an operation. */
+/** The callers that may perform an operation. */
 export interface Permission {
   readonly credentials: readonly CredentialKind[];
-  /** Least role in the workspace; absent where the operation is not scoped to one, or a write key suffices. */
+  /**
+   * Lowest sufficient role in the workspace; absent where the operation has no workspace, or a write key suffices.
+   */
   readonly role?: WorkspaceRole;
-  /** Least role in the organization; absent where the operation is not scoped to one. */
+  /** Lowest sufficient role in the organization; absent where the operation has none. */
   readonly organizationRole?: OrganizationRole;
-  /** Scope of the profile API that is needed, of those the credential has and the call names. */
+  /** Required scope of the profile API: the credential must have it and the request must name it. */
   readonly scope?: ClientKeyScope;
-  /** What an API key must have been allowed, beside its role, by an admin of the organization. */
+  /** Permission that an API key needs besides its role; an admin of the organization grants it. */
   readonly grant?: KeyGrant;
-  /** Also for the person whom the path names, whatever their role. */
+  /** Also allowed for the member that the path names, whatever their role. */
   readonly self?: true;
-  /** Also in a workspace that is archived, for people. */
+  /** Also allowed in an archived workspace, for users. */
   readonly archived?: true;
-  /** For everybody: it needs no credential and looks at none. */
+  /** Public: no credential is needed or read. */
   readonly public?: true;
 }
 
@@ -35,7 +37,7 @@ const governs = { credentials: PEOPLE, organizationRole: 'admin' } as const;
 const PROFILE_CALLERS = ['id_token', 'client_key'] as const;
 const ingests = { credentials: ['write_key'] } as const;
 
-/** The one permission table. Every route names one of these operations; a route without one does not start. */
+/** The permission table. Every route names one of these operations; a route without one does not start. */
 export const PERMISSIONS = {
   'organizations.list': { credentials: PEOPLE },
   'organizations.create': { credentials: PEOPLE },
@@ -134,4 +136,46 @@ export type Operation = keyof typeof PERMISSIONS;
 
 export function permissionOf(operation: Operation): Permission {
   return PERMISSIONS[operation];
+}
+
+/** The callers of an operation in words: each type of credential with the lowest role or the scope it needs. */
+export function describePermission(permission: Permission): string {
+  if (permission.public) return 'everybody, without a credential';
+  return CREDENTIAL_KINDS.filter((kind) => permission.credentials.includes(kind))
+    .map((kind) => {
+      const condition = conditionOf(kind, permission);
+      return `${KIND_NAMES[kind]}${condition === 'yes' ? '' : ` (${condition})`}`;
+    })
+    .join('; ');
+}
+
+/** In the order of the references. */
+export const CREDENTIAL_KINDS = ['id_token', 'api_key', 'write_key', 'client_key'] as const;
+const KIND_NAMES: Readonly<Record<CredentialKind, string>> = {
+  id_token: 'ID token',
+  api_key: 'API key',
+  write_key: 'write key',
+  client_key: 'client key',
+};
+
+/** The lowest role or the scope that a type of credential needs, in words; empty where it does not suffice. */
+export function conditionOf(kind: CredentialKind, permission: Permission): string {
+  const { credentials, role, organizationRole, scope, grant, self, archived } = permission;
+  if (permission.public) return 'yes, and without a credential';
+  if (!credentials.includes(kind)) return '';
+  if (scope !== undefined)
+    return kind === 'id_token' ? `${scope} by role, where a claim does not narrow it` : scope;
+  if (kind === 'api_key' && grant !== undefined) return `${role} with \`may_manage\` ${grant}`;
+  if (kind !== 'id_token') return role ?? 'yes';
+  const least =
+    organizationRole !== undefined
+      ? `${organizationRole} of the organization`
+      : role !== undefined
+        ? `${role} of the workspace`
+        : 'anybody who signed in';
+  return [
+    least,
+    ...(self ? ['or the member themselves'] : []),
+    ...(archived ? ['also when archived'] : []),
+  ].join(', ');
 }

@@ -1,34 +1,36 @@
-import type { CatalogView, WorkspaceEntityKind } from './catalog-view.ts';
+import type { CatalogView, WorkspaceEntityKind } from './catalog.ts';
 import type { Contract, Rule } from './entities.ts';
 import type { ConflictReason, Fact } from './facts.ts';
-import type { Member, MembersView } from './members.ts';
+import type { Member, MembersView } from './fold/members.ts';
 
-/** A thing that stands in the way of a change. */
+/** An entity that prevents a change. */
 export interface ConflictCause {
   readonly kind: WorkspaceEntityKind | 'workspace' | 'organization_member' | 'workspace_member' | 'region';
-  /** Of a region its code: profiles are in it. */
+  /** The id of the entity; of a region, its code: the region still holds profiles. */
   readonly id: string;
 }
 
-/** Enough for a person to act on; a change that is refused again names the next ones. */
+/** Enough to act on: after these are resolved, the next refusal names more. */
 const MAX_CAUSES = 10;
 
-/** What stands in the way of a refused fact, newest first and at most ten; empty where the reason says it all. */
+/**
+ * The entities that caused a refusal, newest first, at most `MAX_CAUSES`; empty where the reason alone explains it.
+ */
 export function causesOf(state: CatalogView, fact: Fact, reason: ConflictReason): readonly ConflictCause[] {
   switch (reason) {
     case 'in_use':
-      return usersOf(state, fact);
+      return referrersOf(state, fact);
     case 'taken':
-      return holderOf(state, fact);
+      return takenBy(state, fact);
     case 'missing':
-      return unusableFor(state, fact);
+      return unusableReferences(state, fact);
     case 'version':
     case 'last_owner':
       return [];
   }
 }
 
-function usersOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
+function referrersOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
   if (fact.type === 'organization.updated') {
     const { regions } = fact.data;
     return causes('workspace', state.workspacesIn(fact.entity, 'active').newestFirst(), ({ region }) => {
@@ -58,7 +60,7 @@ function causes<Entity extends { readonly id: string }>(
   return found;
 }
 
-function holderOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
+function takenBy(state: CatalogView, fact: Fact): readonly ConflictCause[] {
   switch (fact.type) {
     case 'contract.created':
       return contractOfPair(state, fact.data);
@@ -79,7 +81,7 @@ function holderOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
   }
 }
 
-/** The active contract of a type and name. */
+/** The active contract for an event type and name, as a list of at most one cause. */
 export function contractOfPair(
   state: CatalogView,
   { workspace_id, event_type, event_name }: Pick<Contract, 'workspace_id' | 'event_type' | 'event_name'>,
@@ -103,8 +105,8 @@ function memberOf<M extends Member>(
   return known === undefined ? [] : [{ kind, id: known.id }];
 }
 
-/** What a rule names and its workspace does not have, or has as a draft. */
-function unusableFor(state: CatalogView, fact: Fact): readonly ConflictCause[] {
+/** The destination and transformation of a rule that its workspace lacks, or has only as a draft. */
+function unusableReferences(state: CatalogView, fact: Fact): readonly ConflictCause[] {
   if (fact.type !== 'rule.created' && fact.type !== 'rule.updated') return [];
   const workspaceId = state.workspaceOf(fact.entity);
   const stored = workspaceId === undefined ? undefined : state.entity('rule', workspaceId, fact.entity);

@@ -1,12 +1,12 @@
-import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
-import type { DestinationCondition } from '../delivery/health-change.ts';
+import type { ClientKeyScope, OrganizationRole, WorkspaceRole } from '../access/roles.ts';
+import type { DestinationCondition } from '../delivery/destination-health.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
-import type { ProfileSettings } from '../profiles/profile-settings.ts';
+import type { ProfileSettings } from '../profiles/identity/profile-settings.ts';
 
-/** Fields the fold keeps on every entity. Times are ISO 8601 UTC. */
+/** Fields that the fold sets on every entity. Times are ISO 8601 UTC. */
 interface Kept {
   readonly id: string;
-  /** Grows by one with every applied fact about it; the ETag of the resource. */
+  /** Grows by one with every applied fact about the entity; the ETag of the resource. */
   readonly version: number;
   readonly created_at: string;
   readonly updated_at: string;
@@ -15,21 +15,26 @@ interface Kept {
 export interface Account extends Kept {
   readonly issuer: string;
   readonly subject: string;
-  /** Verified by the issuer, as `normalizeEmail` writes it; null while it has verified none. */
+  /** The address that the issuer verified, normalized by `normalizeEmail`; null without one. */
   readonly email: string | null;
-  /** When the token that told `email` was issued: an older one, which is still good for a while, does not take it back. */
+  /**
+   * When the token with this `email` was issued. An older token that is still valid does not overwrite the address.
+   */
   readonly email_issued_at?: string;
 }
 
 export interface Organization extends Kept {
   readonly name: string;
-  /** The integer the profile API speaks of. */
+  /** The organization's number in the profile API. */
   readonly org_id: number;
   readonly regions: readonly string[];
   readonly notification_email: string | null;
   /** Absent: `NO_PROFILE_SETTINGS`. */
   readonly profile_settings?: ProfileSettings;
-  /** The author of the fact that made it; absent where only a rewrite of an older release is left of that fact. */
+  /**
+   * The author of the fact that created it; absent where that fact was replaced by a catalog rewrite of a release
+   * that did not keep it.
+   */
   readonly created_by?: string;
 }
 
@@ -38,9 +43,12 @@ export interface Workspace extends Kept {
   readonly organization_id: string;
   readonly region: string;
   readonly status: 'active' | 'archived';
-  /** Of destinations that say nothing themselves. Null or absent: the organization's `notification_email`. */
+  /**
+   * Alert settings for destinations without their own. Null or absent: mail goes to the organization's
+   * `notification_email`.
+   */
   readonly alerts?: Alerts | null;
-  /** As of an organization. */
+  /** See `Organization.created_by`. */
   readonly created_by?: string;
 }
 
@@ -54,42 +62,42 @@ interface KeyFields extends Kept {
   readonly created_by: string;
 }
 
-/** What an API key does only where an admin of the organization allowed it when the key was made. */
+/** Permissions of an API key that an admin of the organization must grant when the key is created. */
 export const KEY_GRANTS = ['keys', 'members'] as const;
 export type KeyGrant = (typeof KEY_GRANTS)[number];
 
 export interface ApiKey extends KeyFields {
   readonly role: WorkspaceRole;
-  /** Makes API keys (`keys`), adds, changes and removes members (`members`) of its workspace. Absent: neither. */
+  /**
+   * `keys`: it may create API keys; `members`: it may add, change and remove members of its workspace. Absent:
+   * neither.
+   */
   readonly may_manage?: readonly KeyGrant[];
-  /** From then on it is refused, as if it were revoked; null: never. */
+  /** The key is refused from this time on, like a revoked one; null: it never expires. */
   readonly expires_at: string | null;
 }
 
 export interface WriteKey extends KeyFields {
   readonly environment: Environment;
-  /** The received topic its events go to. */
+  /** The topic that its events are appended to. */
   readonly pubsub_topic: string;
   readonly source_id: string | null;
-  /** Its events have the address of who sent them as `context.ip`. Absent: false, as addresses are personal data. */
+  /** Events get the sender's IP address as `context.ip`. Absent: false, because addresses are personal data. */
   readonly collect_ip?: boolean;
 }
 
-/** Where events come from, as people call it; write keys may name one. */
+/** A named origin of events, which write keys may refer to. */
 export interface CatalogSource extends Kept {
   readonly workspace_id: string;
   readonly name: string;
-  /** What kind of thing it is, by the workspace's own word, e.g. `web`. */
+  /** A free-text kind, chosen by the workspace, e.g. `web`. */
   readonly type: string;
   readonly description: string | null;
   readonly status: 'active';
   readonly created_by: string;
 }
 
-export const CLIENT_KEY_SCOPES = ['profile.write', 'profile.read', 'profile.delete'] as const;
-export type ClientKeyScope = (typeof CLIENT_KEY_SCOPES)[number];
-
-/** Calls the profile API of its organization, within its scopes. */
+/** A credential for the profile API of one organization, limited to its scopes. */
 export interface ClientKey extends Omit<KeyFields, 'workspace_id'> {
   readonly organization_id: string;
   readonly scopes: readonly ClientKeyScope[];
@@ -121,9 +129,9 @@ export interface Transformation extends Kept {
   readonly test_input: JsonObject | null;
   readonly test_output: JsonObject | readonly JsonObject[] | null;
   readonly status: 'draft' | 'active' | 'error';
-  /** How its test failed, while `draft`. */
+  /** The error of its test, while `draft`. */
   readonly test_error: string | null;
-  /** The last message of the failures that made it `error`. */
+  /** The message of the last failure that set the status to `error`. */
   readonly last_error: string | null;
   readonly created_by: string;
 }
@@ -136,33 +144,38 @@ export interface Destination extends Kept {
   /** Secret settings are sealed (`{ "$sealed": "..." }`). */
   readonly settings: JsonObject;
   readonly enabled: boolean;
-  /** Calls at a time, and calls that begin in a second, of all processes together; null or absent: the installation's own. */
+  /**
+   * Concurrent requests, and requests started per second, over all processes; null or absent: the installation's
+   * defaults.
+   */
   readonly max_concurrency?: number | null;
   readonly rate_limit_per_second?: number | null;
-  /** Deliveries wait until it is false again. Absent: false. */
+  /** While true, deliveries are held back. Absent: false. */
   readonly paused?: boolean;
-  /** Of a destination that processors paused, until a person changes `paused`. Null or absent: a person paused it. */
+  /**
+   * Why a processor paused the destination; cleared when a user changes `paused`. Null or absent: a user paused it.
+   */
   readonly paused_because?: PausedBecause | null;
-  /** Events of others do not go there, whatever rules say. Absent: all. */
+  /** Only events of these environments are delivered, whatever the rules match. Absent: of all. */
   readonly environments?: readonly Environment[];
-  /** Who is told when it turns bad and well again (`noticeRecipients`). Null or absent: as the workspace says. */
+  /** Recipients of health alerts (`noticeRecipients`). Null or absent: those of the workspace. */
   readonly alerts?: Alerts | null;
-  /** How it is, as processors found it. A turn is no change of the destination: its version stays. */
+  /** The health that processors reported last. A health change does not change the destination's version. */
   readonly condition?: DestinationCondition;
   readonly created_by: string;
 }
 
 /** `gone`: the destination answered `410 Gone`. */
-export interface PausedBecause {
+interface PausedBecause {
   readonly reason: 'gone';
   /** ISO 8601 */
   readonly at: string;
 }
 
-/** Who is told of destinations that turn bad. */
+/** Recipients of health alerts. */
 export interface Alerts {
   readonly enabled: boolean;
-  /** A destination of the workspace, which notices are delivered to. */
+  /** The destination of the workspace that notices are delivered to. */
   readonly destination_id: string | null;
   readonly email: string | null;
 }
@@ -177,46 +190,49 @@ export interface Rule extends Kept {
   readonly event_names: readonly string[];
   readonly environments: readonly Environment[];
   readonly transformation_id: string | null;
-  /** An expression (`rules/filter.ts`) that an event has to pass. Null or absent: every event does. */
+  /** A CEL expression (`core/rules/filter.ts`) that must hold for an event. Null or absent: no filter. */
   readonly filter?: string | null;
   readonly enabled: boolean;
   readonly created_by: string;
 }
 
 /**
- * Accepted events of a time, sent on to rules once more; or rejected ones, evaluated once more by the contracts of when
- * the replay was created. How far it is stands on `replays`.
+ * Sends accepted events of a time range to rules once more, or evaluates rejected ones once more with the contracts
+ * as of the replay's creation. Its progress is on the topic `replays`.
  */
 export interface Replay extends Kept {
   readonly workspace_id: string;
-  /** Null: for every enabled rule of the workspace. */
+  /** Null: every enabled rule of the workspace. */
   readonly rule_id: string | null;
-  /** Of the times at which the log took the accepted events, ISO 8601; inclusive... */
+  /** Start of the range, inclusive: when the log took the event, ISO 8601. */
   readonly since: string;
-  /** ...and exclusive. */
+  /** End of the range, exclusive. */
   readonly until: string;
   readonly events_per_second: number;
-  /** Which events: absent means accepted ones. */
+  /** Which events are replayed. Absent: accepted ones. */
   readonly outcome?: 'accepted' | 'rejected';
-  /** Narrows the events down; an absent or empty list, and an absent id, leaves none out. */
+  /** Optional filters: an absent or empty list, and an absent id, match all events. */
   readonly event_types?: readonly EventType[];
-  /** Names of track events and pages; others have none. */
+  /** Names of track and page events; other types have no name. */
   readonly event_names?: readonly string[];
   readonly environments?: readonly Environment[];
-  /** The contract that accepted or rejected them. */
+  /** The contract that accepted or rejected the event. */
   readonly contract_id?: string;
   readonly source_id?: string;
-  /** Whether destinations receive new ids instead of those of the first deliveries. Absent on older replays, which all do. */
+  /**
+   * True: destinations receive new delivery ids instead of those of the first deliveries. Absent on older replays:
+   * true.
+   */
   readonly new_ids?: boolean;
-  /** `active` says nothing of how far it is. */
+  /** `active` does not tell the progress, see above. */
   readonly status: 'active' | 'cancelled';
   readonly created_by: string;
 }
 
 interface MemberFields extends Kept {
-  /** Null while it is pending: nobody whose e-mail address this is has signed in. */
+  /** Null while pending: no account with this e-mail address has signed in yet. */
   readonly account_id: string | null;
-  /** The address it was made for, as `normalizeEmail` writes it; null for who made the organization. */
+  /** The invited address, normalized by `normalizeEmail`; null for the creator of the organization. */
   readonly email: string | null;
   readonly created_by: string;
 }
@@ -231,20 +247,20 @@ export interface WorkspaceMember extends MemberFields {
   readonly role: WorkspaceRole;
 }
 
-/** Who owns a new organization. */
+/** The owner of a new organization. */
 export interface Membership {
   readonly account_id: string;
   readonly organization_id: string;
   readonly role: OrganizationRole;
 }
 
-/** What a fact carries of a new entity: everything the fold does not set itself. */
+/** The fields of a new entity in a fact: all that the fold does not set. */
 export type Draft<Entity extends Kept> = Omit<Entity, 'version' | 'created_at' | 'updated_at'>;
 
-/** What a fact carries of a change: the fields that change. */
+/** The changed fields in a fact. */
 export type Change<Entity extends Kept> = Partial<Omit<Entity, keyof Kept | 'workspace_id'>>;
 
-/** What a fact carries of a new member. Whose account it is, if anybody's yet, the fold finds out. */
+/** The fields of a new member in a fact. The fold finds the account by the address, if there is one. */
 export type NewMember<Entity extends MemberFields> = Omit<Draft<Entity>, 'account_id' | 'email'> & {
   readonly email: string;
 };

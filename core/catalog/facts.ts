@@ -1,4 +1,4 @@
-import type { HealthChange } from '../delivery/health-change.ts';
+import type { HealthChange } from '../delivery/destination-health.ts';
 import type {
   Account,
   ApiKey,
@@ -20,38 +20,38 @@ import type {
   WriteKey,
 } from './entities.ts';
 
-/** Facts of version 1, by type. The structure rules the fold checks for each are frozen with the version. */
+/** Facts of version 1, by type. The rules that the fold checks for each are frozen with the version. */
 export interface FactData {
-  /** Names the installation that this catalog is of, by the id of the entity: once and for good. */
+  /** Records the id of the installation that owns this catalog, once and for good. */
   'installation.created': Record<string, never>;
   'account.created': Draft<Account>;
-  /** Who somebody is never changes: only what the issuer tells about them. */
+  /** Issuer and subject never change; only what the issuer reports about the account does. */
   'account.updated': Required<Pick<Account, 'email' | 'email_issued_at'>>;
-  /** With `organization`: that one is created too, and `owner` becomes its owner. */
+  /** With `organization`, the organization is created too, with `owner` as its owner. */
   'workspace.created': {
     readonly workspace: Draft<Workspace>;
     readonly organization?: Draft<Omit<Organization, 'org_id'>>;
     readonly owner?: Membership;
   };
-  /** Without `alerts` they stay. */
+  /** Without `alerts`, the stored ones stay. */
   'workspace.updated': Pick<Workspace, 'name' | 'region' | 'alerts'>;
   'workspace.archived': Record<string, never>;
   'organization.created': {
     readonly organization: Draft<Omit<Organization, 'org_id'>>;
     readonly owner: Membership;
   };
-  /** Without `profile_settings` they stay. */
+  /** Without `profile_settings`, the stored ones stay. */
   'organization.updated': Pick<Organization, 'name' | 'regions' | 'notification_email' | 'profile_settings'>;
   'organization_member.added': NewMember<OrganizationMember>;
   'organization_member.updated': Pick<OrganizationMember, 'role'>;
-  /** Takes the person out of the organization's workspaces too. */
+  /** Also removes the member from the organization's workspaces. */
   'organization_member.removed': Record<string, never>;
   'workspace_member.added': NewMember<WorkspaceMember>;
   'workspace_member.updated': Pick<WorkspaceMember, 'role'>;
   'workspace_member.removed': Record<string, never>;
   'client_key.created': Draft<ClientKey>;
   'client_key.revoked': Record<string, never>;
-  /** Without `expires_at`: never. */
+  /** Without `expires_at`, the key never expires. */
   'api_key.created': Omit<Draft<ApiKey>, 'expires_at'> & Partial<Pick<ApiKey, 'expires_at'>>;
   'api_key.revoked': Record<string, never>;
   'write_key.created': Draft<WriteKey>;
@@ -68,7 +68,7 @@ export interface FactData {
   'destination.created': Draft<Destination>;
   'destination.updated': Change<Destination>;
   'destination.deleted': Record<string, never>;
-  /** Its `expected_version` is how many turns there were: of those that processors propose at once, one becomes one. */
+  /** `expected_version` is the number of earlier health changes, so of concurrent proposals only one is applied. */
   'destination.turned': HealthChange;
   'rule.created': Draft<Rule>;
   'rule.updated': Change<Rule>;
@@ -77,16 +77,16 @@ export interface FactData {
   'replay.cancelled': Record<string, never>;
 }
 
-/** What happens to the API keys and client keys of a member whose role no longer covers them. */
+/** Decides about a member's API keys and client keys that the role no longer covers. */
 export interface KeysDecision {
   readonly keys: 'revoke' | 'keep';
 }
 
 /**
- * Facts of version 2. Those about members decide about the keys of the member, too: without a decision, as in version 1,
- * all keys stay. Keys are made only while their author is an admin at the position of the fact (`missing` otherwise).
+ * Facts of version 2. Facts about members also decide about the member's keys; in version 1 all keys stay. Keys are
+ * created only while the author is an admin at the position of the fact (`missing` otherwise).
  */
-export interface FactDataV2 {
+interface FactDataV2 {
   'organization_member.updated': FactData['organization_member.updated'] & KeysDecision;
   'organization_member.removed': KeysDecision;
   'workspace_member.updated': FactData['workspace_member.updated'] & KeysDecision;
@@ -97,15 +97,15 @@ export interface FactDataV2 {
 
 export type FactType = keyof FactData;
 
-/** Where a fact came from: the caller's address and the request's id. */
+/** The origin of a fact: the caller's address and the request id. */
 export interface FactOrigin {
   readonly address: string;
   readonly request_id: string;
 }
 
 /**
- * One entry of the catalog topic. `expected_version` is the version of `entity` that its author saw: 0 for one to be
- * created, absent where the change holds whatever the version (revocations).
+ * One entry of the catalog topic. `expected_version` is the version of `entity` that the author read: 0 to create
+ * one, absent where the change applies to any version (revocations).
  */
 export type Fact =
   | { readonly [T in FactType]: Versioned<1, T, FactData[T]> }[FactType]
@@ -114,11 +114,11 @@ export type Fact =
 interface Versioned<Version extends number, Type extends FactType, Data> {
   readonly v: Version;
   readonly type: Type;
-  /** Id of the entity it is about. */
+  /** Id of the entity that the fact is about. */
   readonly entity: string;
   readonly expected_version?: number;
   readonly data: Data;
-  /** Account id, or `key:<id>` of an API key, or `stage:<name>`, or `operator:<command>`. */
+  /** The author: an account id, `key:<id>` of an API key, `stage:<name>` or `operator:<command>`. */
   readonly by: string;
   readonly from: FactOrigin;
   /** ISO 8601 */
@@ -134,12 +134,12 @@ const TYPES_OF_V2: Readonly<Record<keyof FactDataV2, true>> = {
   'api_key.created': true,
 };
 
-/** Whether this release knows the version of a fact of this type. */
+/** Whether this release knows a fact of this type and version. */
 export function isKnownVersion({ v, type }: { readonly v: number; readonly type: string }): boolean {
   return v === 1 || (v === 2 && Object.hasOwn(TYPES_OF_V2, type));
 }
 
-/** What the fold decided about a fact. */
+/** The decision of the fold about a fact. */
 export type Verdict =
   | { readonly applied: true; readonly position: number }
   | { readonly applied: false; readonly conflict: ConflictReason };
@@ -149,9 +149,9 @@ export type ConflictReason =
   | 'version'
   /** An id, a key hash, a contract's (type, name) pair or a person's place among the members is taken. */
   | 'taken'
-  /** What it refers to is missing, revoked, archived or deleted. */
+  /** An entity that it refers to is missing, revoked, archived or deleted. */
   | 'missing'
-  /** An enabled rule or an active write key names it; a region: a workspace is in it. */
+  /** An enabled rule or an active write key refers to it; of a region: a workspace is in it. */
   | 'in_use'
   /** The organization would be left without an owner. */
   | 'last_owner';

@@ -1,10 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { Unavailable } from '../errors/errors.ts';
 import type { LogEntry, ReadResult } from '../log/event-log.ts';
-import { AT, contract, foldAll, workspace } from './catalog.fixture.ts';
-import { UnknownFact } from './fold.ts';
-import { restoreState } from './restore.ts';
-import { type CatalogEntry, CatalogGap, type RewriteRecord, rewriteRecords } from './rewrite.ts';
+import { Unavailable } from '../primitives/errors.ts';
+import { AT, contract, foldAll, workspace } from './fold/catalog.fixture.ts';
+import { UnknownFact } from './fold/fold.ts';
+import {
+  type CatalogEntry,
+  CatalogGap,
+  type RewriteRecord,
+  restoreState,
+  rewriteRecords,
+} from './rewrite.ts';
 import { rowsOf } from './rows.ts';
 
 const FACTS = [workspace(), contract('c1')];

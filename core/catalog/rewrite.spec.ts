@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MAX_VALUE_BYTES } from '../log/event-log.ts';
+import type { Fact } from './facts.ts';
 import {
   AT,
   account,
@@ -14,9 +15,9 @@ import {
   WORKSPACE,
   workspace,
   workspaceMember,
-} from './catalog.fixture.ts';
-import type { Fact } from './facts.ts';
-import { applyFact } from './fold.ts';
+} from './fold/catalog.fixture.ts';
+import { applyFact } from './fold/fold.ts';
+import type { CatalogState } from './fold/state.ts';
 import {
   type CatalogEntry,
   CatalogGap,
@@ -28,7 +29,6 @@ import {
   rewriteRecords,
 } from './rewrite.ts';
 import { type CatalogRow, rowsOf } from './rows.ts';
-import type { CatalogState } from './state.ts';
 
 const BEGUN: RewriteBegun = {
   v: 1,
@@ -52,7 +52,7 @@ function read(records: readonly RewriteRecord[]): CatalogState | undefined {
 
 const restored = (state: CatalogState) => read(recordsOf(rowsOf(state))) as CatalogState;
 
-/** Few people and addresses, that come, change and go. */
+/** Few accounts and addresses that are created, changed and removed. */
 const address = fc.constantFrom('a@example.com', 'b@example.com', 'c@example.com');
 const person = fc.constantFrom('p1', 'p2');
 const member = fc.constantFrom('m1', 'm2', 'm3');

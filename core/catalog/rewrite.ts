@@ -1,17 +1,20 @@
 import { createHash } from 'node:crypto';
-import { messageOf, TributaryError } from '../errors/errors.ts';
+import type { EventLog, LogEntry } from '../log/event-log.ts';
+import { TOPIC } from '../log/topics.ts';
+import { messageOf, TributaryError, Unavailable } from '../primitives/errors.ts';
 import type { Fact } from './facts.ts';
-import { UnknownFact } from './fold.ts';
+import { UnknownFact } from './fold/fold.ts';
+import type { CatalogState } from './fold/state.ts';
 import { type CatalogRow, RowsReader } from './rows.ts';
-import type { CatalogState } from './state.ts';
 
 /**
- * What a rewrite puts between the facts of the catalog topic: the state at the offset of `begun` as rows, so that
- * everything below that offset may be dropped. To a state each of them is nothing: who has one goes on with it.
+ * The records of a rewrite, which stand between the facts of the catalog topic: the state at the offset of `begun`,
+ * as rows, so that everything below that offset may be dropped. They do not change the state: a process that already
+ * has it continues.
  *
- * `rewrite` is an id of its own, as several may stand in the topic, finished or not. Version 1 is frozen, and so is the
- * form of its rows: where facts were dropped, there is nothing else to read. Another form gets another version, and this
- * one is read on.
+ * `rewrite` is an id of its own, because several rewrites may be in the topic, finished or not. Version 1 and the
+ * form of its rows are frozen: where facts were dropped, there is nothing else to read. Another form gets another
+ * version, and this one stays readable.
  */
 export type RewriteRecord = RewriteBegun | RewriteRows | RewriteEnded;
 
@@ -19,14 +22,14 @@ export interface RewriteBegun {
   readonly v: 1;
   readonly type: 'catalog.rewrite_begun';
   readonly rewrite: string;
-  /** As of a fact. */
+  /** See `Fact`. */
   readonly by: string;
   /** ISO 8601 */
   readonly at: string;
 }
 
-/** A piece of the rows' text, cut anywhere: a row may be larger than a record. */
-export interface RewriteRows {
+/** A part of the rows' text, cut anywhere: a row may be larger than a record. */
+interface RewriteRows {
   readonly v: 1;
   readonly type: 'catalog.rewrite_rows';
   readonly rewrite: string;
@@ -35,30 +38,30 @@ export interface RewriteRows {
   readonly text: string;
 }
 
-export interface RewriteEnded {
+interface RewriteEnded {
   readonly v: 1;
   readonly type: 'catalog.rewrite_ended';
   readonly rewrite: string;
   readonly parts: number;
-  /** Of the whole text, hex. */
+  /** SHA-256 of the whole text, hex. */
   readonly sha256: string;
 }
 
 /** One entry of the catalog topic. */
 export type CatalogEntry = Fact | RewriteRecord;
 
-/** Facts are missing from the catalog, and no rewrite stands in their place: no state can be made of the rest. */
+/** Facts are missing from the catalog and no rewrite replaces them, so no state can be built. */
 export class CatalogGap extends TributaryError {
   readonly code = 'catalog_gap';
   readonly retryable = false;
 }
 
-/** Characters of a piece. JSON text takes three bytes a character at most, also inside of JSON: below 1 MiB. */
+/** Characters of a part. JSON text takes at most three bytes a character, also when quoted in JSON: below 1 MiB. */
 const PIECE_CHARACTERS = 256 * 1024;
 
 const TYPES = ['catalog.rewrite_begun', 'catalog.rewrite_rows', 'catalog.rewrite_ended'];
 
-/** Throws `UnknownFact` for a record of a rewrite in a form that this release does not know. */
+/** Throws `UnknownFact` for a rewrite record of an unknown version. */
 export function isRewriteRecord(entry: CatalogEntry): entry is RewriteRecord {
   if (!TYPES.includes(entry.type)) return false;
   if (entry.v !== 1) throw new UnknownFact(entry);
@@ -80,20 +83,20 @@ export function* rewriteRecords(
   yield { v: 1, type: 'catalog.rewrite_ended', rewrite, parts, sha256: digest.digest('hex') };
 }
 
-/** The digest that a rewrite of these rows ends with: of two states with one digest nobody can tell which is which. */
+/** The digest of a rewrite of these rows. States with equal digests are equal. */
 export function digestOfRows(rows: readonly CatalogRow[]): string {
   const digest = createHash('sha256');
   for (const text of piecesOf(rows)) digest.update(text);
   return digest.digest('hex');
 }
 
-/** Lines of JSON, a row each, in pieces. */
+/** The rows as lines of JSON, cut into parts. */
 function* piecesOf(rows: readonly CatalogRow[]): Generator<string> {
   let waiting = '';
   for (const row of rows) {
     waiting += `${JSON.stringify(row)}\n`;
     while (waiting.length >= PIECE_CHARACTERS) {
-      // A pair of surrogates stays together, as its digest is taken of UTF-8.
+      // Keeps surrogate pairs together, because the digest is over UTF-8.
       const cut = isHighSurrogate(waiting, PIECE_CHARACTERS - 1) ? PIECE_CHARACTERS - 1 : PIECE_CHARACTERS;
       yield waiting.slice(0, cut);
       waiting = waiting.slice(cut);
@@ -106,7 +109,7 @@ function isHighSurrogate(text: string, at: number): boolean {
   return (text.charCodeAt(at) & 0xfc00) === 0xd800;
 }
 
-/** Makes a state of the rows of one rewrite, from the entries of the topic in order, whatever stands between them. */
+/** Builds a state from the records of one rewrite; other entries of the topic may lie between them. */
 export class RewriteReader {
   readonly #begun: RewriteBegun;
   readonly #rows = new RowsReader();
@@ -119,8 +122,8 @@ export class RewriteReader {
   }
 
   /**
-   * The state at the offset of `begun`, once its last record came. `CatalogGap` where the pieces are not what was
-   * written, or hold what is no row.
+   * Returns the state at the offset of `begun` after the last record. Throws `CatalogGap` where the parts are
+   * damaged.
    */
   add(entry: RewriteRecord): CatalogState | undefined {
     if (entry.rewrite !== this.#begun.rewrite) return undefined;
@@ -132,7 +135,7 @@ export class RewriteReader {
   }
 
   #addPiece({ part, text }: RewriteRows): void {
-    // An append that was repeated by the log's client may stand there twice.
+    // The log's client may have repeated an append.
     if (part < this.#parts) return;
     if (part > this.#parts) throw this.#damaged(`part ${this.#parts} is missing`);
     this.#parts++;
@@ -152,4 +155,71 @@ export class RewriteReader {
       options,
     );
   }
+}
+
+const PARTITION = 0;
+const READ_BYTES = 512 * 1024;
+
+/** A state built from rows. Facts from `position` on still have to be applied. */
+interface Restored {
+  readonly state: CatalogState;
+  /** The offset of the rewrite's `begun` record. */
+  readonly position: number;
+}
+
+/**
+ * Restores the state from the rewrite that begins at `offset`, for a reader that finds the facts below it dropped.
+ * Where a later, interrupted drop cut a hole into these records, the rewrite behind the hole is read. Unfinished
+ * rewrites never follow a hole: records are dropped only after a rewrite has ended.
+ *
+ * Errors: `CatalogGap` where no readable finished rewrite begins there, so that facts are missing; `UnknownFact` for
+ * a record of an unknown version; `Unavailable` when the log does not answer.
+ */
+export async function restoreState(log: Pick<EventLog, 'read' | 'end'>, offset: number): Promise<Restored> {
+  let end = await log.end(TOPIC.catalog, PARTITION);
+  let reader: RewriteReader | undefined;
+  let begin = offset;
+  for (let next = offset; next < end; ) {
+    const read = await log.read(TOPIC.catalog, PARTITION, next, { maxBytes: READ_BYTES });
+    for (const entry of read.entries) {
+      const { position } = entry;
+      if (position.offset > next) {
+        // The rewrite that replaces the dropped records may lie behind the end that was read before.
+        reader = undefined;
+        begin = position.offset;
+        end = await log.end(TOPIC.catalog, PARTITION);
+      }
+      next = position.offset + 1;
+      const record = recordOf(entry);
+      if (reader === undefined) {
+        if (record?.type !== 'catalog.rewrite_begun') throw gapAt(begin);
+        reader = new RewriteReader(record);
+      } else if (record !== undefined) {
+        const state = reader.add(record);
+        if (state !== undefined) return { state, position: begin };
+      }
+    }
+    if (read.entries.length === 0 && read.next <= next)
+      throw new Unavailable(`the catalog cannot be read at ${next}`);
+    next = Math.max(next, read.next);
+  }
+  throw gapAt(begin);
+}
+
+function recordOf({ position, value }: LogEntry): RewriteRecord | undefined {
+  try {
+    const entry = JSON.parse(value) as CatalogEntry;
+    return isRewriteRecord(entry) ? entry : undefined;
+  } catch (error) {
+    if (error instanceof UnknownFact) throw error;
+    throw new CatalogGap(`the catalog holds what is no fact at ${position.offset}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+function gapAt(offset: number): CatalogGap {
+  return new CatalogGap(
+    `the log keeps nothing of the catalog below ${offset}, and no finished rewrite begins there: facts are missing`,
+  );
 }

@@ -18,10 +18,10 @@ import {
   workspace,
   workspaceMember,
   writeKey,
-} from './catalog.fixture.ts';
-import { FOLD_VERSION } from './fold.ts';
+} from './fold/catalog.fixture.ts';
+import { FOLD_VERSION } from './fold/fold.ts';
+import { CatalogState } from './fold/state.ts';
 import { type CatalogRow, RowsReader, rowsOf } from './rows.ts';
-import { CatalogState } from './state.ts';
 
 const HISTORY = [
   fact('account.created', 'a1', { id: 'a1', issuer: 'i', subject: 's', email: 'a@example.com' }),
@@ -50,7 +50,7 @@ const HISTORY = [
   fact('installation.created', 'i2', {}),
 ];
 
-/** Of the rows of `HISTORY`, by the fold's version. */
+/** Digest of the rows of `HISTORY` by version of the fold. */
 const DIGESTS: Readonly<Record<number, string>> = {
   2: '7ea8e503219def0df0caa766332faf3c81d343fe74a637361f812f449ffdaafd',
   3: '7db807a8ea6c3b44e3154db928943357e58891b3bdb5c0c65938b263dda9abb8',
@@ -75,7 +75,7 @@ describe('the rows of a state', () => {
     expect(state.entity('source', WORKSPACE, 's1')?.id).toBe('s1');
     expect(state.workspaceMembers.ofAccount('a2', WORKSPACE)?.role).toBe('viewer');
     expect(state.organizationRole('a2', ORGANIZATION)).toBe('member');
-    expect(state.organizationNumbered(1)?.id).toBe(ORGANIZATION);
+    expect(state.organizationByOrgId(1)?.id).toBe(ORGANIZATION);
     expect(state.organizationMembers.wasRemoved(ORGANIZATION, 'm2')).toBe(true);
     expect(state.wasDeleted('destination', WORKSPACE, 'd2')).toBe(true);
     expect(state.workspaceOf('d2')).toBe(WORKSPACE);
@@ -110,11 +110,11 @@ describe('the rows of a state', () => {
       'workspaceOf',
     ];
     const held = new Set(names.map((name) => name.split('.')[0] ?? ''));
-    expect([...held, ...derived].sort()).toEqual([...fieldsOf('./state.ts')].sort());
+    expect([...held, ...derived].sort()).toEqual([...fieldsOf('./fold/state.ts')].sort());
     const parts = {
-      './members.ts': ['organizationMembers', 'workspaceMembers'],
-      './client-keys.ts': ['clientKeys'],
-      './transformation-versions.ts': ['transformationVersions'],
+      './fold/members.ts': ['organizationMembers', 'workspaceMembers'],
+      './fold/client-keys.ts': ['clientKeys'],
+      './fold/transformation-versions.ts': ['transformationVersions'],
     };
     for (const [file, fields] of Object.entries(parts))
       for (const field of fields) {
@@ -160,7 +160,7 @@ describe('contracts that judge nothing any more', () => {
     const { state } = foldAll(history);
     expect(names(state)).toEqual(['c1', 'second', 'third', undefined]);
     state.forgetEras(at(5));
-    // What is older than anything kept is judged by the oldest that is.
+    // Events older than all kept contracts are evaluated by the oldest one.
     expect(names(state)).toEqual(['second', 'second', 'third', undefined]);
     state.forgetEras(at(31));
     expect(names(state)).toEqual([undefined, undefined, undefined, undefined]);

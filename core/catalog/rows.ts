@@ -1,21 +1,25 @@
 import type { EventType } from '../event/event.ts';
-import type { ContractEra } from './contract-eras.ts';
+import type { WorkspaceEntities, WorkspaceEntityKind } from './catalog.ts';
 import type { Contract, Workspace } from './entities.ts';
-import { CatalogState, type WorkspaceEntities, type WorkspaceEntityKind } from './state.ts';
-import type { Table } from './tables.ts';
+import type { Table } from './fold/creation-order.ts';
+import { CatalogState } from './fold/state.ts';
+import type { ContractEra } from './fold/workspace-index.ts';
 
-/** One piece of a state, as JSON: which table it is of, where in it, and what is there. */
+/** One part of a state as JSON: its table, its path in the table, and its value. */
 export type CatalogRow =
   | readonly ['table', name: string, path: readonly string[], value?: unknown]
   | readonly ['workspace', Workspace]
   | readonly ['entity', WorkspaceEntityKind, WorkspaceEntities[WorkspaceEntityKind]]
   | readonly ['deleted', workspaceId: string, WorkspaceEntityKind, id: string]
-  /** The contract is named where it is the one of its table, whole where it was changed since, null where none judges. */
+  /**
+   * The contract: its id where it is the current version, the whole contract where it was changed since, null where
+   * none applies.
+   */
   | readonly ['era', workspaceId: string, pair: string, from: number, at: string, Contract | string | null];
 
 /**
- * Everything a state holds, as rows in an order in which they can be put back. The rows are what the state was at the
- * moment of the call: entities are never changed in place.
+ * A whole state as rows, in an order in which they can be read back. Later changes of the state do not change the
+ * rows: entities are never changed in place.
  */
 export function rowsOf(state: CatalogState): readonly CatalogRow[] {
   const rows: CatalogRow[] = [];
@@ -24,9 +28,9 @@ export function rowsOf(state: CatalogState): readonly CatalogRow[] {
   for (const [workspaceId, { tables, deleted, eras }] of state.indexes) {
     for (const kind of Object.keys(tables) as WorkspaceEntityKind[])
       for (const entity of tables[kind].values()) rows.push(['entity', kind, entity]);
-    for (const gone of deleted) {
-      const colon = gone.indexOf(':');
-      rows.push(['deleted', workspaceId, gone.slice(0, colon) as WorkspaceEntityKind, gone.slice(colon + 1)]);
+    for (const key of deleted) {
+      const colon = key.indexOf(':');
+      rows.push(['deleted', workspaceId, key.slice(0, colon) as WorkspaceEntityKind, key.slice(colon + 1)]);
     }
     for (const [pair, list] of eras)
       for (const { from, at, contract } of list) {
@@ -48,7 +52,7 @@ function addTable(rows: CatalogRow[], name: string, path: readonly string[], tab
   }
 }
 
-/** Puts rows back into a state, in their order. Throws for a row that fits nowhere. */
+/** Builds a state from rows, in their order. Throws for a row that fits nowhere. */
 export class RowsReader {
   readonly state = new CatalogState();
   readonly #tables: Readonly<Record<string, Table>> = this.state.tables();
@@ -83,18 +87,21 @@ export class RowsReader {
     workspaceId: string,
     pair: string,
     era: Omit<ContractEra, 'contract'>,
-    judge: Contract | string | null,
+    applied: Contract | string | null,
   ): void {
     const contract =
-      typeof judge === 'string' ? this.state.entity('contract', workspaceId, judge) : (judge ?? undefined);
-    if (typeof judge === 'string' && contract === undefined) throw new Error(`there is no contract ${judge}`);
+      typeof applied === 'string'
+        ? this.state.entity('contract', workspaceId, applied)
+        : (applied ?? undefined);
+    if (typeof applied === 'string' && contract === undefined)
+      throw new Error(`there is no contract ${applied}`);
     const colon = pair.indexOf(':');
     const type = pair.slice(0, colon) as EventType;
     this.state.startEra(workspaceId, type, pair.slice(colon + 1), { ...era, contract });
   }
 }
 
-/** Puts a value, or an item of a set where there is none, at a path of keys. */
+/** Sets a value at a path of keys; without a value, adds the last key to a set. */
 function putAt(table: Table, path: readonly string[], leaf: { readonly value: unknown } | undefined): void {
   const [key, ...rest] = path;
   if (key === undefined) throw new Error('a row without a place');

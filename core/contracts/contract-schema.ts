@@ -1,5 +1,5 @@
-import { messageOf } from '../errors/errors.ts';
 import type { JsonObject } from '../event/event.ts';
+import { messageOf } from '../primitives/errors.ts';
 import { type Checker, compileDocument } from './compile.ts';
 import type { SchemaFault } from './contract.ts';
 import { DeclaredFields } from './declared-fields.ts';

@@ -1,6 +1,6 @@
 import type { Contract } from '../catalog/entities.ts';
 import type { JsonObject } from '../event/event.ts';
-import type { HistoryEntry } from '../history/history.ts';
+import type { HistoryEntry } from '../ports/history.ts';
 
 /** The id that history knows a version of a contract by; of one time, the later version is listed first. */
 export function contractVersionId(contractId: string, version: number): string {

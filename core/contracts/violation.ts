@@ -1,5 +1,5 @@
 import type { Environment, EventType } from '../event/event.ts';
-import { nameId } from '../ids/ids.ts';
+import { nameId } from '../primitives/ids.ts';
 
 export const VIOLATION_KINDS = [
   'required',

@@ -1,4 +1,5 @@
-import type { CanonicalEvent, Environment } from '../event/event.ts';
+import type { CanonicalEvent, Environment, JsonObject } from '../event/event.ts';
+import type { HistoryEntry } from '../ports/history.ts';
 
 /** One attempt to deliver. */
 export interface DeliveryAttempt {
@@ -21,8 +22,8 @@ export interface Delivery {
    */
   readonly id: string;
   /**
-   * The id that the destination receives in place of `id`: that of the first delivery of the event. Set on deliveries of
-   * a replay without new ids. Records and redrives of this delivery use `id`.
+   * The id that the destination receives in place of `id`: that of the first delivery of the event. Set on deliveries
+   * of a replay without new ids. Records and redrives of this delivery use `id`.
    */
   readonly idempotency_key?: string;
   readonly workspace_id: string;
@@ -38,13 +39,13 @@ export interface Delivery {
   readonly attempts: readonly DeliveryAttempt[];
   /** How often it was redriven. */
   readonly redrives: number;
-  /** Id of the replay it belongs to; absent on what was sent as its event came. */
+  /** Id of its replay; absent on a delivery that no replay created. */
   readonly replay?: string;
   readonly event: CanonicalEvent;
 }
 
 /** `discarded`: it was dead, and a member with the permission decided to leave it so. */
-export type DeliveryStatus = 'retrying' | 'delivered' | 'dead' | 'discarded';
+type DeliveryStatus = 'retrying' | 'delivered' | 'dead' | 'discarded';
 
 /** The verdict of the contract that evaluated an accepted event. */
 export interface EventVerdict {
@@ -76,7 +77,9 @@ export interface DeliveryOutcome {
   /** Why it is retrying or dead. */
   readonly reason?: string;
   readonly cause?: DeadCause;
-  /** Of a failed transformation: the verdict of the event's contract, which a redrive hands to the transformation again. */
+  /**
+   * Of a failed transformation: the verdict of the event's contract, which a redrive passes to the transformation.
+   */
   readonly contract?: EventVerdict;
   /** ISO 8601 */
   readonly at: string;
@@ -85,10 +88,10 @@ export interface DeliveryOutcome {
 }
 
 /**
- * Names one time that a delivery became dead. A delivery may be dead again after a redrive, or after a replay under the
- * same id, and each time is redriven once.
+ * Identifies one death of a delivery: it may become dead again after a redrive or a replay with the same id, and is
+ * redriven once each time.
  */
-export function deathOf({ delivery, at }: Pick<DeliveryOutcome, 'delivery' | 'at'>): string {
+export function deadDeliveryKey({ delivery, at }: Pick<DeliveryOutcome, 'delivery' | 'at'>): string {
   return `${delivery.id}:${delivery.redrives}:${at}`;
 }
 
@@ -117,3 +120,48 @@ export function outcomeVersion(outcome: Pick<DeliveryOutcome, 'delivery' | 'stat
 export const MAX_CONCURRENCY = 100;
 export const MIN_CALLS_PER_SECOND = 0.01;
 export const MAX_CALLS_PER_SECOND = 10_000;
+
+/** An outcome in lists, without its event. */
+export interface ListedOutcome extends Omit<DeliveryOutcome, 'delivery'> {
+  readonly delivery: Omit<Delivery, 'event'>;
+}
+
+/**
+ * The history entry of an outcome. `at` is when the event was received, because a redrive gives the delivery a new
+ * `created_at` and lists must not reorder. Facets are limited to those that lists filter by, because each adds index
+ * rows to every put; `cause` is only filtered among dead deliveries.
+ */
+export function historyEntryOfOutcome(outcome: DeliveryOutcome): HistoryEntry {
+  const { event, ...delivery } = outcome.delivery;
+  const listed: ListedOutcome = { ...outcome, delivery };
+  return {
+    kind: 'delivery',
+    id: delivery.id,
+    workspaceId: delivery.workspace_id,
+    at: Date.parse(event.received_at),
+    version: outcomeVersion(outcome),
+    facets: {
+      status: outcome.status,
+      destination_id: delivery.destination_id,
+      rule_id: delivery.rule_id,
+      ...(outcome.cause === undefined ? {} : { cause: outcome.cause }),
+    },
+    body: listed as unknown as JsonObject,
+    detail: { event } as unknown as JsonObject,
+  };
+}
+
+export function listedOutcomeOf({ body }: HistoryEntry): ListedOutcome {
+  return body as unknown as ListedOutcome;
+}
+
+/**
+ * The complete outcome of an entry that was read with its detail. Entries of older releases hold the event in the
+ * body.
+ */
+export function outcomeOfEntry({ body, detail }: HistoryEntry): DeliveryOutcome {
+  const outcome = body as unknown as DeliveryOutcome;
+  if (detail === undefined) return outcome;
+  const { event } = detail as unknown as { readonly event: CanonicalEvent };
+  return { ...outcome, delivery: { ...outcome.delivery, event } };
+}

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { InvalidInput } from '../errors/errors.ts';
+import { InvalidInput } from '../primitives/errors.ts';
 import { dueAt, MAX_JITTER, parseRetrySchedule } from './retry-schedule.ts';
 
 const createdAt = Date.parse('2026-03-01T00:00:00.000Z');

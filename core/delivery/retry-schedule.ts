@@ -1,5 +1,5 @@
-import { InvalidInput } from '../errors/errors.ts';
-import { murmur2 } from '../log/partitioner.ts';
+import { murmur2 } from '../log/record-layout.ts';
+import { InvalidInput } from '../primitives/errors.ts';
 
 /** One retry topic: its label (`deliveries.retry.<label>`) and how long a record waits there, ms. */
 export interface RetryStep {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseExact } from '../json/exact-numbers.ts';
+import { parseExact } from '../primitives/json.ts';
 import type { Delivery } from './delivery.ts';
 import { deliveryText, eventJson, readDelivery, withEventText, withFields } from './stored-delivery.ts';
 

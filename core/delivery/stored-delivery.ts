@@ -1,7 +1,6 @@
-import { InvalidInput } from '../errors/errors.ts';
 import type { CanonicalEvent } from '../event/event.ts';
-import { parseExact } from '../json/exact-numbers.ts';
-import { parseObject } from '../json/parse-object.ts';
+import { InvalidInput } from '../primitives/errors.ts';
+import { parseExact, parseObject } from '../primitives/json.ts';
 import type { Delivery } from './delivery.ts';
 
 /** Property of a delivery read from the log: the JSON text of its event. Copies of the delivery do not have it. */
@@ -37,7 +36,7 @@ export function withFields(delivery: Delivery, fields: Partial<Omit<Delivery, 'e
 }
 
 /** The delivery as its destination receives it: under its idempotency key. */
-export function asReceived(delivery: Delivery): Delivery {
+export function underIdempotencyKey(delivery: Delivery): Delivery {
   const { idempotency_key } = delivery;
   return idempotency_key === undefined ? delivery : withFields(delivery, { id: idempotency_key });
 }

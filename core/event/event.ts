@@ -7,7 +7,9 @@ export type Environment = (typeof ENVIRONMENTS)[number];
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 export type JsonObject = { readonly [key: string]: Json };
 
-/** The canonical event, the same in topics, transformations, webhooks and the live stream. Absent fields are left out. */
+/**
+ * The canonical event, the same in topics, transformations, webhooks and the live stream. Absent fields are left out.
+ */
 export interface CanonicalEvent {
   readonly message_id: string;
   readonly type: EventType;
@@ -24,28 +26,28 @@ export interface CanonicalEvent {
   /** identify and group */
   readonly traits?: JsonObject;
   readonly context?: JsonObject;
-  /** When it happened, by the producer's word, else `received_at`; in the form of `canonicalTime`. */
+  /** When it happened according to the producer, else `received_at`; in the form of `canonicalTime`. */
   readonly timestamp: string;
-  /** ISO 8601: when the gateway took it. */
+  /** ISO 8601: when the gateway received it. */
   readonly received_at: string;
   readonly environment: Environment;
   readonly workspace_id: string;
   readonly source_id?: string;
 }
 
-/** An event at most as its producer sends it, bytes of its JSON without white space. */
+/** Bound on an event from a producer, bytes of JSON without white space. */
 export const MAX_EVENT_BYTES = 32 * 1024;
 
 /**
- * A canonical event at most. Ingestion adds ids, times and notes, less than 4 KiB, and `/v1` has the traits of an identify
- * in two places. A transformation may return as much, and `OUTPUT_ROOM_BYTES`.
+ * Bound on a canonical event. Ingestion adds ids, times and notes, less than 4 KiB, and `/v1` stores the traits of an
+ * identify event twice. A transformation may return as much plus `OUTPUT_ROOM_BYTES`.
  */
 export const MAX_CANONICAL_EVENT_BYTES = 2 * MAX_EVENT_BYTES + 4 * 1024;
 
-/** What a transformation may add to an event that is about as large as an event can be. */
+/** Bytes that a transformation may add to an event near the bound. */
 export const OUTPUT_ROOM_BYTES = 1024;
 
-/** Whom an event is about: `user_id`, else `anonymous_id`. */
+/** The subject of an event: `user_id`, else `anonymous_id`. */
 export function subjectOf(event: Pick<CanonicalEvent, 'user_id' | 'anonymous_id'>): string {
   return event.user_id ?? event.anonymous_id ?? '';
 }
@@ -55,14 +57,14 @@ export function eventKey(event: Pick<CanonicalEvent, 'workspace_id' | 'user_id' 
   return `${event.workspace_id}:${subjectOf(event)}`;
 }
 
-/** The name a contract, a rule and a volume record know the event by: `event` of track, `name` of page, else `""`. */
+/** The event name for contracts, rules and volume: `event` of track, `name` of page, else `""`. */
 export function eventName(event: Pick<CanonicalEvent, 'type' | 'event' | 'name'>): string {
   if (event.type === 'track') return event.event ?? '';
   if (event.type === 'page') return event.name ?? '';
   return '';
 }
 
-/** What contracts speak about: `properties` of track and page, `traits` of identify and group. */
+/** The part of an event that contracts check: `properties` of track and page, `traits` of identify and group. */
 export function contractSubject(type: EventType): 'properties' | 'traits' {
   return type === 'track' || type === 'page' ? 'properties' : 'traits';
 }

@@ -1,40 +1,40 @@
-export interface FairBudgetOptions {
-  /** What all permits may hold together. */
+interface FairBudgetOptions {
+  /** The total amount. */
   readonly capacity: number;
   /**
-   * Part of what the other outermost owners leave that one of them may hold, from above 0 to 1. Below 1 there is room
-   * left for a newcomer whatever one owner does. Inside one owner it is always 1.
+   * The share of the amount left by other outermost owners that one of them may hold, above 0 up to 1. Below 1, a
+   * newcomer always finds room. Between owners inside another it is always 1.
    */
   readonly largestShare: number;
 }
 
-export interface PermitOptions {
-  /** Whether the budget may end the permit now to make room for an owner below its fair share. Default: never. */
+interface PermitOptions {
+  /** Whether the budget may revoke the permit now to make room for an owner below its fair share. Default: never. */
   readonly mayEnd?: () => boolean;
-  /** Called once, after the budget ended the permit. */
+  /** Called once, after the budget revoked the permit. */
   readonly onEnded?: () => void;
 }
 
-/** What one piece of work holds of a budget. It holds nothing at first. */
+/** The part of a budget that one piece of work holds; initially nothing. */
 export interface Permit {
   /**
-   * Holds `amount` from now on. False, and nothing changes, where the share of one of its owners is used up or there is
-   * no room. True without effect once it was released or ended.
+   * Sets the held amount. False, without a change, when an owner's share is used up or there is no room. True without
+   * effect after release or revocation.
    */
   resize(amount: number): boolean;
-  /** Gives everything back. Idempotent. */
+  /** Returns everything. Idempotent. */
   release(): void;
 }
 
 /**
- * Divides a bounded amount (bytes, connections) fairly between nested owners: an organization, in it a
- * workspace, in it a key. `FairBudget` never hands out more than its capacity, and decides at each level alike:
+ * Divides a bounded amount (bytes, connections) fairly between nested owners: an organization, in it a workspace, in
+ * it a key. It never exceeds its capacity, and decides alike at each level:
  *
- * 1. An outermost owner may hold up to `largestShare` of what its siblings leave, an inner one all of that, so one that is
- *    alone may hold most of it.
- * 2. An owner that would hold no more than its fair share (the parent's bound divided by the siblings that hold anything
- *    and one more) is admitted even where there is no room: permits of siblings above their fair share are ended for it,
- *    the oldest of the largest owner first. Only permits that `mayEnd` are; where they do not suffice it is refused.
+ * 1. An outermost owner may hold up to `largestShare` of what its siblings leave, an inner one all of that; so a
+ *    single owner may hold most of it.
+ * 2. An owner that would hold no more than its fair share (the parent's bound divided by the number of active
+ *    siblings plus one) is admitted even without room: permits of siblings above their fair share are revoked for it,
+ *    the oldest of the largest owner first, if `mayEnd` allows; where they do not suffice, it is refused.
  * 3. Otherwise it is refused.
  */
 export class FairBudget {
@@ -81,7 +81,7 @@ export class FairBudget {
     return owner;
   }
 
-  /** From the innermost owner outwards: an owner inside which enough was ended does not grow. */
+  /** From the innermost owner outwards: revoking enough inside an owner means that this owner does not grow. */
   #admits(innermost: Owner, amount: number): boolean {
     let growth = amount;
     let owner = innermost;
@@ -104,7 +104,7 @@ export class FairBudget {
     return true;
   }
 
-  /** What an owner may hold at this moment. */
+  /** The current bound of an owner. */
   #boundOf(owner: Owner): number {
     const { parent } = owner;
     if (parent === undefined) return this.#options.capacity;
@@ -118,7 +118,7 @@ export class FairBudget {
   }
 }
 
-/** Ends permits of siblings above their fair share until `lacking` was given back; answers how much was. */
+/** Revokes permits of siblings above their fair share until `lacking` is returned; answers how much was. */
 function endOthers(
   parent: Owner,
   owner: Owner,
@@ -141,7 +141,7 @@ class Owner {
   readonly name: string;
   readonly parent: Owner | undefined;
   held = 0;
-  /** Both are made when they are needed: most owners come and go with one small permit that is never ended. */
+  /** Created lazily: most owners only ever have one small permit that is never revoked. */
   #children: Map<string, Owner> | undefined;
   #endable: Set<OpenPermit> | undefined;
 
@@ -167,7 +167,7 @@ class Owner {
     return [...(this.#children?.values() ?? [])].sort((a, b) => b.held - a.held);
   }
 
-  /** The oldest permit that may be ended, of the largest child that has one. */
+  /** The oldest revocable permit of this owner or of its largest child that has one. */
   firstToEnd(): OpenPermit | undefined {
     for (const permit of this.#endable ?? []) if (permit.mayEnd()) return permit;
     for (const child of this.largestFirst()) {
@@ -198,7 +198,7 @@ class Owner {
   }
 
   remove(child: Owner): void {
-    // One that was removed already may have been made anew.
+    // The name may belong to a newer owner already.
     if (this.#children?.get(child.name) !== child) return;
     this.#children.delete(child.name);
     this.removeIfIdle();

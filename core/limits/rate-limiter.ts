@@ -1,14 +1,81 @@
+import type { Clock } from '../primitives/time.ts';
+
 /**
- * Counts the calls of callers against a limit of so many a minute.
+ * Limits the calls of each caller per minute.
  *
- * Promises: of the calls of one name, at most the limit and what came back since pass in any stretch of time, however
- * many processes ask the same limiter; after a minute without a call the whole limit may be had at once.
+ * Promises: in any period, at most the limit plus the tokens refilled since pass for one name, however many processes
+ * share the limiter. After a minute without calls the whole limit is available at once.
  *
- * Errors: `Unavailable` when the engine behind it does not answer; whether the call was counted is then unknown.
- * An implementer must not make callers of different names wait for each other, nor remember idle names for good.
+ * Errors: `Unavailable` when the engine does not answer; the call may have been counted or not.
+ * An implementer must not make callers of different names wait for each other, nor keep idle names for ever.
  */
 export interface RateLimiter {
-  /** Counts one call and answers 0, or counts none and answers after how many ms there is room for one. */
+  /** Counts one call and returns 0, or counts none and returns the time in ms until one is allowed. */
   take(name: string): Promise<number>;
   close(): Promise<void>;
+}
+
+interface TokenBucketsOptions {
+  /** Tokens refilled per second. */
+  readonly perSecond: number;
+  /** Tokens of a full bucket. */
+  readonly burst: number;
+  readonly clock: Clock;
+  /** Bound on stored buckets. Default 100,000; above it the oldest bucket is dropped, and is then full again. */
+  readonly maxBuckets?: number;
+}
+
+const MAX_BUCKETS = 100_000;
+
+/** One token bucket for each name. Full buckets are dropped when room is needed. */
+export class TokenBuckets {
+  readonly #options: TokenBucketsOptions;
+  /** When each bucket will be full again, epoch ms; without an entry it is full. */
+  readonly #fullAt = new Map<string, number>();
+
+  constructor(options: TokenBucketsOptions) {
+    this.#options = options;
+  }
+
+  /** Takes the tokens and returns 0, or takes none and returns the time in ms until they are available. */
+  take(name: string, tokens = 1): number {
+    const { perSecond, burst, clock } = this.#options;
+    const now = clock();
+    const before = this.#fullAt.get(name);
+    const capacityMs = (burst / perSecond) * 1_000;
+    const emptied = afterTaking(before, now, tokens / perSecond, capacityMs);
+    if (emptied.waitMs > 0) return emptied.waitMs;
+    if (before === undefined) this.#makeRoom(now);
+    this.#fullAt.set(name, emptied.fullAt);
+    return 0;
+  }
+
+  get size(): number {
+    return this.#fullAt.size;
+  }
+
+  #makeRoom(now: number): void {
+    const { maxBuckets = MAX_BUCKETS } = this.#options;
+    if (this.#fullAt.size < maxBuckets) return;
+    for (const [name, fullAt] of this.#fullAt) if (fullAt <= now) this.#fullAt.delete(name);
+    const [oldest] = this.#fullAt.keys();
+    if (this.#fullAt.size >= maxBuckets && oldest !== undefined) this.#fullAt.delete(oldest);
+  }
+}
+
+/**
+ * When a bucket is full again after taking tokens worth `seconds`, and how long to wait where they are not available.
+ * A full bucket grants more than its size, as such a call would never be allowed otherwise; a clock that was set back
+ * never makes a bucket emptier than empty.
+ */
+function afterTaking(
+  before: number | undefined,
+  now: number,
+  seconds: number,
+  capacityMs: number,
+): { readonly fullAt: number; readonly waitMs: number } {
+  const missing = Math.min(Math.max(0, (before ?? now) - now), capacityMs);
+  const costMs = seconds * 1_000;
+  const waitMs = missing === 0 ? 0 : Math.max(0, missing + costMs - capacityMs);
+  return { fullAt: now + missing + costMs, waitMs: Math.min(waitMs, missing) };
 }

@@ -1,54 +1,56 @@
-import type { Position } from './position.ts';
+import { TributaryError } from '../primitives/errors.ts';
 import type { Stage } from './stage.ts';
 import type { TopicSpec } from './topics.ts';
 
-/** Text headers of an entry. Names are those of `headers.ts`. */
+/** Text headers of an entry; for names see `HEADER`. */
 export type Headers = Readonly<Record<string, string>>;
 
-/** A value at most, bytes of its UTF-8. */
+/** Bound on a value, bytes of UTF-8. */
 export const MAX_VALUE_BYTES = 1024 * 1024;
 
-/** What an append or a stage puts into a topic. `value` is JSON text; order is kept per (topic, key). */
+/** An entry to append. `value` is JSON text; order is kept per (topic, key). */
 export interface NewEntry {
   readonly key: string;
   readonly value: string;
   readonly headers: Headers;
 }
 
-/** One entry as read back. `timestamp` is the epoch millisecond at which the log took it. */
+/** An entry as read. `timestamp`: when the log appended it, epoch ms. */
 export interface LogEntry extends NewEntry {
   readonly position: Position;
   readonly timestamp: number;
 }
 
 export interface ReadOptions {
-  /** Stop after about this many bytes of values; at least one record is returned when there is one. */
+  /** Stop after about this many bytes of values. At least one record is returned when there is one. */
   readonly maxBytes?: number;
-  /** When nothing is there yet, wait this long for something to come. Default 0. */
+  /** Without new records, wait this long for one. Default 0. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal;
 }
 
 export interface ReadResult {
   readonly entries: readonly LogEntry[];
-  /** The offset to read from next. May be past the last entry, and past `from` although nothing was returned. */
+  /** The offset to read from next. It may be behind the last entry, and behind `from` without any entry. */
   readonly next: number;
 }
 
-/** A setting of the medium by which it loses or refuses what the log has to keep. */
+/** A setting of the medium by which it loses or refuses records that the log has to keep. */
 export interface TopicFault {
   readonly message: string;
-  /** By it the catalog is lost with time. */
+  /** True when it would lose the catalog in time. */
   readonly losesCatalog: boolean;
 }
 
-/** A stage at work in this process. */
+/** A running stage in this process. */
 export interface StageRun {
-  /** Takes no more, finishes and commits what was taken, leaves the group. Idempotent. */
+  /** Takes no new entries, finishes and commits those in flight, leaves the group. Idempotent. */
   stop(): Promise<void>;
-  /** Entries (records, on a distributed log) behind the end, per partition of each source, whoever has it at work. */
+  /**
+   * The lag of each partition of each source in entries (records on a distributed log), whichever process owns it.
+   */
   lag(): Promise<readonly StageLag[]>;
-  /** Settles when the run ended: resolved after `stop()`, rejected when it died and the process should leave. */
+  /** Resolves after `stop()`; rejects when the run failed and the process should end. */
   readonly ended: Promise<void>;
 }
 
@@ -56,33 +58,38 @@ export interface StageLag {
   readonly topic: string;
   readonly partition: number;
   readonly lag: number;
-  /** Events in these records; on a distributed log, where a record may hold several, an estimate from what was read. */
+  /** Events in these records. An estimate on a distributed log, where a record may hold several. */
   readonly events: number;
-  /** Whether this process has the partition at work. */
+  /** Whether this process owns the partition. */
   readonly isOwned: boolean;
-  /** When the log took the oldest of them, epoch ms; absent where there is none, or it was not read here. */
+  /** When the log appended the oldest of them, epoch ms. Absent without lag, or when it was not read here. */
   readonly oldestAt?: number;
 }
 
 /**
- * The ordered durable medium.
+ * The ordered durable log.
  *
  * Promises:
- * - `append` resolves after the entries are durable (fsync, or acks from all in-sync replicas). When it rejects the
- *   entries may or may not exist.
- * - Entries of one (topic, key) are read in the order in which their appends were called by one process.
- * - A stage's emissions and the position after them are committed together. A reader of the emissions sees those of
- *   each entry once, whatever process was killed and when; two processes that believe to own one partition cannot
- *   both commit.
+ * - `append` resolves after the entries are durable (fsync, or acknowledged by all in-sync replicas). When it
+ *   rejects, the entries may or may not exist.
+ * - Entries of one (topic, key) are read in the order in which one process appended them.
+ * - The output records of a stage and its position are committed together. A reader sees the output records of each
+ *   entry once, whatever process is killed and when; of two processes that believe to own a partition, only one can
+ *   commit.
  * - `read` returns committed entries only, in order, without gaps.
- * - What `dropBelow` dropped never comes back, and a partition goes on with the offsets it had.
+ * - Records that `dropBelow` dropped never come back, and the offsets of the partition continue.
  *
- * Limits: a value is at most `MAX_VALUE_BYTES`. Errors: `Unavailable` when the medium does not answer (retry), `Overloaded` when
- * the unconfirmed bytes pass the bound (nothing was taken), `InvalidInput` for an unknown topic, `TooLarge` where an operator
- * bounds the medium to less than the limit: some of the entries of this append are too large, others' appends are not affected.
+ * Limits: a value has at most `MAX_VALUE_BYTES`.
  *
- * An implementer must not: answer an append from memory, deliver one partition to a batch stage concurrently, sleep
- * inside a consumer, move a position past an entry whose emissions are not committed, or block other partitions while
+ * Errors:
+ * - `Unavailable`: the medium does not answer; retry.
+ * - `Overloaded`: the unconfirmed bytes exceed the bound; nothing was appended.
+ * - `InvalidInput`: unknown topic.
+ * - `TooLarge`: an operator set a lower limit on the medium, and some entries of this append exceed it; other appends
+ *   are not affected.
+ *
+ * An implementer must not: confirm an append from memory, deliver one partition to a batch stage concurrently, sleep
+ * inside a consumer, move a position past an entry with uncommitted output records, or block other partitions while
  * one waits.
  */
 export interface EventLog {
@@ -90,59 +97,97 @@ export interface EventLog {
   readonly topics: ReadonlyMap<string, TopicSpec>;
 
   /**
-   * Creates what is declared and missing, and says the names. Safe to call from several processes at once. Rejects
-   * with `LayoutMismatch` when what there is does not fit what is declared.
+   * Creates missing declared topics and returns their names. Safe to call from several processes at once. Rejects
+   * with `LayoutMismatch` when existing topics do not fit the declared ones.
    */
   createTopics(): Promise<readonly string[]>;
 
   /**
-   * What is wrong with settings of the medium that its operator may change, for people. Absent where there are none.
-   * `Unavailable` also while a topic is missing.
+   * Faults in settings of the medium that its operator may change, as texts for operators. Absent where there are no
+   * such settings. `Unavailable` also while a topic is missing.
    */
   topicFaults?(): Promise<readonly TopicFault[]>;
 
   /**
-   * Makes entries durable and returns the position of each, in order. On a topic declared `packed` the entries of
-   * one group commit that share partition and headers (compared by reference first) become one record.
+   * Appends entries durably and returns their positions, in order. On a topic that is declared `packed`, entries of
+   * one group commit with the same partition and headers (compared by reference first) become one record.
    */
   append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]>;
 
-  /** Reads one partition from an offset on (inclusive), outside of any stage. Offsets below the first kept one
-   *  are answered from there. */
+  /**
+   * Reads one partition from an offset (inclusive), outside of any stage. An offset below the first kept record reads
+   * from that record.
+   */
   read(topic: string, partition: number, from: number, options?: ReadOptions): Promise<ReadResult>;
 
-  /** The offset that the next record of the partition will get. */
+  /** The offset of the next record of the partition. */
   end(topic: string, partition: number): Promise<number>;
 
-  /** The offset of the first record that is kept; where none is, that of the next one. */
+  /** The offset of the first kept record; without any, that of the next one. */
   first(topic: string, partition: number): Promise<number>;
 
   /**
-   * Where to begin reading for what the log took at `ms` (epoch milliseconds) or later: the offset of the first such
-   * record; where none is, one that none of those to come will lie below (`end`, or just before it while others append).
-   * Below the first record kept it may be any offset down to 0. Where a clock was set back there are several
-   * records stamped so behind one stamped earlier, and it is any of these. Costs a few look-ups, however much there is.
+   * The offset to read from for records that were appended at `ms` (epoch ms) or later: that of the first such
+   * record, or without one an offset that no later record will be below (`end`, or slightly less during appends).
+   * Below the first kept record it may be any offset down to 0. Where a clock was set back, it may be any of the
+   * possible offsets. Takes a few look-ups, whatever the size of the log.
    */
   offsetAt(topic: string, partition: number, ms: number): Promise<number>;
 
   /**
-   * Where a stage of this name goes on, whoever has it at work: all below was taken and committed. Undefined where it
-   * never ran.
+   * The committed position of a stage, whichever process runs it: all records below it are done. Undefined where the
+   * stage never ran.
    */
   positionOf(stage: string, topic: string, partition: number): Promise<number | undefined>;
 
   /**
-   * Drops the records of a partition below an offset, for good. To readers it is one step: who begins at the first kept
-   * finds the offset or later. Who reads below it at that moment may be given some of what is dropped, in order, before
-   * going on at the offset. Nobody is waited for, no stage either. Safe to repeat, also after a crash in its midst, and
-   * in several processes at once; only the last one that resolved says that the bytes are gone as far as the medium
-   * gives them up (docs/decisions/0011-catalog-snapshot-and-rewrite.md). `InvalidInput` beyond the end.
+   * Drops the records of a partition below an offset, for good. Readers see one step: a reader that starts at the
+   * first kept record gets this offset or a later one. A reader below it at that moment may get some of the dropped
+   * records, in order, before it continues at the offset. Does not wait for readers or stages. Safe to repeat, after
+   * a crash and in several processes at once; the bytes are released when the last call resolved, as far as the
+   * medium releases them (docs/decisions/0011-catalog-snapshot-and-rewrite.md). `InvalidInput` beyond the end.
    */
   dropBelow(topic: string, partition: number, offset: number): Promise<void>;
 
-  /** Runs a stage as a member of the group named like it, until `stop()`. */
+  /** Runs a stage as a member of the consumer group with its name, until `stop()`. */
   run(stage: Stage): Promise<StageRun>;
 
-  /** Stops what still runs, waits for appends under way, releases files and connections. Idempotent. */
+  /** Stops running stages, waits for appends under way, releases files and connections. Idempotent. */
   close(): Promise<void>;
+}
+
+/** The position of one entry. `index` counts the entries inside one record; 0 when it holds one. */
+export interface Position {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly index: number;
+}
+
+/** The text form in headers, stores and logs: `topic/partition/offset/index`. */
+export function formatPosition(position: Position): string {
+  return `${position.topic}/${position.partition}/${position.offset}/${position.index}`;
+}
+
+/** Parses the text of `formatPosition`; undefined for any other text. */
+export function parsePosition(text: string): Position | undefined {
+  const [, topic, partition, offset, index] =
+    /^([^/]+)\/(\d{1,10})\/(\d{1,16})\/(\d{1,10})$/.exec(text) ?? [];
+  if (topic === undefined) return undefined;
+  return { topic, partition: Number(partition), offset: Number(offset), index: Number(index) };
+}
+
+/**
+ * Existing topics have another layout than the declared ones. Continuing would lose the records of partitions and
+ * topics that are not read any more. Thrown by `createTopics`, before anything is read or written.
+ */
+export class LayoutMismatch extends TributaryError {
+  readonly code = 'layout_mismatch';
+  readonly retryable = false;
+  readonly faults: readonly string[];
+
+  constructor(faults: readonly string[]) {
+    super(`the event log was laid out otherwise:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+    this.faults = faults;
+  }
 }

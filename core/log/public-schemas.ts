@@ -2,12 +2,12 @@ import { ENVIRONMENTS, EVENT_TYPES, type JsonObject } from '../event/event.ts';
 import { TOPIC } from './topics.ts';
 
 /**
- * JSON Schemas (draft-07) of the values of the public topics, for consumers that are not ours.
+ * JSON Schemas (draft-07) of the values of the public topics, for external consumers.
  *
- * What a topic once promised is kept, as consumers rely on it: a field may be added, a required one never goes, a type
- * never changes (compatibility FORWARD, see docs/decisions/0005-schema-registry.md). So objects are open, and only sets
- * that the contract closes are an `enum`. There is no `format`, because common validators refuse the ones they were
- * not given, and no `$id`, because a consumer may compile several versions side by side.
+ * Consumers rely on them, so they change only compatibly: fields may be added, required fields are never removed and
+ * types never change (compatibility FORWARD, see docs/decisions/0005-schema-registry.md). Objects are open, and only
+ * closed sets are an `enum`. There is no `format`, because common validators reject unknown ones, and no `$id`,
+ * because a consumer may compile several versions side by side.
  */
 const DRAFT = 'http://json-schema.org/draft-07/schema#';
 
@@ -84,7 +84,7 @@ const REJECTED: JsonObject = {
   required: ['event', 'reason', 'violations'],
 };
 
-/** As the profile API answers it (docs/profile-api.md). */
+/** A profile record as in the profile API (docs/profile-api.md). */
 const PROFILE_RECORD: JsonObject = {
   type: 'object',
   description: 'A profile, as the profile API shows it.',
@@ -127,7 +127,7 @@ const PROFILE_CHANGE: JsonObject = {
   required: ['kind', 'ucid', 'orgId', 'region', 'version', 'at', 'linked'],
 };
 
-/** The public topics by name, each with the schema of its values. Who adds one here makes it public. */
+/** The public topics with the schemas of their values. Adding a topic here makes it public. */
 export const PUBLIC_SCHEMAS: ReadonlyMap<string, JsonObject> = new Map([
   [TOPIC.accepted, { $schema: DRAFT, title: 'AcceptedEvent', ...EVENT }],
   [TOPIC.rejected, { $schema: DRAFT, title: 'RejectedEvent', ...REJECTED }],

@@ -1,7 +1,7 @@
 import type { LogEntry, NewEntry } from './event-log.ts';
 
-/** An entry a stage puts into a topic; becomes visible together with the position behind its cause, or never. */
-export interface Emission extends NewEntry {
+/** A record that a stage emits. It becomes visible together with the position after its cause, or never. */
+export interface OutputRecord extends NewEntry {
   readonly topic: string;
 }
 
@@ -9,9 +9,9 @@ export interface Emission extends NewEntry {
 export interface Source {
   readonly topic: string;
   /**
-   * When the entry may be handed over, epoch ms. The partition waits for its head, so a later due time may only
-   * lengthen the wait of those behind it. Asked again each second while the head waits, and an earlier answer is
-   * followed; an entry whose time has come by the answer is handed over. Absent: at once.
+   * When the entry is due, epoch ms. The partition waits for its first entry, so a later due time delays the entries
+   * behind it. Evaluated again every second while the first entry waits, so it may become earlier. Absent: due at
+   * once.
    */
   dueAt?(entry: LogEntry): number;
 }
@@ -23,113 +23,126 @@ export interface Batch {
   readonly entries: readonly LogEntry[];
 }
 
-/** What the log tells a stage beside its input. */
+/** The context that the log gives a stage with its input. */
 export interface StageContext {
-  /** Aborted when the partition is lost or the process leaves: stop waiting, results will be dropped. */
+  /** Aborted when the partition is lost or the process stops: end all waits, as results are dropped. */
   readonly signal: AbortSignal;
-  /** Fires when the stage takes no more and finishes what it has: nothing comes that could be held up. */
+  /** Aborted when the stage takes no new entries and finishes those in flight. */
   readonly stopping?: AbortSignal;
   /**
-   * For a flow stage that makes much of little, to ask before it makes more: undefined while the partition has room
-   * for further emissions, and always for its oldest unfinished entry; else resolves at the next change. Throws once
-   * the partition was left.
+   * Backpressure for a flow stage that emits much for one entry; call it before emitting more. Undefined while the
+   * partition has room for further output records, and always for its oldest unfinished entry; else it resolves at
+   * the next change. Throws once the partition was left.
    */
   room?(): Promise<void> | undefined;
   /**
-   * The end of the partition the input comes from, as the log knows it when asked and not before: so an offset that a
-   * store gave out before the call and that lies beyond the answer is of a log that is gone. `Unavailable` when the
-   * log does not answer. Absent where the log cannot tell.
+   * The current end of the partition of the input. An offset that a store returned earlier and that lies beyond it is
+   * of a log that was replaced. `Unavailable` when the log does not answer. Absent where the log cannot provide it.
    */
   end?(): Promise<number>;
   /**
-   * For a batch stage that makes much of little: the batch ends behind its first so many entries, at least one, as what
-   * they emit is enough for one commit; the others come again. Absent where all of the batch is to be done.
+   * For a batch stage that emits much for one entry: ends the batch after its first `entries`, at least one, because
+   * their output records fill one commit. The others are delivered again. Absent where the whole batch must be done.
    */
   endBatch?(entries: number): void;
 }
 
-/** What a flow stage is handed with an entry: what the log tells of it, and where to say what became of it. */
+/** The context of one entry of a flow stage, with the callbacks for its result. */
 export interface FlowContext extends StageContext {
-  /** Of the entry's value: its UTF-8. */
+  /** Bytes of the entry's value in UTF-8. */
   readonly bytes: number;
-  /** The entry is done, and emits this. */
-  done(emissions: readonly Emission[]): void;
-  /** It is not, for this reason. */
+  /** The entry is done, with these output records. */
+  done(emissions: readonly OutputRecord[]): void;
+  /** The entry failed. */
   failed(thrown: unknown): void;
 }
 
 interface StageBase {
-  /** Also the consumer group's name. From the design's word list. */
+  /** Also the name of the consumer group. */
   readonly name: string;
   readonly reads: readonly Source[];
-  /** Topics it may emit to; an emission elsewhere is a programming error and counts as a throw. */
+  /** Topics that it may emit to; emitting to another topic counts as a throw. */
   readonly writes: readonly string[];
-  /** Its entries hold what must not be copied: none that ended the process goes to `stages.dead`. Default false. */
+  /**
+   * Entries must not be copied to `stages.dead` when they ended a process, because of their content. Default false.
+   */
   readonly neverQuarantines?: boolean;
   /**
-   * The stage drops from its topic what it has done, so that without a known position it begins at the first record kept.
+   * The stage drops finished records from its topic, so without a known position it starts at the first kept record.
    * Default false: a lost position stops the partition until an operator sets one.
    */
   readonly startsAtFirst?: boolean;
 }
 
 /**
- * One batch of one partition at a time, in order. A batch may be handed over again (also cut differently) when the
- * process died before its commit, so effects outside the log must be idempotent by position or by id.
+ * A stage that processes one batch of one partition at a time, in order. A batch may be delivered again, also cut
+ * differently, when the process died before its commit: effects outside the log must be idempotent by position or by
+ * id.
  *
- * How a throw is treated, on every adapter: `Unavailable` (or `Overloaded`) pauses the partition and repeats for as
- * long as it takes; `Rewind` re-reads from its offset; `Fenced` starts again from the committed position; anything
- * else splits the batch until the guilty entry stands alone, which after three throws goes to `stages.dead`.
+ * How a throw is handled, in every adapter:
+ * - `Unavailable` or `Overloaded`: the partition pauses and the batch is repeated for as long as it takes.
+ * - `Rewind`: the partition is read again from its offset.
+ * - `Fenced`: the partition starts again from the committed position.
+ * - Anything else: the batch is split until the failing entry is alone; after three throws it goes to `stages.dead`.
  */
 export interface BatchStage extends StageBase {
   readonly kind: 'batch';
-  /** Entries per batch at most. Default 1,000. */
+  /** Bound on the entries of a batch. Default 1,000. */
   readonly maxEntries?: number;
   /**
-   * `harmless`: a batch that is done again after a crash changes nothing, so an engine may put off storing a position
-   * that nothing is emitted with, by about half a second. `visible`: people would see it; the position is stored before
-   * the next batch is handed over. Default `harmless`.
+   * `harmless`: repeating a batch after a crash changes nothing, so an engine may delay storing a position without
+   * output records by about half a second. `visible`: users would see the repetition; the position is stored before
+   * the next batch. Default `harmless`.
    */
   readonly repeats?: 'harmless' | 'visible';
-  process(batch: Batch, context: StageContext): Promise<readonly Emission[]>;
+  process(batch: Batch, context: StageContext): Promise<readonly OutputRecord[]>;
 }
 
 /**
- * Entries are handed over in order, each before the earlier ones are done, inside a window per partition that is
- * bounded in bytes; they may finish out of order. The adapter commits the finished prefix with its emissions, in the
- * order of the entries. A finished entry behind an unfinished one weighs its emissions and a small constant, so one
- * slow head does not close the window. Throws are treated as in a batch stage, entry by entry.
+ * A stage that gets entries in order, without waiting for earlier ones, within a window of bytes per partition; they
+ * may finish out of order. The adapter commits the finished prefix with its output records, in the order of the
+ * entries. A finished entry behind an unfinished one counts with its output records and a small constant, so one slow
+ * entry does not close the window. Throws are handled as in a batch stage, entry by entry.
  *
- * For each entry that it is handed it calls `done` or `failed`, once, at once or later; a throw is `failed`. Thousands
- * wait in a window, so none costs a promise that needs none. Where promises do, see `promised`.
+ * For each entry the stage calls `done` or `failed` exactly once, at once or later; a throw counts as `failed`.
+ * Callbacks instead of promises, because thousands of entries wait in a window; for promises see `asyncHandler`.
  */
 export interface FlowStage extends StageBase {
   readonly kind: 'flow';
-  /** Bytes of unfinished values and uncommitted emissions per partition. */
+  /** Bound on bytes of unfinished values and uncommitted output records per partition. */
   readonly windowBytes: number;
   handle(entry: LogEntry, context: FlowContext): undefined;
   /**
-   * Whether it wants to be handed more of a partition, asked before each entry where there is room; absent: always.
-   * False where more would only wait in memory behind what it has. Asked again at each change, and soon after.
+   * Backpressure, checked before each entry: false where more entries would only wait in memory. Checked again at
+   * each change, and soon after. Absent: always true.
    */
-  wantsMore?(topic: string, partition: number): boolean;
+  canAccept?(topic: string, partition: number): boolean;
 }
 
 export type Stage = BatchStage | FlowStage;
 
-/** Throws that are not `Unavailable` before an entry is poison. */
-export const POISON_ATTEMPTS = 3;
+/** Turns an async function of an entry into the handler of a flow stage. */
+export function asyncHandler(
+  work: (entry: LogEntry, context: StageContext) => Promise<readonly OutputRecord[]>,
+): FlowStage['handle'] {
+  return (entry, context) => {
+    work(entry, context).then(
+      (emissions) => context.done(emissions),
+      (thrown) => context.failed(thrown),
+    );
+  };
+}
 
-/** Value of an entry on `stages.dead`. */
-export interface PoisonRecord {
-  readonly stage: string;
-  readonly position: LogEntry['position'];
-  /** When the log took the entry, epoch ms. Absent from records of releases that did not say. */
-  readonly timestamp?: number;
-  readonly error: string;
-  /** When it was given up, ISO 8601. */
-  readonly at: string;
-  /** Present: value and headers of the entry were left out, as they are too large; it is at its position. */
-  readonly omitted?: true;
-  readonly entry: NewEntry;
+/**
+ * For tests and callers that run a flow stage without a log: the output records of one entry. Rejects with the
+ * stage's failure.
+ */
+export function runFlowStage(
+  stage: FlowStage,
+  entry: LogEntry,
+  context: StageContext,
+): Promise<readonly OutputRecord[]> {
+  return new Promise((done, failed) => {
+    stage.handle(entry, { ...context, bytes: Buffer.byteLength(entry.value), done, failed });
+  });
 }

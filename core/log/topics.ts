@@ -1,18 +1,18 @@
-/** How a topic is laid out. */
+/** The layout of a topic. */
 export interface TopicSpec {
   readonly name: string;
   readonly partitions: number;
   /** True when one record may hold several entries (received events only). */
   readonly packed: boolean;
-  /** How long records are kept, ms; `forever` for the catalog. */
+  /** Retention, ms; `forever` for the catalog. */
   readonly retentionMs: number | 'forever';
-  /** The newest record of each key is kept, and older ones need not be. */
+  /** Only the newest record of each key has to be kept. */
   readonly compacted?: true;
 }
 
 /** Names of the fixed topics. Received and retry topics depend on configuration. */
 export const TOPIC = {
-  /** Internal: received events of workspaces that take more than their share of validate. */
+  /** Internal: received events of workspaces over their share of validate. */
   receivedSlow: 'events.received.slow',
   accepted: 'events.accepted',
   rejected: 'events.rejected',
@@ -22,18 +22,18 @@ export const TOPIC = {
   deliveriesSlow: 'deliveries.slow',
   deliveriesDead: 'deliveries.dead',
   outcomes: 'deliveries.outcomes',
-  /** Internal: how far replays are. */
+  /** Internal: progress of replays. */
   replays: 'replays',
   profileChanges: 'profiles.changes',
-  /** Internal: deletions and the like, for the audit log. */
+  /** Internal: operations on profiles, for the audit log. */
   profileOperations: 'profiles.operations',
-  /** Internal: what is to be sent by mail, */
+  /** Internal: mails to send. */
   mail: 'mail',
-  /** and what the mail server did not take at once. */
+  /** Internal: mails that the server did not accept at once. */
   mailRetry: 'mail.retry',
   catalog: 'catalog',
   poison: 'stages.dead',
-  /** Internal: what stages had in hand when their process ended by its own fault. */
+  /** Internal: entries that were in flight when their process crashed. */
   crashes: 'stages.crashes',
 } as const;
 
@@ -45,12 +45,12 @@ export function retryTopic(label: string): string {
   return `deliveries.retry.${label}`;
 }
 
-export interface TopicOptions {
+interface TopicOptions {
   readonly partitions: number;
   readonly retentionMs: number;
   /** Labels of the retry schedule, e.g. `10s`, `1m`. */
   readonly retryLabels: readonly string[];
-  /** Further received topics declared by the operator. */
+  /** Further received topics that the operator declared. */
   readonly dedicated: readonly string[];
 }
 
@@ -76,12 +76,92 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
   const specs: TopicSpec[] = [
     ...received.map((name) => ({ name, partitions, packed: true, retentionMs })),
     ...derived.map((name) => ({ name, partitions, packed: false, retentionMs })),
-    // Few, and one after the other: a mail server is not to be stormed.
+    // Few records, one at a time: the mail server must not be flooded.
     ...[TOPIC.mail, TOPIC.mailRetry].map((name) => ({ name, partitions: 1, packed: false, retentionMs })),
-    // Few as well, and a call's two records stay in order.
+    // Few records, and the two records of a call stay in order.
     { name: TOPIC.profileOperations, partitions: 1, packed: false, retentionMs },
     { name: TOPIC.crashes, partitions: 1, packed: false, retentionMs },
     { name: TOPIC.catalog, partitions: 1, packed: false, retentionMs: 'forever' },
   ];
   return new Map(specs.map((spec) => [spec.name, spec]));
 }
+
+/** Header names on log entries. */
+export const HEADER = {
+  /** The catalog offset (decimal) that the writer had applied; readers wait until they have applied it too. */
+  catalogPosition: 'catalog-position',
+  messageId: 'message-id',
+  workspaceId: 'workspace-id',
+  type: 'type',
+  environment: 'environment',
+  /** W3C trace context, passed on unchanged. */
+  traceparent: 'traceparent',
+  /**
+   * On accepted and rejected events: `accepted`, `warned`, `omitted` or `rejected`. On a delivery that was deferred
+   * before and is therefore shown as retrying: `retrying`.
+   */
+  outcome: 'outcome',
+  /** On a deferred delivery in a retry topic: its scheduled slot, epoch ms. */
+  scheduledAt: 'turn',
+  /** Beside `scheduledAt`: since when the delivery has been deferred, epoch ms. */
+  deferredSince: 'aside-since',
+  /** On accepted events with violations: these as JSON, without what the event and the other headers hold. */
+  violations: 'violations',
+  contractId: 'contract-id',
+  contractVersion: 'contract-version',
+  /** Id of the write key of the event; on received, accepted and rejected events. */
+  keyId: 'key-id',
+  /**
+   * On `events.received.slow`: the position of the received event, by which it is deduplicated unless it is
+   * re-evaluated. On `events.rejected`: the same, for event traces.
+   */
+  receivedPosition: 'received-position',
+  /** On `events.slow`: ids of the rules still to be applied, comma-separated. */
+  rules: 'rules',
+  /** On `events.slow`, where rules still have to be matched: one of `MATCH`. */
+  match: 'match',
+  /**
+   * Beside `rules`: the number of rules that share the output bound of the event, where that is more than are listed.
+   */
+  rulesSharing: 'rules-sharing',
+  /** On `events.slow`: the event's offset on `events.accepted`, by which each partition stays in order. */
+  acceptedOffset: 'accepted-offset',
+  /**
+   * On a delivery: the version of the rule that created or redrove it; `0` where the rule was deleted by then. While
+   * the rule has this version, it is not matched again.
+   */
+  ruleVersion: 'rule-version',
+  /**
+   * Beside `ruleVersion`, where a transformation produced the event: `<type>:<name>` of the event that the rule
+   * matched.
+   */
+  ruleEvent: 'rule-event',
+  /** Id of the replay that the record belongs to; on `events.slow`, `replays` and deliveries. */
+  replay: 'replay',
+  /** Beside `replay` on `events.slow`: `first` where destinations receive the ids of the first deliveries. */
+  replayIds: 'replay-ids',
+  /**
+   * On `events.received.slow`, and on the resulting accepted event: id of the replay that re-evaluates a rejected
+   * event.
+   */
+  reevaluatedBy: 'reevaluated-by',
+  /** On `events.slow`: how often the event's delivery was redriven. */
+  redrives: 'redrives',
+  /**
+   * On the entry that starts a redrive: the `deadDeliveryKey` of the dead delivery. The stage that takes the entry
+   * makes a dedupe claim for it and passes the entry on without this header, so that of several redrives of one dead
+   * delivery only one continues.
+   */
+  redriveOf: 'redrive-of',
+  /**
+   * On `events.slow`, for a redriven event: the destination of its delivery, in case the rule was deleted. On a
+   * deferred delivery: the destination that deferred it.
+   */
+  destinationId: 'destination-id',
+} as const;
+
+/**
+ * Which rules of an event on `events.slow` are matched before they are applied: all enabled ones, the named ones, or
+ * the named one and the enabled ones after it.
+ */
+export const MATCH = { all: 'all', named: 'named', from: 'from' } as const;

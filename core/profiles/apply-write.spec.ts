@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
 import { fold, freshProfile } from './fold.ts';
-import { withoutOrigins } from './origins.ts';
 import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
+import { withoutOrigins } from './registers.ts';
 import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
 
 const NOW = 1_000;
@@ -189,7 +189,7 @@ describe('applyWrite', () => {
     expect(apply([fresh()], heavy(MAX_PROFILE_BYTES - 1_000)).kind).toBe('changed');
   });
 
-  // The time limit of a test is a quarter of what comparing each with each takes.
+  // Comparing each with each would take four times the time limit of a test.
   it('writes as many attributes and preferences as fit, again and again, without comparing each with each', () => {
     const { ts: _, ...many } = write(['email:a@x'], {
       attributes: attributes(12_000),
@@ -232,7 +232,7 @@ describe('the content of profiles', () => {
       write(
         who.map((one) => `cookie:${one}`),
         {
-          // Of explicit writes at one time the last one wins; what has an order has none of its own.
+          // Of explicit writes at one time the last one wins, unless a value has an order.
           attributes: [{ path, value, order: 0 }],
           preferences: [named(name, value, timeOf(value, ts))],
           consents: [named(name, value, timeOf(value, ts))],
@@ -250,7 +250,7 @@ describe('the content of profiles', () => {
     for (const each of writes) world.upsert(each);
     return world;
   };
-  /** Without origins: which values were written before a merge is what the order of writes decides. */
+  /** Without origins, which depend on the order of writes and merges. */
   const contentOf = (profile: Profile) => {
     const { identities, attributes, preferences, consents } = withoutOrigins(profile);
     return { identities, attributes, preferences, consents };

@@ -1,30 +1,26 @@
 import { joinAttributes, stampAttributes } from './attributes.ts';
 import { changeOf } from './changes.ts';
-import { joined, revised, withContent } from './fold.ts';
-import { joinIdentities } from './identities.ts';
-import { DEFAULT_LIMITS, isTooMany, withoutOldest } from './identity-limits.ts';
-import { keptIfSame } from './order.ts';
-import { withoutOrigins } from './origins.ts';
+import { joinIdentities, mergeContent, withContent, withNextVersion, withoutLiftedBlocks } from './fold.ts';
+import { DEFAULT_LIMITS, isTooMany, withoutOldest } from './identity/identity-limits.ts';
 import { type Identity, LEAST_REGISTER_BYTES, MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import type { ProfileChange, ProfileRefusal, ProfileWrite } from './profile-store.ts';
-import { joinNamed, stampNamed } from './registers.ts';
+import { joinNamed, keptIfSame, stampNamed, withoutOrigins } from './registers.ts';
 import { withClaimant, withoutShared } from './shared-identities.ts';
-import { withoutLiftedBlocks } from './unlinked.ts';
 
 /**
- * `dropped`: identities of the profiles and of the write that are too old to be among those that the profile has room for.
- * They belong to nobody then.
+ * `dropped`: identities of the profiles and of the write that are too old to fit into the profile; they have no owner
+ * afterwards.
  */
 export type AppliedWrite =
   | {
       readonly kind: 'changed';
       readonly profile: Profile;
-      /** The JSON of `profile`, as it was weighed. */
+      /** The JSON of `profile`. */
       readonly text: string;
       readonly change: ProfileChange;
       readonly dropped: readonly Identity[];
     }
-  /** The profile as it was: it had everything that was written, and newer. */
+  /** The unchanged profile: it already had these values or newer ones. */
   | { readonly kind: 'unchanged'; readonly profile: Profile; readonly dropped: readonly Identity[] }
   | {
       readonly kind: 'refused';
@@ -32,8 +28,8 @@ export type AppliedWrite =
     };
 
 /**
- * The profile after a write: the first of `profiles` with the others folded in, then with what is written.
- * `profiles` are those of `linkingOf`, else a `freshProfile` alone; `identities` those that `linkingOf` let in.
+ * Applies a write: merges the other profiles into the first, then writes the values. `profiles` are those of
+ * `linkingOf`, or a `freshProfile`; `identities` those that `linkingOf` admitted.
  */
 export function applyWrite(
   [master, ...others]: readonly [Profile, ...Profile[]],
@@ -44,31 +40,34 @@ export function applyWrite(
   if (cannotFit(write)) return { kind: 'refused', reason: 'too_large' };
   let folded = master;
   for (const other of others) {
-    folded = joined(folded, other);
+    folded = mergeContent(folded, other);
     if (cannotFit(folded)) return { kind: 'refused', reason: 'too_large' };
   }
-  const { after, dropped } = written(folded, identities, write, now);
-  let profile = aboveAll(others, revised(master, after, now));
+  const { after, dropped } = withWrite(folded, identities, write, now);
+  let profile = withVersionAbove(others, withNextVersion(master, after, now));
   if (profile === master) return { kind: 'unchanged', profile, dropped };
   if (isTooMany(profile.identities)) return { kind: 'refused', reason: 'too_many_identities' };
   let text = JSON.stringify(profile);
-  if (isHeavier(text, MAX_PROFILE_BYTES)) {
+  if (exceedsBytes(text, MAX_PROFILE_BYTES)) {
     const bare = withoutOrigins(profile);
     if (bare === profile) return { kind: 'refused', reason: 'too_large' };
     profile = bare;
     text = JSON.stringify(bare);
-    if (isHeavier(text, MAX_PROFILE_BYTES)) return { kind: 'refused', reason: 'too_large' };
+    if (exceedsBytes(text, MAX_PROFILE_BYTES)) return { kind: 'refused', reason: 'too_large' };
   }
   return { kind: 'changed', profile, text, change: changeOf(master, profile), dropped };
 }
 
-/** So that what is told of a ucid which is split off later is newer than everything that was told of it before. */
-function aboveAll(others: readonly Profile[], profile: Profile): Profile {
+/**
+ * Raises the version above those of all merged profiles, so that a change of a ucid that is split off later is newer
+ * than its earlier changes.
+ */
+function withVersionAbove(others: readonly Profile[], profile: Profile): Profile {
   if (others.length === 0) return profile;
   return { ...profile, version: Math.max(profile.version, ...others.map(({ version }) => version + 1)) };
 }
 
-function written(
+function withWrite(
   profile: Profile,
   identities: readonly Identity[],
   write: ProfileWrite,
@@ -94,7 +93,10 @@ function written(
   return { after: withoutShared(withoutLiftedBlocks(after), dropped), dropped };
 }
 
-/** So many registers that no values are small enough: known before they are merged, which takes longer than to count them. */
+/**
+ * Whether there are so many registers that no values are small enough. Checked before merging, which costs more than
+ * counting.
+ */
 function cannotFit({
   attributes,
   preferences,
@@ -104,7 +106,7 @@ function cannotFit({
   return registers * LEAST_REGISTER_BYTES > MAX_PROFILE_BYTES;
 }
 
-/** A character is at most three bytes. */
-function isHeavier(text: string, bytes: number): boolean {
+/** Counts bytes only where the length allows an excess: a UTF-16 unit has at most three bytes. */
+function exceedsBytes(text: string, bytes: number): boolean {
   return text.length * 3 > bytes && Buffer.byteLength(text) > bytes;
 }

@@ -13,7 +13,7 @@ const join = (attributes: readonly ProfileAttribute[]) =>
   attributes.reduce<readonly ProfileAttribute[]>((held, attribute) => joinAttributes(held, [attribute]), []);
 const tree = (...attributes: readonly ProfileAttribute[]) => attributeTree(join(attributes));
 
-/** Few paths and times, so that they meet and tie. */
+/** Few paths and times, so that paths overlap and times are equal. */
 const attribute: fc.Arbitrary<ProfileAttribute> = fc
   .record({
     path: fc.array(fc.constantFrom('a', 'b', ''), { minLength: 1, maxLength: 3 }),
@@ -26,7 +26,7 @@ const shuffled = fc
   .array(attribute, { maxLength: 12 })
   .chain((some) => fc.tuple(fc.constant(some), fc.shuffledSubarray(some, { minLength: some.length })));
 
-/** Writes one after the other in the order of their times, each over what is there. */
+/** Applies writes in the order of their times. */
 function replay(attributes: readonly ProfileAttribute[]): readonly ProfileAttribute[] {
   const isEmpty = ({ value }: ProfileAttribute) => JSON.stringify(value) === '{}';
   const place = (one: ProfileAttribute) => (isEmpty(one) ? [...one.path, undefined] : one.path);

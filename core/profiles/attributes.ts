@@ -1,36 +1,32 @@
 import type { Json, JsonObject } from '../event/event.ts';
-import { isEmptyObject } from './empty-object.ts';
-import { compareText, keptIfSame } from './order.ts';
-import { PlaceTimes } from './place-times.ts';
-import type { NewAttribute, ProfileAttribute } from './profile.ts';
-import { afterReplaced, newerOf } from './registers.ts';
+import type { NewAttribute, ProfileAttribute, Register } from './profile.ts';
+import { afterReplaced, compareText, keptIfSame, newerOf } from './registers.ts';
 
 /*
- * Attributes are registers by path, and a path may be the start of another's: a category that was written as one value
- * and later as an object of attributes. The newer of the two stands for what there is. So that the order of writes does
- * not matter, what is kept is every register that no newer one at the start of its path replaces; the longer ones of
- * them then hide the shorter ones, which stay for the sake of older ones that are still to come.
+ * Attributes are registers by path, and one path may be a prefix of another: a category that was written as one
+ * value, and later as an object. The newer of the two wins. So that the order of writes does not matter, every
+ * register is kept that no newer one at a prefix of its path replaces. Longer paths then hide their prefixes, which
+ * are kept because older values may still arrive.
  *
- * An empty object says that there is one, and no more. It counts as an attribute inside of its path, beside the others:
- * a group without traits is there, and a later event without traits takes none away.
+ * An empty object only states that an object exists. It counts as an attribute inside its path, beside others: a
+ * group without traits exists, and a later event without traits removes none.
  *
- * An unset is a register like any other: it replaces older ones at its place and within it, and stays for the sake of
- * older ones that are still to come. Within a value that is no object it replaces that one, as any attribute does: by
- * RFC 7396 a value that is changed inside is an object from then on.
+ * An unset is a register too: it replaces older values at its path and below, and is kept because older values may
+ * still arrive. Inside a value that is not an object it replaces that value, as any attribute does (RFC 7396).
  */
 
-/** Whether `null` as an attribute takes it away or is its value. */
-export type NullMeaning = (typeof NULL_MEANINGS)[number];
-export const NULL_MEANINGS = ['unset', 'keep'] as const;
+/** Whether a `null` attribute removes the attribute or is its value. */
+export type NullHandling = (typeof NULL_HANDLINGS)[number];
+export const NULL_HANDLINGS = ['unset', 'keep'] as const;
 
-/** An attribute as callers and events name it. `null` inside of a value stays as it is. */
-export function attributeOf(path: readonly string[], value: Json, nulls: NullMeaning): NewAttribute {
+/** An attribute of a call or event. `null` inside a value is kept. */
+export function attributeOf(path: readonly string[], value: Json, nulls: NullHandling): NewAttribute {
   return value === null && nulls === 'unset' ? { path, value, unset: true } : { path, value };
 }
 
 /**
- * Both lists as one. Sorted; the left list itself when the right one has nothing newer. Associative, commutative and
- * idempotent but for which of two equal registers it is.
+ * Merges two lists. Sorted; returns `left` itself when `right` has nothing newer. Associative, commutative and
+ * idempotent, except for which of two equal registers is kept.
  */
 export function joinAttributes(
   left: readonly ProfileAttribute[],
@@ -38,7 +34,7 @@ export function joinAttributes(
 ): readonly ProfileAttribute[] {
   if (right.length === 0) return left;
   const kept: ProfileAttribute[] = [];
-  // Those of `kept` at the start of the path at hand, each with the time of the newest of them up to it.
+  // Kept attributes at prefixes of the current path, each with the newest time up to it.
   const above: { readonly attribute: ProfileAttribute; readonly newest: number }[] = [];
   for (const attribute of newestOfEachPlace([...left, ...right].sort(byPlace))) {
     while (above.length > 0 && !isWithin(attribute, above.at(-1)?.attribute)) above.pop();
@@ -51,9 +47,9 @@ export function joinAttributes(
 }
 
 /**
- * What is written, each with its time: its own, else `ts`, else one later than what it replaces in `held`. Of the same
- * time as what it replaces, one without an order comes after that: a record that was read, changed and written back has
- * the times it was shown with.
+ * Sets the time of each written attribute: its own, else `ts`, else one later than what it replaces in `held`. With
+ * the same time as what it replaces, an attribute without an order is placed after that: a record that was read,
+ * changed and written back has the times that it was shown with.
  */
 export function stampAttributes(
   held: readonly ProfileAttribute[],
@@ -73,19 +69,16 @@ export function stampAttributes(
   });
 }
 
-/**
- * The attributes there are, without those that stay only for older ones to come, as unsets do; in the order of
- * `attributes`.
- */
+/** The attributes with a current value, in the same order; without unsets and hidden ones. */
 export function visibleAttributes(attributes: readonly ProfileAttribute[]): readonly ProfileAttribute[] {
-  // The list is sorted, so what lies within an attribute begins right behind it.
+  // The list is sorted: attributes below a path follow it directly.
   return attributes.filter((attribute, at) => {
     const next = attributes[at + 1];
     return attribute.unset !== true && (next === undefined || !isWithin(next, attribute));
   });
 }
 
-/** The visible attributes as one object: categories, in them attributes. No path pollutes anything. */
+/** The visible attributes as one object of categories. `__proto__` and the like are plain keys. */
 export function attributeTree(attributes: readonly ProfileAttribute[]): JsonObject {
   const root: Branch = new Map();
   for (const { path, value } of visibleAttributes(attributes)) {
@@ -129,7 +122,7 @@ function newestOfEachPlace(sorted: readonly ProfileAttribute[]): readonly Profil
   return newest;
 }
 
-/** What lies within an attribute comes right behind it; an empty object behind the other value of its path. */
+/** Attributes below a path follow it directly; an empty object follows the other value of its path. */
 function byPlace(left: ProfileAttribute, right: ProfileAttribute): number {
   const length = Math.min(left.path.length, right.path.length);
   for (let at = 0; at < length; at++) {
@@ -149,4 +142,72 @@ function isWithin(inner: ProfileAttribute, outer: ProfileAttribute | undefined):
   const longer = inner.path.length + Number(isEmptyObject(inner.value));
   if (longer <= outer.path.length) return false;
   return outer.path.every((name, at) => name === inner.path[at]);
+}
+
+/** A path; `newest` is the newest time of all registers at it or below it. */
+interface Node {
+  /** Times of the value at this path and of an empty object at it, which counts as below the path. */
+  own: number;
+  empty: number;
+  ownRegister?: Register;
+  emptyRegister?: Register;
+  newest: number;
+  readonly inner: Map<string, Node>;
+}
+
+/** An index of register times by path, so that each written attribute finds what it replaces without a scan. */
+export class PlaceTimes {
+  readonly #root = node();
+
+  constructor(attributes: readonly ProfileAttribute[]) {
+    for (const attribute of attributes) {
+      const { path, value, ts } = attribute;
+      let at = this.#root;
+      for (const name of path) {
+        const inner = at.inner.get(name) ?? node();
+        at.inner.set(name, inner);
+        inner.newest = Math.max(inner.newest, ts);
+        at = inner;
+      }
+      if (isEmptyObject(value)) {
+        at.empty = Math.max(at.empty, ts);
+        at.emptyRegister = attribute;
+      } else {
+        at.own = Math.max(at.own, ts);
+        at.ownRegister = attribute;
+      }
+    }
+  }
+
+  /** The register at the exact path of the attribute. */
+  registerAt({ path, value }: Pick<ProfileAttribute, 'path' | 'value'>): Register | undefined {
+    let at: Node | undefined = this.#root;
+    for (const name of path) at = at?.inner.get(name);
+    return isEmptyObject(value) ? at?.emptyRegister : at?.ownRegister;
+  }
+
+  /** The newest time at the attribute's path, at its prefixes and below it; -Infinity without any. */
+  newestReplacedBy({ path, value }: Pick<ProfileAttribute, 'path' | 'value'>): number {
+    let newest = Number.NEGATIVE_INFINITY;
+    let at = this.#root;
+    for (const name of path) {
+      const inner = at.inner.get(name);
+      if (inner === undefined) return newest;
+      newest = Math.max(newest, inner.own);
+      at = inner;
+    }
+    return Math.max(newest, isEmptyObject(value) ? at.empty : at.newest);
+  }
+}
+
+function node(): Node {
+  const never = Number.NEGATIVE_INFINITY;
+  return { own: never, empty: never, newest: never, inner: new Map() };
+}
+
+/** Whether the value is an empty object. */
+export function isEmptyObject(value: Json): boolean {
+  return (
+    typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0
+  );
 }

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
-import { combinable, combined, type WriteOfEvent } from './combined-writes.ts';
+import { combinable, combined, type WriteOfEvent } from './event-write.ts';
 import { freshProfile } from './fold.ts';
-import { identityKey } from './identity.ts';
+import { identityKey } from './identity/identity.ts';
 import { type IdentityOwner, linkingOf } from './linking.ts';
 import type { Identity, NewAttribute, Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
@@ -44,7 +44,7 @@ const write = fc
     };
   });
 
-/** A store of one scope by the pure functions alone: profiles that live, and who owned what was deleted. */
+/** A store of one scope on the pure functions alone: live profiles, and owners of deleted identities. */
 class Profiles {
   #live: readonly Profile[] = [];
   readonly #deleted: ReadonlyMap<string, number>;
@@ -64,7 +64,7 @@ class Profiles {
     this.#live = [...this.#live.filter((profile) => !linking.profiles.includes(profile)), applied.profile];
   }
 
-  /** What there is to be found, apart from how often it was written. */
+  /** All readable content, without versions. */
   found(): readonly unknown[] {
     return this.#live
       .map(({ ucid, identities, attributes, linked }) => ({ ucid, identities, attributes, linked }))
@@ -80,7 +80,7 @@ class Profiles {
   }
 }
 
-/** Something else of the same: the values go to the next place. */
+/** The same write with values at another path. */
 function rotated(attributes: readonly NewAttribute[], by: number): readonly NewAttribute[] {
   return attributes.map(({ path, ...others }, i) => ({
     ...others,

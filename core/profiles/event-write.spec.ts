@@ -137,21 +137,23 @@ describe('the profile write of an event', () => {
         scope: SCOPE,
         offset: 0,
       }).write;
-    const formerly = {
+    const previousIdentity = {
       asUser: { type: 'user_id', value: 'old' },
       asDevice: { type: 'anonymous_id', value: 'old' },
     };
-    expect(alias({ user_id: 'u' })).toMatchObject({ formerly });
+    expect(alias({ user_id: 'u' })).toMatchObject({ previousIdentity });
     expect(alias({ user_id: 'u' })?.identities).toEqual([{ type: 'user_id', value: 'u' }]);
-    // Nobody to be somebody else, nobody else to be, or the device that the event names itself.
-    expect(alias({ anonymous_id: 'a' })).not.toHaveProperty('formerly');
-    expect(alias({ user_id: 'guest', anonymous_id: 'a' })).not.toHaveProperty('formerly');
-    expect(alias({ user_id: 'old' })).not.toHaveProperty('formerly');
-    expect(alias({ user_id: 'u', anonymous_id: 'old' })).not.toHaveProperty('formerly');
-    expect(alias({ type: 'group', group_id: 'g', user_id: 'u' })).not.toHaveProperty('formerly');
+    // No user, the same user, or the event's own device.
+    expect(alias({ anonymous_id: 'a' })).not.toHaveProperty('previousIdentity');
+    expect(alias({ user_id: 'guest', anonymous_id: 'a' })).not.toHaveProperty('previousIdentity');
+    expect(alias({ user_id: 'old' })).not.toHaveProperty('previousIdentity');
+    expect(alias({ user_id: 'u', anonymous_id: 'old' })).not.toHaveProperty('previousIdentity');
+    expect(alias({ type: 'group', group_id: 'g', user_id: 'u' })).not.toHaveProperty('previousIdentity');
     for (const previous_id of ['null', '', 17, null, { a: 1 }])
-      expect(alias({ user_id: 'u', context: { alias: { previous_id } } })).not.toHaveProperty('formerly');
+      expect(alias({ user_id: 'u', context: { alias: { previous_id } } })).not.toHaveProperty(
+        'previousIdentity',
+      );
     for (const context of [{ alias: 'old' }, { alias: null }, { alias: ['old'] }, {}])
-      expect(alias({ user_id: 'u', context })).not.toHaveProperty('formerly');
+      expect(alias({ user_id: 'u', context })).not.toHaveProperty('previousIdentity');
   });
 });

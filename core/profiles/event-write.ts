@@ -1,53 +1,57 @@
 import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
-import { attributeOf, type NullMeaning } from './attributes.ts';
-import type { IsBlocked } from './blocked-identities.ts';
-import { formerSpellings, type IdentityFault, type IdentityReading, normaliseIdentity } from './identity.ts';
+import { attributeOf, type NullHandling } from './attributes.ts';
+import type { IsBlocked } from './identity/blocked-identities.ts';
+import {
+  formerSpellings,
+  type IdentityFault,
+  type IdentityReading,
+  normaliseIdentity,
+} from './identity/identity.ts';
 import type { Identity, NewAttribute, ProfileScope } from './profile.ts';
-import type { FormerIdentity, ProfileWrite, SpelledBefore } from './profile-store.ts';
+import type { OlderSpelling, PreviousIdentity, ProfileWrite } from './profile-store.ts';
 
 const USER = 'user_id';
 const DEVICE = 'anonymous_id';
 
-/** Categories of a profile that events write to. */
+/** Profile categories that events write to. */
 const TRAITS = 'traits';
 const GROUPS = 'groups';
 
-/** What an event says of somebody. */
-export interface EventWrite {
-  /** Absent when the event names nobody who could have a profile. */
+/** The profile write of an event. */
+interface EventWrite {
+  /** Absent when the event has no valid identity. */
   readonly write?: ProfileWrite;
-  /** Identities of the event that are none, by what is wrong with them: placeholders above all. */
+  /** Faults of the event's invalid identities, mostly placeholders. */
   readonly skipped: readonly (IdentityFault | 'blocked')[];
 }
 
-/** Where and how an event is written. */
-export interface EventWriteOptions {
+interface EventWriteOptions {
   readonly scope: ProfileScope;
-  /** The offset of the event on `events.accepted`: orders values of the same time. */
+  /** Offset on `events.accepted`; it orders values of the same time. */
   readonly offset: number;
   /** Whether a trait of `null` removes the attribute. Default `unset`. */
-  readonly nulls?: NullMeaning | undefined;
-  /** How the organization reads identities. */
+  readonly nulls?: NullHandling | undefined;
+  /** The organization's settings for reading identities. */
   readonly reading?: IdentityReading;
-  /** The identities that the organization blocks. Default: none. */
+  /** Matches identities that the organization blocks. Default: none. */
   readonly isBlocked?: IsBlocked | undefined;
 }
 
 /**
- * Makes a profile write of an identify or group event. The traits of an identify event go to the category `traits`;
- * those of a group event to `groups`, below the group's id; a group without traits is written as an empty object. A trait
- * of `null` removes the attribute, as Segment's and RudderStack's libraries define it, unless `nulls` keeps it.
+ * Builds the profile write of an identify or group event. Traits of an identify event go to the category `traits`,
+ * those of a group event to `groups` below the group's id; a group without traits is written as an empty object. A
+ * trait of `null` removes the attribute, as in Segment's and RudderStack's libraries, unless `nulls` keeps it.
  *
- * Every value has the time of the event and its offset among the accepted events. So a late event replaces nothing
- * newer, a replay writes the same, and of two events of the same time the later in the log wins. E-mail addresses and
- * telephone numbers identify only where they are a person's: those in the traits of a group are not.
+ * Each value has the time of the event and its offset among the accepted events. So a late event replaces nothing
+ * newer, a replay writes the same, and of two events of the same time the later one in the log wins. E-mail addresses
+ * and telephone numbers identify only in the traits of a person, not of a group.
  */
 export function eventWrite(
   event: CanonicalEvent,
   { scope, offset, nulls = 'unset', reading = {}, isBlocked = () => false }: EventWriteOptions,
 ): EventWrite {
   const identities: Identity[] = [];
-  const spelledBefore: SpelledBefore[] = [];
+  const olderSpellings: OlderSpelling[] = [];
   const skipped: (IdentityFault | 'blocked')[] = [];
   for (const [type, value] of namesIn(event)) {
     if (value === undefined || value === null) continue;
@@ -63,13 +67,14 @@ export function eventWrite(
     }
     identities.push(of);
     for (const identity of formerSpellings(of, String(value), 'usual', reading))
-      spelledBefore.push({ of, identity });
+      olderSpellings.push({ of, identity });
   }
   if (identities.length === 0) return { skipped };
   const receivedAt = Date.parse(event.received_at);
   const happenedAt = happenedAtOf(event, receivedAt);
   const former = formerIdentityIn(event, identities);
-  const formerly = former && (isBlocked(former.asUser) || isBlocked(former.asDevice)) ? undefined : former;
+  const previousIdentity =
+    former && (isBlocked(former.asUser) || isBlocked(former.asDevice)) ? undefined : former;
   const write: ProfileWrite = {
     org: scope.org,
     region: scope.region,
@@ -81,26 +86,29 @@ export function eventWrite(
     linking: 'keep-people-apart',
     receivedAt,
     happenedAt,
-    ...(formerly === undefined ? {} : { formerly }),
-    ...(spelledBefore.length === 0 ? {} : { spelledBefore }),
+    ...(previousIdentity === undefined ? {} : { previousIdentity }),
+    ...(olderSpellings.length === 0 ? {} : { olderSpellings }),
   };
   return { write, skipped };
 }
 
-/** By the producer's word, but not in the future, which would silence what comes; a clock before 1970 is none. */
+/**
+ * The producer's timestamp, but not in the future, where it would outrank later values; times before 1970 are ignored
+ * as wrong clocks.
+ */
 function happenedAtOf({ timestamp }: CanonicalEvent, receivedAt: number): number {
-  const said = Date.parse(timestamp);
-  return said >= 0 ? Math.min(said, receivedAt) : receivedAt;
+  const written = Date.parse(timestamp);
+  return written >= 0 ? Math.min(written, receivedAt) : receivedAt;
 }
 
 /**
- * An identify event whose `context.alias.previous_id` is a text is an alias: its user was known by that id. None where
- * the event has no user to be somebody else, where that is the same, or the event's own device.
+ * The previous id of an alias: an identify event with a text in `context.alias.previous_id`. Undefined where the
+ * event has no user, or the id is the user's own or that of the event's device.
  */
 function formerIdentityIn(
   { type, context }: CanonicalEvent,
   identities: readonly Identity[],
-): FormerIdentity | undefined {
+): PreviousIdentity | undefined {
   const user = identities.find((identity) => identity.type === USER);
   if (type !== 'identify' || user === undefined) return undefined;
   const alias = context?.alias;
@@ -118,7 +126,7 @@ function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** By what the event may be known to be about somebody, most telling first. */
+/** The identifiers of the event, the most specific first. */
 function namesIn({
   type,
   user_id,
@@ -132,7 +140,7 @@ function namesIn({
 
 function attributesIn(
   { type, group_id, traits = {} }: CanonicalEvent,
-  nulls: NullMeaning,
+  nulls: NullHandling,
 ): readonly NewAttribute[] {
   if (type === 'identify') return attributesBelow([TRAITS], traits, nulls);
   if (typeof group_id !== 'string' || group_id === '') return [];
@@ -141,7 +149,7 @@ function attributesIn(
   return ofGroup.length > 0 ? ofGroup : [{ path: group, value: {} }];
 }
 
-/** A record shows the time of a category under the first name. */
+/** Escapes `_ts`, under which records show the time of a category. */
 function attributeName(name: string): string {
   return name === '_ts' ? '_ts_' : name;
 }
@@ -149,9 +157,75 @@ function attributeName(name: string): string {
 function attributesBelow(
   path: readonly string[],
   values: JsonObject,
-  nulls: NullMeaning,
+  nulls: NullHandling,
 ): readonly NewAttribute[] {
   return Object.entries(values).map(([name, value]) =>
     attributeOf([...path, attributeName(name)], value, nulls),
   );
+}
+
+/** Attributes of one combined write. Larger writes gain nothing. */
+const MAX_ATTRIBUTES = 1_000;
+
+/** An event with its profile write. */
+export interface WriteOfEvent {
+  readonly messageId: string;
+  readonly write: ProfileWrite;
+}
+
+/**
+ * Groups consecutive events of one subject that a single write can replace: those with the same identities that
+ * happened and were received at the same moment, as the events of one request often are. All of them meet the same
+ * owners, and every deletion is before all of them or after all.
+ */
+export function combinable(events: readonly WriteOfEvent[]): readonly (readonly WriteOfEvent[])[] {
+  const groups: WriteOfEvent[][] = [];
+  let attributes = 0;
+  for (const event of events) {
+    const group = groups.at(-1);
+    const last = group?.at(-1);
+    attributes += event.write.attributes.length;
+    if (group && last && canCombine(last, event) && attributes <= MAX_ATTRIBUTES) {
+      group.push(event);
+    } else {
+      groups.push([event]);
+      attributes = event.write.attributes.length;
+    }
+  }
+  return groups;
+}
+
+function canCombine(one: WriteOfEvent, other: WriteOfEvent): boolean {
+  const { write: left } = one;
+  const { write: right } = other;
+  return (
+    // The owner of a previous id is only known during the write.
+    left.previousIdentity === undefined &&
+    right.previousIdentity === undefined &&
+    left.org === right.org &&
+    left.region === right.region &&
+    left.receivedAt === right.receivedAt &&
+    left.happenedAt === right.happenedAt &&
+    areSame(left.identities, right.identities) &&
+    areSame(spellingsOf(left), spellingsOf(right))
+  );
+}
+
+function areSame(left: readonly Identity[], right: readonly Identity[]): boolean {
+  return (
+    left.length === right.length &&
+    left.every(({ type, value }, at) => type === right[at]?.type && value === right[at].value)
+  );
+}
+
+function spellingsOf({ olderSpellings = [] }: ProfileWrite): readonly Identity[] {
+  return olderSpellings.map(({ identity }) => identity);
+}
+
+/**
+ * The single write for a group of `combinable`. Of an attribute that occurs several times the store keeps one value.
+ */
+export function combined(first: ProfileWrite, others: readonly ProfileWrite[]): ProfileWrite {
+  if (others.length === 0) return first;
+  return { ...first, attributes: [first, ...others].flatMap(({ attributes }) => attributes) };
 }

@@ -1,13 +1,17 @@
 import { joinAttributes } from './attributes.ts';
-import { joinIdentities } from './identities.ts';
-import { compareText, keptIfSame } from './order.ts';
-import { withOrigins } from './origins.ts';
-import type { Profile, ProfileScope } from './profile.ts';
-import { joinNamed } from './registers.ts';
+import {
+  HASHED_EMAIL,
+  hasSpellings,
+  identityHash,
+  identityKey,
+  newerSpelling,
+  RAW_EMAIL,
+} from './identity/identity.ts';
+import type { HeldIdentity, Identity, Profile, ProfileScope, UnlinkedIdentity } from './profile.ts';
+import { compareText, joinNamed, keptIfSame, smallerOrigin, withOrigins } from './registers.ts';
 import { joinShared } from './shared-identities.ts';
-import { joinUnlinked, withoutLiftedBlocks } from './unlinked.ts';
 
-/** A profile before its first write: nothing is known and nothing was stored yet, hence version 0. */
+/** A profile before its first write; version 0 as nothing is stored. */
 export function freshProfile({ org, region }: ProfileScope, ucid: string, now: number): Profile {
   return {
     org,
@@ -25,19 +29,19 @@ export function freshProfile({ org, region }: ProfileScope, ucid: string, now: n
 }
 
 /**
- * The master with everything the other one has: the newest of each value, all identities, its ucid and those that led
- * to it as linked. The master itself when it has all of that already, so folding again changes nothing. The order in
- * which several are folded in does not matter, but for version and `updated_ts`. Bounds are `applyWrite`'s.
+ * Merges `other` into `master`: the newest of each value, all identities, and all ucids of `other` as linked. Returns
+ * `master` itself when it has all of that already. The order in which several profiles are merged does not matter,
+ * except for version and `updated_ts`. `applyWrite` checks the bounds.
  */
 export function fold(master: Profile, other: Profile, now: number): Profile {
-  return revised(master, joined(master, other), now);
+  return withNextVersion(master, mergeContent(master, other), now);
 }
 
 /**
- * The content of both under the name of the master; neither version nor time moves. Everything the other one has names
- * its origin then; what the master has, where this is its first merge: later it may have been written for either.
+ * The merged content under the master's ucid, with unchanged version and time. All values of `other` get their
+ * origin; those of the master only at its first merge, because values written later may belong to either.
  */
-export function joined(master: Profile, other: Profile): Profile {
+export function mergeContent(master: Profile, other: Profile): Profile {
   if (master.ucid === other.ucid) return master;
   const mine = master.linked.length === 0 ? withOrigins(master) : master;
   const theirs = withOrigins(other);
@@ -64,7 +68,7 @@ type Content = Pick<
   'created_ts' | 'identities' | 'attributes' | 'preferences' | 'consents' | 'linked'
 >;
 
-/** The profile with this content; itself when that is what it has. */
+/** The profile with this content, or itself when nothing differs. */
 export function withContent(profile: Profile, content: Content): Profile {
   const same =
     content.created_ts === profile.created_ts &&
@@ -76,8 +80,8 @@ export function withContent(profile: Profile, content: Content): Profile {
   return same ? profile : { ...profile, ...content };
 }
 
-/** The next version of a profile that changed to `after`; `before` itself when it did not. */
-export function revised(before: Profile, after: Profile, now: number): Profile {
+/** The next version of a changed profile; `before` itself when nothing changed. */
+export function withNextVersion(before: Profile, after: Profile, now: number): Profile {
   if (after === before) return before;
   const updated_ts = before.version === 0 ? now : Math.max(now, before.updated_ts + 1);
   return { ...after, version: before.version + 1, updated_ts };
@@ -85,4 +89,95 @@ export function revised(before: Profile, after: Profile, now: number): Profile {
 
 function joinUcids(left: readonly string[], right: readonly string[]): readonly string[] {
   return keptIfSame(left, [...new Set([...left, ...right])].sort(compareText));
+}
+
+/** Each identity once, at its first position; of an e-mail address and its hash, the address. */
+export function distinctIdentities(identities: readonly Identity[]): readonly Identity[] {
+  const byKey = new Map<string, Identity>();
+  for (const identity of identities) {
+    const key = identityKey(identity);
+    const known = byKey.get(key);
+    if (known === undefined || isPlainer(identity, known)) byKey.set(key, identity);
+  }
+  return [...byKey.values()];
+}
+
+/**
+ * Merges two lists, each identity once with its newest time. Sorted by type and value; returns `left` itself when
+ * `right` has nothing newer. Associative, commutative and idempotent, except for which of two equals is kept.
+ */
+export function joinIdentities(
+  left: readonly HeldIdentity[],
+  right: readonly HeldIdentity[],
+): readonly HeldIdentity[] {
+  if (right.length === 0) return left;
+  const keyOf = keysWhereNeeded(left, right);
+  const byKey = new Map(left.map((identity) => [keyOf(identity), identity]));
+  for (const identity of right) {
+    const key = keyOf(identity);
+    const held = byKey.get(key);
+    byKey.set(key, held === undefined ? identity : mergedIdentity(held, identity));
+  }
+  return keptIfSame(left, [...byKey.values()].sort(byTypeAndValue));
+}
+
+/**
+ * The identities as records show them: an identity that is also there in an older spelling, from an earlier release,
+ * is shown once with the newest time.
+ */
+export function withoutOlderSpellings(identities: readonly HeldIdentity[]): readonly HeldIdentity[] {
+  const spelled = identities.filter(hasSpellings);
+  if (spelled.length < 2) return identities;
+  const shown = new Map(identities.map((identity) => [identity, identity]));
+  for (const older of spelled) {
+    const newer = newerSpelling(older, spelled);
+    if (newer === undefined) continue;
+    shown.delete(older);
+    shown.set(newer, { ...newer, ts: Math.max(older.ts, shown.get(newer)?.ts ?? 0) });
+  }
+  return [...shown.values()];
+}
+
+function mergedIdentity(held: HeldIdentity, other: HeldIdentity): HeldIdentity {
+  const { type, value } = isPlainer(other, held) ? other : held;
+  const ts = Math.max(held.ts, other.ts);
+  const from = smallerOrigin(held, other);
+  if (type === held.type && ts === held.ts && from === held.from) return held;
+  return { type, value, ts, ...(from === undefined ? {} : { from }) };
+}
+
+function isPlainer(identity: Identity, other: Identity): boolean {
+  return identity.type === RAW_EMAIL && other.type === HASHED_EMAIL;
+}
+
+/** `identityKey`, without hashing addresses where there is no hashed address to compare with. */
+function keysWhereNeeded(...lists: readonly (readonly Identity[])[]): (identity: Identity) => string {
+  const hashed = lists.some((list) => list.some(({ type }) => type === HASHED_EMAIL));
+  return hashed ? identityKey : ({ type, value }) => `${type}=${value}`;
+}
+
+function byTypeAndValue(left: Identity, right: Identity): number {
+  return compareText(left.type, right.type) || compareText(left.value, right.value);
+}
+
+/** Merges two lists, each identity once with its newest time; sorted. */
+export function joinUnlinked(
+  left: readonly UnlinkedIdentity[] = [],
+  right: readonly UnlinkedIdentity[] = [],
+): readonly UnlinkedIdentity[] {
+  if (right.length === 0) return left;
+  const newest = new Map(left.map(({ hash, ts }) => [hash, ts]));
+  for (const { hash, ts } of right) newest.set(hash, Math.max(ts, newest.get(hash) ?? ts));
+  return Array.from(newest, ([hash, ts]) => ({ hash, ts })).sort((a, b) => compareText(a.hash, b.hash));
+}
+
+/** Removes blocks on identities that the profile has: only an explicit write can have linked one again. */
+export function withoutLiftedBlocks(profile: Profile): Profile {
+  // The common case copies nothing.
+  if (profile.unlinked === undefined) return profile;
+  const { unlinked, ...rest } = profile;
+  const held = new Set(profile.identities.map((identity) => identityHash(profile, identity)));
+  const left = unlinked.filter(({ hash }) => !held.has(hash));
+  if (left.length === unlinked.length) return profile;
+  return left.length === 0 ? rest : { ...rest, unlinked: left };
 }

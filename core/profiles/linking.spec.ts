@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type IdentityOwner, linkingOf } from './linking.ts';
-import { withoutOrigins } from './origins.ts';
 import { type HeldIdentity, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
+import { withoutOrigins } from './registers.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
 
 const held = (...texts: readonly string[]): HeldIdentity[] =>
@@ -14,7 +14,7 @@ const live = (owner: Profile): IdentityOwner => ({ kind: 'live', profile: owner 
 const nobody: IdentityOwner = { kind: 'nobody' };
 const apart = { linking: 'keep-people-apart' } as const;
 
-/** Ucids of the profiles it links, identities it lets in, and why others are left out. */
+/** Ucids of the linked profiles, admitted identities, and reasons for the others. */
 function link(written: ProfileWrite, owners: readonly IdentityOwner[], named?: Profile | 'gone') {
   const linking = linkingOf(written, { owners, named });
   if (linking.kind === 'refused') return linking.reason;

@@ -1,34 +1,37 @@
-import { identityHash, identityKey } from './identity.ts';
-import { DEFAULT_LIMITS, IdentityCounts, PERSON } from './identity-limits.ts';
-import { compareText } from './order.ts';
+import { identityHash, identityKey } from './identity/identity.ts';
+import { DEFAULT_LIMITS, IdentityCounts, PERSON } from './identity/identity-limits.ts';
 import type { Identity, Profile } from './profile.ts';
-import type { LeftOut, ProfileWrite, ProfileWriteOutcome, SpelledBefore } from './profile-store.ts';
+import type { LeftOut, OlderSpelling, ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
+import { compareText } from './registers.ts';
 import { isSetAside, sharedByMerge, unknownClaimant } from './shared-identities.ts';
 
-/** Who has an identity, as a store found it. One that is claimed for a profile not yet made is had by a fresh one. */
+/**
+ * The owner of an identity, as a store found it. An identity that is claimed for a profile that is not stored yet is
+ * owned by a fresh profile.
+ */
 export type IdentityOwner =
   | { readonly kind: 'nobody' }
   | {
       readonly kind: 'live';
       readonly profile: Profile;
-      /** When another profile was deleted that had it before, epoch ms, as long as that is remembered. */
+      /** When an earlier owner was deleted, epoch ms, while that is remembered. */
       readonly deletedAt?: number | undefined;
     }
-  /** By a profile that was deleted at this time, epoch ms. */
+  /** The owner was deleted at this time, epoch ms. */
   | { readonly kind: 'deleted'; readonly at: number };
 
-export interface FoundOwners {
-  /** Of the write's identities, by their place. One profile is one object or not: ucids tell. */
+interface FoundOwners {
+  /** The owners of the write's identities, by index. The same profile may be several objects: compare ucids. */
   readonly owners: readonly IdentityOwner[];
-  /** The live profile that the write's `ucid` leads to. `gone`: there is none in the write's scope. */
+  /** The live profile that the write's `ucid` leads to; `gone` where the scope has none. */
   readonly named?: Profile | 'gone' | undefined;
 }
 
-/** Which profiles a write makes one, and which of its identities that one gets. */
-export type Linking =
+/** The profiles that a write merges, and the identities of the write that the result gets. */
+type Linking =
   | {
       readonly kind: 'linked';
-      /** The master first, then by ucid. None: the write makes a new profile. */
+      /** Sorted by ucid, so the survivor is first. Empty: the write creates a profile. */
       readonly profiles: readonly Profile[];
       readonly identities: readonly Identity[];
       readonly leftOut: readonly LeftOut[];
@@ -36,63 +39,75 @@ export type Linking =
   | Extract<ProfileWriteOutcome, { kind: 'refused' }>;
 
 /**
- * The write with who its user was: `owners` are those of its identities, `former` that of the former `user_id`. Whom a
- * `user_id` has made a person is found by it; anything else is a device, as aliases mostly name, and made a person it
- * would join all who ever used it. Who was deleted after what the write tells of was a person as well: the user, unless
- * that is somebody known, is them.
+ * Adds the previous id of an alias to the identities. `owners` are those of the write's identities, `former` that of
+ * the previous id as a `user_id`.
+ *
+ * If a profile has that `user_id`, it is meant. Otherwise the id counts as a device id, which aliases mostly contain:
+ * as a `user_id` it would merge everybody who used that device. An owner that was deleted after the event was a user
+ * too; the id then counts as a `user_id`, unless the event's own user has a profile.
  */
-export function withFormer(
+function resolvePreviousId(
   write: ProfileWrite,
   owners: readonly IdentityOwner[],
   former: IdentityOwner,
 ): ProfileWrite {
-  const { formerly, ...rest } = write;
-  if (formerly === undefined) return write;
-  const { asUser, asDevice } = formerly;
+  const { previousIdentity, ...rest } = write;
+  if (previousIdentity === undefined) return write;
+  const { asUser, asDevice } = previousIdentity;
   if (former.kind === 'live') return { ...rest, identities: [...write.identities, asUser] };
   if (!wasDeletedAfter(write, former)) return { ...rest, identities: [...write.identities, asDevice] };
   const isKnown = write.identities.some(({ type }, at) => type === PERSON && owners[at]?.kind === 'live');
   return isKnown ? rest : { ...rest, identities: [...write.identities, asUser] };
 }
 
-/** All identities that a store looks up for a write: its own, each behind its older spellings, then a former one's forms. */
-export function soughtIdentities({ identities, spelledBefore, formerly }: ProfileWrite): readonly Identity[] {
+/**
+ * All identities that a store looks up for a write: its own, each after its older spellings, then both forms of a
+ * previous id.
+ */
+export function identitiesToLookUp({
+  identities,
+  olderSpellings,
+  previousIdentity,
+}: ProfileWrite): readonly Identity[] {
   const own =
-    spelledBefore === undefined
+    olderSpellings === undefined
       ? identities
-      : identities.flatMap((one) => [...olderSpellings(spelledBefore, one), one]);
-  return formerly === undefined ? own : [...own, formerly.asUser, formerly.asDevice];
+      : identities.flatMap((one) => [...olderSpellingsOf(olderSpellings, one), one]);
+  return previousIdentity === undefined ? own : [...own, previousIdentity.asUser, previousIdentity.asDevice];
 }
 
 /**
- * The write with the identities that it is about, by the owners of its `soughtIdentities`: an older spelling is one of them
- * where a profile has it, or was deleted with it after what the write tells of. They stay in the order they are sought in.
+ * Resolves older spellings and the previous id, by the owners of `identitiesToLookUp`: an older spelling is added
+ * where a profile has it, or was deleted with it after the event. The order is that of the look-up.
  */
-export function asKnown(write: ProfileWrite, owners: readonly IdentityOwner[]): ProfileWrite {
-  const { identities, spelledBefore, formerly } = write;
-  if (spelledBefore === undefined && formerly === undefined) return write;
-  const sought = soughtIdentities(write);
-  const count = formerly === undefined ? sought.length : sought.length - 2;
+export function resolveIdentities(write: ProfileWrite, owners: readonly IdentityOwner[]): ProfileWrite {
+  const { identities, olderSpellings, previousIdentity } = write;
+  if (olderSpellings === undefined && previousIdentity === undefined) return write;
+  const sought = identitiesToLookUp(write);
+  const count = previousIdentity === undefined ? sought.length : sought.length - 2;
   const own = new Set(identities);
   const known = sought.slice(0, count).flatMap((identity, at) => {
     const owner = owners[at] ?? { kind: 'nobody' };
     const isKnown = own.has(identity) || owner.kind === 'live' || wasDeletedAfter(write, owner);
     return isKnown ? [{ identity, owner }] : [];
   });
-  return withFormer(
+  return resolvePreviousId(
     { ...write, identities: known.map(({ identity }) => identity) },
     known.map(({ owner }) => owner),
     owners[count] ?? { kind: 'nobody' },
   );
 }
 
-function olderSpellings(spelledBefore: readonly SpelledBefore[], one: Identity): readonly Identity[] {
-  return spelledBefore.flatMap(({ of, identity }) =>
+function olderSpellingsOf(olderSpellings: readonly OlderSpelling[], one: Identity): readonly Identity[] {
+  return olderSpellings.flatMap(({ of, identity }) =>
     of.type === one.type && of.value === one.value ? [identity] : [],
   );
 }
 
-/** Decides whom a write is about. `merge`: everybody found is one. `keep-people-apart`: as `ProfileWrite` says. */
+/**
+ * Decides which profiles a write is about: with `merge` all owners are merged; `keep-people-apart` see
+ * `ProfileWrite`.
+ */
 export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): Linking {
   if (named === 'gone') return { kind: 'refused', reason: 'unknown_ucid' };
   if (write.claimedBy !== undefined) return ownerAlone(owners[0]);
@@ -101,12 +116,12 @@ export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): 
     const shared = sharedByMerge(write, liveOwners(owners), named);
     if (shared !== undefined) return { kind: 'refused', reason: 'shared_identity', ...shared };
   }
-  const circle = new Circle(write, named);
+  const merged = new MergeSet(write, named);
   const identities: Identity[] = [];
   const leftOut: LeftOut[] = [];
   for (const [at, identity] of write.identities.entries()) {
     const why =
-      spellingLeftOut(write, identity, leftOut) ?? circle.admit(identity, owners[at] ?? { kind: 'nobody' });
+      spellingLeftOut(write, identity, leftOut) ?? merged.admit(identity, owners[at] ?? { kind: 'nobody' });
     if (why === 'admitted') identities.push(identity);
     else leftOut.push({ identity, why, ...detailsOf(write, identity, why, owners[at]) });
   }
@@ -114,21 +129,24 @@ export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): 
   if (write.linking === 'merge' && tooMany) return { kind: 'refused', reason: 'too_many_identities' };
   if (identities.length === 0 && named === undefined)
     return { kind: 'refused', reason: tooMany ? 'too_many_identities' : 'nothing_left' };
-  return { kind: 'linked', profiles: circle.profiles(), identities, leftOut };
+  return { kind: 'linked', profiles: merged.profiles(), identities, leftOut };
 }
 
-/** Why an older spelling of the identity was left out: then so is the identity, which is the same person's. */
+/** The reason why an older spelling of the identity was left out; the identity is then left out too. */
 function spellingLeftOut(
-  { spelledBefore }: ProfileWrite,
+  { olderSpellings }: ProfileWrite,
   identity: Identity,
   leftOut: readonly LeftOut[],
 ): LeftOut['why'] | undefined {
-  if (spelledBefore === undefined || leftOut.length === 0) return undefined;
-  const older = olderSpellings(spelledBefore, identity);
+  if (olderSpellings === undefined || leftOut.length === 0) return undefined;
+  const older = olderSpellingsOf(olderSpellings, identity);
   return leftOut.find((left) => older.includes(left.identity))?.why;
 }
 
-/** Identities of a write that its profile did not get; `dropped`: those that it had no room for, as others are newer. */
+/**
+ * All identities of a write that were not linked; `dropped`: those that the profile has no room for, because others
+ * are newer.
+ */
 export function leftOutOf(
   { leftOut }: Pick<Extract<Linking, { kind: 'linked' }>, 'leftOut'>,
   { identities }: Pick<ProfileWrite, 'identities'>,
@@ -140,7 +158,7 @@ export function leftOutOf(
   return [...leftOut, ...old.map((identity) => ({ identity, why: 'too_many' as const }))];
 }
 
-/** A claim on an identity is written to the profile that has it, and makes none. */
+/** An identity claim is written to the identity's owner and never creates a profile. */
 function ownerAlone(owner: IdentityOwner | undefined): Linking {
   return owner?.kind === 'live'
     ? { kind: 'linked', profiles: [owner.profile], identities: [], leftOut: [] }
@@ -151,7 +169,7 @@ function liveOwners(owners: readonly IdentityOwner[]): readonly (Profile | undef
   return owners.map((owner) => (owner.kind === 'live' ? owner.profile : undefined));
 }
 
-/** Of an identity that stays with its owner: the user that the owner is to remember, or the ucid of the owner. */
+/** Details of an identity that stays with its owner: the user that the owner should record, or the owner's ucid. */
 function detailsOf(
   write: ProfileWrite,
   identity: Identity,
@@ -165,13 +183,13 @@ function detailsOf(
   return claimant === undefined ? {} : { claimant };
 }
 
-/** The profiles that a write has joined so far. */
-class Circle {
+/** The profiles that a write merges, collected identity by identity. */
+class MergeSet {
   readonly #write: ProfileWrite;
   readonly #members = new Map<string, Profile>();
-  /** Identities of the write that it gets and no member had. */
+  /** Admitted identities without an owner. */
   readonly #added: Identity[] = [];
-  /** The person the write itself is about, by all the names it has for them; whoever is another is kept apart. */
+  /** All `user_id`s of the write. A profile with only other `user_id`s is another person. */
   readonly #person: ReadonlySet<string>;
   #hasPerson = false;
   #hasUnlinked = false;
@@ -210,8 +228,8 @@ class Circle {
   }
 
   /**
-   * Whether an event would bring together what an unlink took apart: a member, or the profile that is to join, and an
-   * identity that was taken away from it.
+   * Whether an event would link an identity to a profile from which it was unlinked: to a member, or to the profile
+   * that is about to join.
    */
   #isBlocked(identity: Identity, profile: Profile | undefined): boolean {
     if (this.#write.linking === 'merge') return false;
@@ -229,7 +247,7 @@ class Circle {
     const persons = profile.identities.filter((identity) => identity.type === PERSON);
     if (persons.length === 0) return false;
     if (this.#hasPerson) return true;
-    // Claimed for a profile that does not list it yet, the write's own person is where the claim leads to.
+    // The profile may not list the `user_id` yet that is claimed for it.
     if (this.#person.size === 0 || (type === PERSON && this.#person.has(value))) return false;
     return !persons.some((person) => this.#person.has(person.value));
   }
@@ -242,7 +260,10 @@ class Circle {
   }
 }
 
-/** Every identity has one owner, so the numbers of profiles add up. One that its profile does not list yet comes on top. */
+/**
+ * Each identity has one owner, so the counts of profiles can be added. An identity that its profile does not list yet
+ * is counted on top.
+ */
 function identitiesOf({ identities }: Profile, identity: Identity): readonly Identity[] {
   return identities.length === 0 ? [identity] : identities;
 }
@@ -255,8 +276,8 @@ function isUnlinkedFrom(profile: Profile, identities: readonly Identity[]): bool
 }
 
 /**
- * Whether an event is about a person who was deleted after it: what it says is theirs and belongs to nobody else, not to
- * whom it shares a device with either. Of an event without a `user_id` anybody deleted may be the one.
+ * Whether an event is about a person who was deleted after it. Then nothing of it is written, not to other owners of
+ * its devices either. An event without `user_id` may be about any deleted owner.
  */
 function isOfSomebodyDeleted(write: ProfileWrite, owners: readonly IdentityOwner[]): boolean {
   if (write.linking === 'merge') return false;
@@ -266,7 +287,7 @@ function isOfSomebodyDeleted(write: ProfileWrite, owners: readonly IdentityOwner
   );
 }
 
-/** What was deleted in the millisecond of the data counts as deleted after it. */
+/** A deletion in the same millisecond counts as later. */
 function wasDeletedAfter({ happenedAt }: ProfileWrite, owner: IdentityOwner | undefined): boolean {
   const at = owner?.kind === 'deleted' ? owner.at : owner?.kind === 'live' ? owner.deletedAt : undefined;
   return at !== undefined && happenedAt !== undefined && happenedAt <= at;

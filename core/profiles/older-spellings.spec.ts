@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { eventWrite } from './event-write.ts';
-import { withoutOlderSpellings } from './identities.ts';
+import { withoutOlderSpellings } from './fold.ts';
 import { recordOf } from './record.ts';
 import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
 
 const OLD = 'li@bl\u00e5.example';
 const NEW = 'li@xn--bl-zia.example';
 
-/** An identify event of somebody with this address. */
+/** An identify event with this address. */
 const eventOf = (email: string) =>
   eventWrite(
     {
@@ -35,7 +35,7 @@ describe('an address that is stored in an older spelling', () => {
   });
 
   it('is looked for by no event whose address has one spelling', () => {
-    expect(eventOf('Li@blue.example')).not.toHaveProperty('spelledBefore');
+    expect(eventOf('Li@blue.example')).not.toHaveProperty('olderSpellings');
   });
 
   it('is shown once, with the newest of its times, as are numbers', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { CatalogState } from '../catalog/state.ts';
-import { isUuid, newId } from '../ids/ids.ts';
+import { CatalogState } from '../catalog/fold/state.ts';
+import { isUuid, newId } from '../primitives/ids.ts';
 import { auditEntriesOf, type ProfileOperation } from './profile-operation.ts';
 
 const BEGUN: ProfileOperation = {

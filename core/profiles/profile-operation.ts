@@ -1,52 +1,50 @@
-import type { AuditActor, AuditEntry } from '../audit/audit-entry.ts';
-import type { Catalog } from '../catalog/catalog.ts';
-import type { CatalogView } from '../catalog/catalog-view.ts';
+import type { AuditActor, AuditEntry } from '../catalog/audit-log.ts';
+import type { Catalog, CatalogView } from '../catalog/catalog.ts';
 import type { FactOrigin } from '../catalog/facts.ts';
-import { nameId } from '../ids/ids.ts';
 import type { EventLog, NewEntry } from '../log/event-log.ts';
-import { HEADER } from '../log/headers.ts';
-import { TOPIC } from '../log/topics.ts';
-import { identityHash } from './identity.ts';
+import { HEADER, TOPIC } from '../log/topics.ts';
+import { nameId } from '../primitives/ids.ts';
+import { identityHash } from './identity/identity.ts';
 import type { Identity, ProfileScope } from './profile.ts';
 
-/** What a caller does to profiles that the audit log tells of: the verb of its entries. */
-export type ProfileOperationName = 'deleted' | 'unlinked' | 'split' | 'set_aside';
+/** Operations on profiles that the audit log lists: the verb of its entries. */
+type ProfileOperationName = 'deleted' | 'unlinked' | 'split' | 'set_aside';
 
 /**
- * One call of the profile API that takes something away from profiles, as the topic `profiles.operations` carries it. It
- * names the types of the identities, counts and ucids, never a value: an erased identity must not live on in a log.
+ * A call of the profile API that removes something from profiles, as a record of `profiles.operations`. It holds the
+ * types of identities, counts and ucids, but no identity values: an erased identity must not stay in a log.
  */
 export interface ProfileOperation {
-  /** A UUID; both records of a call have the same one. */
+  /** A UUID, the same in both records of a call. */
   readonly id: string;
   readonly name: ProfileOperationName;
   readonly organization_id: string;
   readonly regions: readonly string[];
-  /** The types of the identities that were named, or `ucid`. */
+  /** The types of the given identities, or `ucid`. */
   readonly identity_types: readonly string[];
-  /** How many different ones were named. */
+  /** The number of different given identities or ucids. */
   readonly requested: number;
-  /** When the call was taken, ISO 8601; the same in both records. */
+  /** When the call was received, ISO 8601; the same in both records. */
   readonly at: string;
-  /** As of a fact: an account id, `key:<id>` of a client key, or `stage:<name>`. */
+  /** The caller: an account id, `key:<id>` of a client key, or `stage:<name>`. */
   readonly by: string;
   readonly from: FactOrigin;
-  /** Absent in the record that is written before anything is changed. */
+  /** Absent in the first record, which is written before the change. */
   readonly outcome?: ProfileOperationOutcome;
 }
 
 export interface ProfileOperationOutcome {
-  /** Of the profiles that were changed. */
+  /** Ucids of the changed profiles. */
   readonly ucids: readonly string[];
-  /** How many of those that were named matched nothing. */
+  /** How many of the given identities or ucids matched nothing. */
   readonly not_found: number;
-  /** False where the engine ceased to answer: more may have been changed. */
+  /** False when the engine stopped answering: more profiles may have been changed. */
   readonly complete: boolean;
 }
 
 /**
- * That an identity of a profile joins nobody any more, as too many different users came with it. Of one identity and
- * profile it is one entry, however often it is recorded.
+ * The operation that sets an identity aside, because too many different users came with it. Its id is the same
+ * however often it is recorded.
  */
 export function setAsideOperation(
   scope: ProfileScope,
@@ -65,16 +63,15 @@ export function setAsideOperation(
   };
 }
 
-/** The record of an operation as an entry of `profiles.operations`. */
 export function operationEntry(operation: ProfileOperation, catalogPosition: number): NewEntry {
   const headers = { [HEADER.catalogPosition]: String(catalogPosition) };
   return { key: operation.organization_id, value: JSON.stringify(operation), headers };
 }
 
-/** Resolves once the record is durable. Errors: `Unavailable` when that is not known; it may be written again. */
+/** Resolves once the record is durable. `Unavailable` when that is not known; record it again. */
 export type RecordProfileOperation = (operation: ProfileOperation) => Promise<void>;
 
-/** Writes operations to the topic from which the `history` stage makes entries of the audit log. */
+/** Appends operations to `profiles.operations`, from which the `history` stage makes entries of the audit log. */
 export function recordProfileOperations(
   log: Pick<EventLog, 'append'>,
   catalog: Pick<Catalog, 'position'>,
@@ -85,9 +82,9 @@ export function recordProfileOperations(
 }
 
 /**
- * Entries of the organization's audit log: one for each profile that was changed. A call that changed none, and one whose
- * end is not known (yet), has one that names the operation. It has the id of the first, so that the second record of a
- * call replaces what the first one said.
+ * Entries of the organization's audit log: one for each changed profile. A call that changed none, or has not ended
+ * yet, has one entry for the operation itself. The first entry has the operation's id, so the second record of a call
+ * replaces the entry of the first.
  */
 export function auditEntriesOf(operation: ProfileOperation, state: CatalogView): readonly AuditEntry[] {
   const {

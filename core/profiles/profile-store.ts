@@ -1,53 +1,58 @@
-import { InvalidInput, Unavailable } from '../errors/errors.ts';
-import type { IdentityLimits } from './identity-limits.ts';
+import { InvalidInput, Unavailable } from '../primitives/errors.ts';
+import type { IdentityLimits } from './identity/identity-limits.ts';
 import type { Identity, NewAttribute, NewNamed, Profile, ProfileScope } from './profile.ts';
 
-/** One write of somebody's data. */
+/** One write to a profile. */
 export interface ProfileWrite extends ProfileScope {
-  /** At least one, unless there is a `ucid`; normalised, most telling first, none twice. */
+  /** At least one, unless there is a `ucid`; normalised, the most specific first, without repetitions. */
   readonly identities: readonly Identity[];
-  /** The profile that is meant, or one that was merged into it. */
+  /** The ucid of the profile, or of one that was merged into it. */
   readonly ucid?: string;
   readonly attributes: readonly NewAttribute[];
   readonly preferences: readonly NewNamed[];
   readonly consents: readonly NewNamed[];
-  /** Of everything written without a `ts` of its own, and of the identities, epoch ms. Absent: the store stamps it. */
+  /** Time of the identities and of all values without a `ts` of their own, epoch ms. Absent: the store sets it. */
   readonly ts?: number;
   /**
-   * `merge`: whoever owns one of the identities is the same person (an explicit call says so).
-   * `keep-people-apart`: an event is no proof. Two profiles that both have a `user_id` are never merged by it; an
-   * identity that somebody else owns stays there and is left out, in the order of `identities`.
+   * `merge`: all owners of the identities are merged; an explicit call states that they are one person.
+   * `keep-people-apart`: for events, which are no proof of that. Two profiles that both have a `user_id` are never
+   * merged; an identity with another owner stays there and is left out, in the order of `identities`.
    */
   readonly linking: 'merge' | 'keep-people-apart';
   /** When the data was received, epoch ms. Absent: now. */
   readonly receivedAt?: number;
-  /** When that was which the data tells of, epoch ms, not later than `receivedAt`: what was deleted after it is not brought back. */
+  /**
+   * When the described event happened, epoch ms, not later than `receivedAt`. Data from before a deletion does not
+   * bring the deleted profile back.
+   */
   readonly happenedAt?: number;
-  /** Who the user was before, by the word of an alias; comes after `identities`. */
-  readonly formerly?: FormerIdentity;
-  /** Where earlier releases may have stored one of `identities`: looked up beside it. Absent: nowhere else. */
-  readonly spelledBefore?: readonly SpelledBefore[];
-  /** The bounds of the organization. Absent: `DEFAULT_LIMITS`. */
+  /** The user's previous id from an alias; it comes after `identities`. */
+  readonly previousIdentity?: PreviousIdentity;
+  /**
+   * Older spellings under which earlier releases may have stored one of `identities`; looked up too. Absent: none.
+   */
+  readonly olderSpellings?: readonly OlderSpelling[];
+  /** The organization's limits. Absent: `DEFAULT_LIMITS`. */
   readonly limits?: IdentityLimits;
   /**
-   * The write says nothing but that this user (see `LeftOut`) came with the one identity it names. The profile that has
-   * the identity remembers that; where nobody has it the write is refused with `nothing_left`.
+   * A write that only records that this user (see `LeftOut.claimant`) came with its one identity. The owner of the
+   * identity stores that; without an owner the write is refused with `nothing_left`.
    */
   readonly claimedBy?: string;
 }
 
-/** An older spelling of an identity: the profile that has it has the identity. */
-export interface SpelledBefore {
+/** An older spelling of an identity. A profile that has the older spelling has the identity. */
+export interface OlderSpelling {
   /** One of the write's `identities`. */
   readonly of: Identity;
   readonly identity: Identity;
 }
 
 /**
- * An id that an alias names, in the forms it may be known by: its producer does not say whether it was given by them or by
- * a device. It is the first where somebody is known by that `user_id`, or was and is deleted since; else the second.
+ * The previous id of an alias. The producer does not say whether it is a user id or a device id: it counts as
+ * `asUser` where a profile has it as `user_id`, or had it and was deleted since, else as `asDevice`.
  */
-export interface FormerIdentity {
+export interface PreviousIdentity {
   readonly asUser: Identity;
   readonly asDevice: Identity;
 }
@@ -56,12 +61,12 @@ export type ProfileWriteOutcome =
   | {
       readonly kind: 'written';
       readonly profile: Profile;
-      /** Identities of the write that the profile did not get, and why. */
+      /** Identities of the write that were not linked to the profile, with the reason. */
       readonly leftOut: readonly LeftOut[];
     }
   /**
-   * Nothing was changed. Of `shared_identity`: the identities that would join too many, and what the caller writes to the
-   * owners of those that are not set aside yet.
+   * Nothing was changed. With `shared_identity`: the identities that would merge too many users, and the identity
+   * claims that the caller then records for owners of identities that are not set aside yet.
    */
   | {
       readonly kind: 'refused';
@@ -73,32 +78,36 @@ export type ProfileWriteOutcome =
 export interface LeftOut {
   readonly identity: Identity;
   /**
-   * `unlinked`: it, or one that would come with it, was taken away from the profile by an unlink. `too_many`: there is no
-   * room for it, or others of its type are newer. `shared`: too many different users came with it, so it joins nobody.
+   * - `another_person`: another user's profile owns it.
+   * - `unlinked`: it, or an identity that would come with it, was unlinked from the profile.
+   * - `deleted`: its owner was deleted after the event.
+   * - `too_many`: there is no room, or others of its type are newer.
+   * - `shared`: it came with too many different users, so it is set aside and links nothing.
    */
   readonly why: 'another_person' | 'unlinked' | 'deleted' | 'too_many' | 'shared';
   /**
-   * Of `another_person`, where the owner of the identity does not know it yet: stands for the `user_id` that came with it.
-   * The caller writes it to the owner by `claimedBy`, so that an identity of too many users is noticed.
+   * Of `another_person`, where the owner has not recorded this user yet: a hash of the `user_id` that came with the
+   * identity. The caller records it by `claimedBy`, so that an identity of too many users is detected.
    */
   readonly claimant?: string;
-  /** Of `shared`: the ucid of the profile that has the identity. */
+  /** Of `shared`: the ucid of the owner. */
   readonly owner?: string;
 }
 
-/** That a user came with an identity of somebody else's; see `claimWrite`. */
+/** An identity claim: a user came with an identity that another profile owns; see `claimWrite`. */
 export interface IdentityClaim {
   readonly identity: Identity;
-  /** As of `LeftOut`. */
+  /** See `LeftOut.claimant`. */
   readonly claimant: string;
 }
 
 /**
- * `unknown_ucid`: there is none, or it was deleted. `too_many_identities`, `too_large`: the profile would pass a bound
- * of `identity-limits.ts` or `profile.ts` (with `keep-people-apart` identities past the bound are left out).
- * `shared_identity`: an explicit write would join more different `user_id`s than one identity may. `nothing_left`: the
- * person of an event, or all its identities, were deleted after it, or all are left out. `too_old`: it was received longer ago than deletions
- * are remembered.
+ * - `unknown_ucid`: no profile has it, or it was deleted.
+ * - `too_many_identities`, `too_large`: the profile would exceed a bound of `identity/identity-limits.ts` or
+ *   `profile.ts`. With `keep-people-apart`, identities over the bound are left out instead.
+ * - `shared_identity`: an explicit write would merge more different `user_id`s than one identity may.
+ * - `nothing_left`: the user of an event or all its identities were deleted after it, or all are left out.
+ * - `too_old`: received longer ago than deletions are remembered.
  */
 export type ProfileRefusal =
   | 'unknown_ucid'
@@ -111,42 +120,42 @@ export type ProfileRefusal =
 export interface ProfileSearch {
   readonly org: number;
   readonly regions: readonly string[];
-  /** Normalised. Any of them matches. */
+  /** Normalised. A profile matches with any of them. */
   readonly identities: readonly Identity[];
   readonly ucids: readonly string[];
 }
 
-/** Of what one search finds, as the JSON of its profiles: a search for 1,000 values may find a gigabyte. */
-export const MAX_FOUND_CHARACTERS = 32 * 1024 * 1024;
+/** Bound on the results of one search, in characters of JSON: 1,000 identities may match a gigabyte of profiles. */
+export const MAX_SEARCH_RESULT_CHARACTERS = 32 * 1024 * 1024;
 
-/** Asked by stores before they read on. Throws `InvalidInput` past the bound. */
-export function checkFound(characters: number): void {
-  if (characters > MAX_FOUND_CHARACTERS)
+/** Called by stores while they read results. Throws `InvalidInput` past the bound. */
+export function checkFoundSize(characters: number): void {
+  if (characters > MAX_SEARCH_RESULT_CHARACTERS)
     throw new InvalidInput(
-      `finds more than ${MAX_FOUND_CHARACTERS} characters of profiles: search for fewer values at a time`,
+      `finds more than ${MAX_SEARCH_RESULT_CHARACTERS} characters of profiles: search for fewer values at a time`,
     );
 }
 
 export interface ProfileDeletion {
   readonly org: number;
   readonly regions: readonly string[];
-  /** One of both lists is empty. */
+  /** One of the two lists is empty. */
   readonly identities: readonly Identity[];
   readonly ucids: readonly string[];
 }
 
 export interface ProfileDeletionOutcome {
-  /** Ucids of the live records that were deleted, each once, none of those merged into them. */
+  /** Ucids of the deleted profiles, each once, without those that were merged into them. */
   readonly deleted: readonly string[];
-  /** What matched nothing, of `identities` and `ucids` alike, by its place in the list that was given. */
+  /** Indexes of the given `identities` or `ucids` that matched nothing. */
   readonly notFound: readonly number[];
 }
 
-/** Identities to be taken away from the one profile that has them. */
+/** Identities to unlink from the one profile that has them. */
 export interface ProfileUnlink extends ProfileScope {
-  /** At least one, normalised, none twice. */
+  /** At least one, normalised, without repetitions. */
   readonly identities: readonly Identity[];
-  /** The profile that is meant, or one that was merged into it. Absent: the one that has the identities. */
+  /** The ucid of the profile, or of one that was merged into it. Absent: the owner of the identities. */
   readonly ucid?: string;
 }
 
@@ -155,38 +164,38 @@ export type ProfileUnlinkOutcome =
       readonly kind: 'unlinked';
       /** As it is afterwards. */
       readonly profile: Profile;
-      /** Identities that the profile did not have, by their place. They are blocked too. */
+      /** Indexes of identities that the profile did not have. They are blocked too. */
       readonly notHeld: readonly number[];
     }
   /** Nothing was changed. */
   | { readonly kind: 'refused'; readonly reason: UnlinkRefusal };
 
 /**
- * `nobody`: no profile has any of the identities, or none has the ucid. `several_profiles`: they are not of one profile.
+ * `nobody`: no profile has any of the identities, or the ucid. `several_profiles`: they belong to several profiles.
  * `too_large`: see `ProfileRefusal`.
  */
 export type UnlinkRefusal = 'nobody' | 'several_profiles' | 'too_large';
 
-/** A merge to be undone. */
+/** A merge to undo. */
 export interface ProfileSplit extends ProfileScope {
-  /** Of a profile that was merged into another one: a `linked` of that one. */
+  /** The ucid of a profile that was merged: one of the survivor's `linked`. */
   readonly ucid: string;
 }
 
 export type ProfileSplitOutcome =
   | {
       readonly kind: 'split';
-      /** The profile of the ucid, as it is afterwards. */
+      /** The profile of the ucid after the split. */
       readonly profile: Profile;
-      /** The profile that it was part of, as it is afterwards. */
+      /** The profile that it was merged into, after the split. */
       readonly survivor: Profile;
-      readonly kept: KeptPlaces;
+      readonly kept: UnattributedValues;
     }
   /** Nothing was changed. */
   | { readonly kind: 'refused'; readonly reason: SplitRefusal };
 
-/** Places that the survivor keeps because nobody knows whose they are: they were written after the merge. */
-export interface KeptPlaces {
+/** Values that the survivor keeps because they were written after the merge, so their origin is unknown. */
+export interface UnattributedValues {
   readonly attributes: readonly (readonly string[])[];
   readonly preferences: readonly string[];
   readonly consents: readonly string[];
@@ -194,13 +203,13 @@ export interface KeptPlaces {
 }
 
 /**
- * `unknown_ucid`: no profile has it. `not_merged`: it is the ucid of a profile of its own. `unknown_origin`: nothing in
- * the merged profile is known to be of it. `too_large`: see `ProfileRefusal`.
+ * `unknown_ucid`: no profile has it. `not_merged`: it is not merged into another. `unknown_origin`: no value is known
+ * to come from it. `too_large`: see `ProfileRefusal`.
  */
 export type SplitRefusal = 'unknown_ucid' | 'not_merged' | 'unknown_origin' | 'too_large';
 
-/** A deletion that came to an end before its time: what is in none of the lists may be deleted and may not. */
-export class DeletedInPart extends Unavailable {
+/** A deletion that ended early: profiles and identities in none of its lists may be deleted or not. */
+export class PartialDeletion extends Unavailable {
   readonly outcome: ProfileDeletionOutcome;
 
   constructor(message: string, outcome: ProfileDeletionOutcome, options?: ErrorOptions) {
@@ -213,62 +222,84 @@ export class DeletedInPart extends Unavailable {
 export interface ProfileChange extends ProfileScope {
   readonly kind: 'written' | 'merged' | 'deleted';
   readonly ucid: string;
-  /** Of the profile; a reader that has seen a higher one of this ucid drops the change. */
+  /** Version of the profile; a reader drops a change with a lower version than it has seen of this ucid. */
   readonly version: number;
   /** Epoch ms. */
   readonly at: number;
-  /** As it is after the change; absent when it is gone. */
+  /** The profile after the change; absent after a deletion. */
   readonly profile?: Profile;
-  /** Ucids that became this one by the change; of a deletion every ucid that led to the record. */
+  /** Ucids that were merged into this one by the change; of a deletion, all ucids that led to the profile. */
   readonly linked: readonly string[];
 }
 
-/** Resolves once the changes are durable on the log. May be called with the same change again. */
+/** Resolves once the changes are durable on the log. The same change may be published repeatedly. */
 export type PublishProfileChanges = (changes: readonly ProfileChange[]) => Promise<void>;
 
 /**
- * The unified profiles. One record per person and scope, whoever writes.
+ * The unified profiles: one for each person and scope, in all processes.
  *
  * Promises:
- * - An identity has one owner at most, and every ucid that was ever answered leads to one live record or was deleted.
+ * - An identity has at most one owner, and every ucid that was ever returned leads to one live profile or was
+ *   deleted.
  * - A search that begins after a write was answered sees the write, in every process.
- * - A write is durable when it is answered, and done whole or not at all. A crash between any two of its steps leaves
- *   nothing half-visible; who meets what is half done completes it.
- * - The newest `ts` of a value wins, whatever the order of the writes. The same write again changes nothing: not the
- *   version either.
- * - Of several owners the smallest ucid is the master; the others' data is folded into it and their ucids lead to it.
- * - A deletion takes the whole record, everything merged into it included, or nothing. A deleted identity remembers
- *   when for the configured retention, and what was received before that is not written at all; a new profile is made by
- *   who writes it anew.
- * - An unlink takes an identity away from its profile in one commit. The identity belongs to nobody then. No event that is
- *   written afterwards brings it back to that profile, whenever it happened and in whatever company, until a write of
- *   `merge` does; it may become another profile's. What is known of its deletion stays known.
- * - A split undoes a merge in one commit of the survivor: until then the ucid leads to the survivor, from then on to a
- *   profile that has what came from it. Every other ucid leads where it led. No event that is written afterwards merges
- *   the two again, until a write of `merge` does.
- * - Every change is published at least once; it is part of what the write commits, so no crash loses it. Who publishes
- *   does so with growing versions of a profile. A change that its process did not live to publish may be told as part of
- *   a later one of the same profile: that one has its `linked` too, without what was split off meanwhile. A ucid that a
- *   split brings back has a higher version than every change that named it as linked.
+ * - A write is durable when it is answered, and atomic. A crash between two of its steps leaves nothing half-visible;
+ *   a process that meets unfinished work completes it.
+ * - The newest `ts` of a value wins, whatever the order of the writes. Repeating a write changes nothing, the version
+ *   included.
+ * - Of several owners the one with the smallest ucid survives; the data of the others is merged into it and their
+ *   ucids lead to it.
+ * - A deletion removes the whole profile, with everything merged into it, or nothing. Deleted identities are
+ *   remembered with their time for the configured retention: data received before the deletion is not written, and
+ *   later data makes a new profile.
+ * - An unlink removes an identity from its profile in one commit; then the identity has no owner. No event that is
+ *   written afterwards brings it back to that profile, whenever it happened and with whichever other identities,
+ *   until a write with `merge` does. It may be linked to another profile. The record of its deletion is kept.
+ * - A split undoes a merge in one commit of the survivor: before, the ucid leads to the survivor; after, to a profile
+ *   with what came from it. All other ucids lead where they led. No event that is written afterwards merges the two
+ *   again, until a write with `merge` does.
+ * - Every change is published at least once. It is part of the commit of the write, so no crash loses it. Changes of
+ *   a profile are published with growing versions. A change that its process could not publish may be published as
+ *   part of a later one of the same profile, with its `linked` but without what was split off meanwhile. A ucid that
+ *   a split restores has a higher version than every change that named it as linked.
  *
- * Errors: `Unavailable` when the engine does not answer: the call may have been carried out, all or nothing; repeat it.
+ * Errors: `Unavailable` when the engine does not answer: the call was carried out completely or not at all; repeat
+ * it.
  *
  * An implementer must not: merge by anything but an identity, show a profile to another scope, keep identity values
- * where they outlive the profile (hashes may), or answer from what is only seen and not yet durable.
+ * longer than the profile (hashes may be kept), or answer from data that is not durable yet.
  */
 export interface ProfileStore {
   upsert(write: ProfileWrite): Promise<ProfileWriteOutcome>;
-  /** Live profiles, each once, oldest first. `InvalidInput` where they are longer than `MAX_FOUND_CHARACTERS`. */
+  /** Live profiles, each once, oldest first. `InvalidInput` where they exceed `MAX_SEARCH_RESULT_CHARACTERS`. */
   search(search: ProfileSearch): Promise<readonly Profile[]>;
-  /** `DeletedInPart` where the engine ceased to answer after some were deleted. */
+  /** `PartialDeletion` where the engine ceased to answer after some were deleted. */
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome>;
   unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome>;
   split(split: ProfileSplit): Promise<ProfileSplitOutcome>;
   /**
-   * Whether any live profile is in the scope, every write included that was answered before the call. `undefined`
-   * as the scope: anywhere in the store. May take seconds.
+   * Whether the scope has a live profile, with every write that was answered before the call. `undefined`: whether
+   * the whole store has one. May take seconds.
    */
   holdsProfiles(scope: ProfileScope | undefined): Promise<boolean>;
-  /** Waits for what is under way; changes not yet published are published by the next one who opens the store. */
+  /**
+   * Waits for calls under way. Changes that are not published yet are published by the next process that opens the
+   * store.
+   */
   close(): Promise<void>;
+}
+
+/** Allows for clock differences between processes, and for the duration of a write after this check. */
+const MARGIN_MS = 60_000;
+
+/**
+ * Whether the write is older than the memory of deletions, so that its person may have been deleted since. It is not
+ * written then: old records of a log, and replays, must not bring anybody back.
+ */
+export function isTooOld({ receivedAt }: ProfileWrite, now: number, retentionMs: number): boolean {
+  return receivedAt !== undefined && receivedAt < now - retentionMs;
+}
+
+/** Deletions before this time (epoch ms) may be forgotten: writes that they would affect are too old. */
+export function forgetDeletionsBefore(now: number, retentionMs: number): number {
+  return now - retentionMs - MARGIN_MS;
 }

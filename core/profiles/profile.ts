@@ -1,73 +1,73 @@
 import type { Json } from '../event/event.ts';
 
-/** Profiles of one scope never meet those of another: neither identities nor ucids are shared. */
+/** Profiles of different scopes share neither identities nor ucids. */
 export interface ProfileScope {
   /** The integer `org_id` of the organization. */
   readonly org: number;
   readonly region: string;
 }
 
-/** One way to name a person, normalised: what two callers mean alike is written alike. */
+/** One normalised identifier of a person: equal identifiers are equal texts. */
 export interface Identity {
-  /** As its caller names it: a namespace (`email`) or a hashed variant of one (`email_sha256_lowercase`). */
+  /** A namespace (`email`) or a hashed variant of one (`email_sha256_lowercase`). */
   readonly type: string;
   readonly value: string;
 }
 
-/** Past it a profile takes no further identities but strong ones (`identity-limits.ts`). */
+/** Bound on identities; strong ones may exceed it (`identity/identity-limits.ts`). */
 export const MAX_PROFILE_IDENTITIES = 500;
-/** Of the JSON of a profile as it is stored, bytes. */
+/** Bound on the stored JSON of a profile, bytes. */
 export const MAX_PROFILE_BYTES = 1024 * 1024;
-/** Of the JSON of one register, at least: of `{"name":"","value":0,"ts":0}`. */
+/** The least bytes of JSON of one register: `{"name":"","value":0,"ts":0}`. */
 export const LEAST_REGISTER_BYTES = 28;
 
 /**
- * A value that the newest writer wins: by `ts`, epoch ms, among equals by `order`, and then by the value, so that the
- * order of writes never matters.
+ * A last-writer-wins register: the greatest `ts` (epoch ms) wins, then `order`, then the value, so that the order of
+ * writes does not matter.
  */
 export interface Register {
   readonly value: Json;
   readonly ts: number;
   /**
-   * The offset of the event that wrote it: what one request brings has one `ts`, and the last word counts. Of an explicit
-   * write at the time of what it replaced one more than that had, else absent.
+   * The offset of the event that wrote it, because the events of one request share a `ts`. An explicit write with the
+   * same `ts` as the value it replaces has one more than that value's order; otherwise absent.
    */
   readonly order?: number;
   /**
-   * The place was unset at `ts`: it has no value, and `value` is `null`. It competes as any other register does and is
-   * kept, so that no older value comes back; records do not show it.
+   * The value was unset at `ts`; `value` is `null`. It competes like any register and is kept, so that no older value
+   * comes back; records do not show it.
    */
   readonly unset?: true;
   /**
-   * The ucid of the profile that it was written to, where that was before a merge. Absent in a profile that nothing was
-   * merged into, and of what was written after the merge. The last thing by which two registers are compared.
+   * The ucid of the profile that it was written to before a merge. Absent in a profile without merges, and on values
+   * written after the merge. The last criterion when two registers are compared.
    */
   readonly from?: string;
 }
 
 export interface HeldIdentity extends Identity {
   readonly ts: number;
-  /** As of `Register`; an identity keeps it when it is written again, as it has one owner at a time. */
+  /** See `Register.from`. An identity keeps it when it is written again, because it has one owner at a time. */
   readonly from?: string;
 }
 
-/** An identity that was taken away from a profile: no event brings it back there, an explicit write does. */
+/** An identity that was unlinked from a profile: no event links it again, an explicit write does. */
 export interface UnlinkedIdentity {
   /** Its `identityHash`. */
   readonly hash: string;
-  /** When it was taken away, epoch ms. */
+  /** When it was unlinked, epoch ms. */
   readonly ts: number;
 }
 
-/** An identity of a profile with which other people came as well. */
+/** An identity of the profile that came with users of other profiles too. */
 export interface SharedIdentity {
   /** Its `identityHash`. */
   readonly hash: string;
-  /** Stand for `user_id`s that are none of the profile; sorted. */
+  /** Hashes of `user_id`s that are not of this profile; sorted. */
   readonly claimants: readonly string[];
 }
 
-/** One attribute of `profile`: `["demographics", "gender"]`, or `["groups", "UA", "name"]` of an event's group. */
+/** One attribute, by path: `["demographics", "gender"]`, or `["groups", "UA", "name"]` from a group event. */
 export interface ProfileAttribute extends Register {
   readonly path: readonly string[];
 }
@@ -77,42 +77,39 @@ export interface NamedRegister extends Register {
   readonly name: string;
 }
 
-/** A profile as stores keep it. Lists are sorted and hold each key once; maps by a person's own words pollute nothing. */
+/** A profile as stores keep it. Lists are sorted and hold each key once. */
 export interface Profile extends ProfileScope {
-  /**
-   * UUIDv7. The order of ucids is the order of creation: of several profiles that turn out to be one, the smallest is
-   * the master.
-   */
+  /** UUIDv7, so ucids sort by creation time: of several profiles that are merged, the smallest ucid survives. */
   readonly ucid: string;
   /** Epoch ms. */
   readonly created_ts: number;
-  /** Epoch ms, grows with every write that changes something. */
+  /** Epoch ms; grows with every effective write. */
   readonly updated_ts: number;
   /**
-   * Grows by at least one with every write that changes something. After a merge it is higher than those of all profiles
-   * that were merged, after a split both have a higher one than the merged profile had.
+   * Grows with every effective write. After a merge it is higher than the versions of all merged profiles; after a
+   * split both profiles have a higher one than the merged profile had.
    */
   readonly version: number;
   readonly identities: readonly HeldIdentity[];
-  /** Absent where there is none. No identity is in both lists. */
+  /** Absent when empty. No identity is in both lists. */
   readonly unlinked?: readonly UnlinkedIdentity[];
-  /** Absent where there is none. Sorted by hash. */
+  /** Absent when empty. Sorted by hash. */
   readonly shared?: readonly SharedIdentity[];
   readonly attributes: readonly ProfileAttribute[];
   readonly preferences: readonly NamedRegister[];
   readonly consents: readonly NamedRegister[];
-  /** Ucids that were merged into this one: they resolve to it until they are split off again. */
+  /** Ucids that were merged into this one: they lead to it until they are split off. */
   readonly linked: readonly string[];
 }
 
-/** What is to be written at `ts`; without one the store stamps it, later than everything that it replaces. */
+/** A value to write at `ts`. Without `ts` the store sets one later than those of all values that it replaces. */
 export interface NewAttribute {
   readonly path: readonly string[];
   readonly value: Json;
   readonly ts?: number;
-  /** See `Register`. */
+  /** See `Register.order`. */
   readonly order?: number;
-  /** Takes the value away, also all that is within it; `value` is `null`. */
+  /** Removes the value and everything below its path; `value` is `null`. */
   readonly unset?: true;
 }
 
@@ -120,6 +117,6 @@ export interface NewNamed {
   readonly name: string;
   readonly value: Json;
   readonly ts?: number;
-  /** As of `NewAttribute`. */
+  /** See `NewAttribute.unset`. */
   readonly unset?: true;
 }

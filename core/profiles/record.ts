@@ -1,19 +1,19 @@
 import type { Json, JsonObject } from '../event/event.ts';
 import { attributeTree, joinAttributes, stampAttributes, visibleAttributes } from './attributes.ts';
-import { withoutOlderSpellings } from './identities.ts';
-import { namespaceOf } from './identity.ts';
+import { withoutOlderSpellings } from './fold.ts';
+import { namespaceOf } from './identity/identity.ts';
 import type { NamedRegister, Profile, ProfileAttribute } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { joinNamed, stampNamed } from './registers.ts';
 
-/** A profile as the profile API shows it, in its own words. Times inside of it are texts, epoch ms. */
+/** A profile as the profile API shows it. Times inside of it are texts of epoch ms. */
 export interface ProfileRecord {
   /** Epoch ms, as is `created_ts`. */
   readonly updated_ts: number;
   readonly created_ts: number;
-  /** Attributes by category; a category that is an object says in `_ts` when it was written last. */
+  /** Attributes by category; a category that is an object has in `_ts` the time of its last write. */
   readonly profile: JsonObject;
-  /** Of each namespace a list of objects, with `_ts` and a property of the identity's own type. */
+  /** By namespace, a list of objects with `_ts` and a property named after the identity's type. */
   readonly ids: JsonObject;
   readonly mkt_preferences: JsonObject;
   readonly consent: JsonObject;
@@ -21,7 +21,7 @@ export interface ProfileRecord {
   readonly ucid: string;
 }
 
-/** The record of a profile. Whatever people call their attributes and identities, it pollutes nothing. */
+/** The record of a profile. Names such as `__proto__` are plain keys. */
 export function recordOf(profile: Profile): ProfileRecord {
   return {
     updated_ts: profile.updated_ts,
@@ -40,11 +40,11 @@ export function recordOf(profile: Profile): ProfileRecord {
 }
 
 /**
- * The record of a profile for a caller that may write and not read: the identities and times of the profile, and of
- * everything else exactly what the call wrote, as it wrote it.
+ * The record of a profile for a caller without read permission: identities and times of the profile, and otherwise
+ * exactly what the call wrote.
  *
- * The stored values are not looked at, not even those at the places of the write: a write with an old `_ts` loses, and
- * what won would tell the stored value, or that it equals a guess. What has no time of its own gets `updated_ts`.
+ * Stored values are not read, not even those of the written attributes: a write with an old `_ts` loses, and the
+ * winner would disclose the stored value or confirm a guess. Values without a time of their own get `updated_ts`.
  */
 export function recordOfWrite(
   profile: Profile,
@@ -67,7 +67,7 @@ export function recordOfWrite(
 function categoriesOf(attributes: readonly ProfileAttribute[]): JsonObject {
   const tree = attributeTree(attributes);
   const times = new Map<string, number>();
-  // Also those of unsets: a record that is changed and written back at the time it shows is to count.
+  // Includes the times of unsets, so that a record that is changed and written back with the shown time wins.
   const unsets = attributes.filter(({ unset }) => unset === true);
   for (const { path, ts } of [...visibleAttributes(attributes), ...unsets]) {
     const category = path[0] ?? '';
@@ -86,7 +86,7 @@ function identityMapOf({ identities, linked }: Profile): JsonObject {
   for (const { type, value, ts } of withoutOlderSpellings(identities)) {
     const namespace = namespaceOf(type);
     const items = byNamespace.get(namespace) ?? [];
-    // Types that are words of the language are none, so a type may be a property's name.
+    // Reserved words are no valid types, so a type may be a property name.
     items.push({ [type]: value, _ts: String(ts) });
     byNamespace.set(namespace, items);
   }
@@ -98,7 +98,7 @@ function presentOf(registers: readonly NamedRegister[]): readonly NamedRegister[
   return registers.filter(({ unset }) => unset !== true);
 }
 
-/** The register holds the other four fields. */
+/** The register's value holds the other fields. */
 function preferenceOf({ value, ts }: NamedRegister): Json {
   return isObject(value) ? { ...value, _ts: String(ts) } : value;
 }

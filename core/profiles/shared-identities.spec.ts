@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fold } from './fold.ts';
-import type { IdentityLimits } from './identity-limits.ts';
+import type { IdentityLimits } from './identity/identity-limits.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { claimWrite, isSetAside } from './shared-identities.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
@@ -9,7 +9,7 @@ import { identity, profile, World, write } from './world.fixture.ts';
 const limits: IdentityLimits = { types: [], user_ids: 3 };
 const event = { linking: 'keep-people-apart', limits } as const;
 
-/** What the profile stage does with an event. */
+/** Writes an event as the profile stage does. */
 function send(world: World, written: ProfileWrite) {
   const outcome = world.upsert(written);
   if (outcome.kind === 'written')
@@ -33,7 +33,7 @@ describe('an identity of many users', () => {
     const late = send(world, write(['anonymous_id:d', 'email:lobby@hotel.example'], event));
     expect(late).toMatchObject({ leftOut: [{ identity: shared, why: 'shared', owner: owner?.ucid }] });
     expect(world.ownerOf(identity('anonymous_id:d'))?.ucid).not.toBe(owner?.ucid);
-    // Events of everybody go on being taken, those of the owner with all that is theirs.
+    // Events of all users are still written; those of the owner with all their identities.
     expect(send(world, write(['user_id:guest-9', 'email:lobby@hotel.example'], event))).toMatchObject({
       kind: 'written',
     });
@@ -67,7 +67,7 @@ describe('an identity of many users', () => {
     const owner = world.ownerOf(shared);
     expect(owner && isSetAside(owner, shared, limits)).toBe(true);
     expect(merge('e')).toMatchObject({ reason: 'shared_identity', identities: [shared], claims: [] });
-    // What concerns the one profile alone is written.
+    // Values of the one profile are still written.
     expect(merge('b').kind).toBe('written');
     expect(world.upsert(write(['email:lobby@hotel.example'], { limits })).kind).toBe('written');
     expect(world.upsert(write(['user_id:e', 'cookie:e'], { limits })).kind).toBe('written');

@@ -1,26 +1,26 @@
-import { identityHash } from './identity.ts';
-import { DEFAULT_LIMITS, type IdentityLimits, PERSON } from './identity-limits.ts';
-import { compareText } from './order.ts';
+import { identityHash } from './identity/identity.ts';
+import { DEFAULT_LIMITS, type IdentityLimits, PERSON } from './identity/identity-limits.ts';
 import type { Identity, Profile, ProfileScope, SharedIdentity } from './profile.ts';
 import type { IdentityClaim, ProfileWrite } from './profile-store.ts';
+import { compareText } from './registers.ts';
 
 /*
- * An address that a form fills in for everybody, or the id of a device in a shop, joins people who have nothing to do with
- * each other. Nothing tells such a value from others but the number of different users that come with it, so that number
- * is bounded. Explicit writes join users, and the joined profile lists them. Events keep users apart; so the profile that
- * has the value remembers, by short hashes, the users that came with it. Both are one count: past the bound the value is
- * set aside and joins nobody any more.
+ * An address that a form fills in for everybody, or the id of a shared device, links people who have nothing to do
+ * with each other. Only the number of different users that come with such a value gives it away, so that number is
+ * bounded. Explicit writes merge users, and the merged profile lists them. Events keep users apart, so the owner of
+ * the value records short hashes of the other users that came with it. Both count together; above the bound the
+ * identity is set aside: it links nothing any more.
  */
 
-/** Of the hash of a user: among a thousand of them, two alike are one in 10^15. */
+/** Characters of a user's hash: among a thousand users, the chance of a collision is 1 in 10^15. */
 const CLAIMANT_CHARACTERS = 12;
 
-/** Stands for a `user_id` where it must not be kept. */
+/** A hash that stands for a `user_id` of another profile, which must not be kept. */
 export function claimantOf(scope: ProfileScope, value: string): string {
   return identityHash(scope, { type: PERSON, value }).slice(0, CLAIMANT_CHARACTERS);
 }
 
-/** Whether more different users than the bound came with an identity of the profile. A `user_id` is never set aside. */
+/** Whether more users than allowed came with an identity of the profile. A `user_id` is never set aside. */
 export function isSetAside(
   profile: Profile,
   identity: Identity,
@@ -32,7 +32,7 @@ export function isSetAside(
   return new Set([...claimants, ...claimantsIn(profile)]).size > bound;
 }
 
-/** The user of the write, where the owner of the identity does not know yet that they came with it. */
+/** The hash of the write's user, where the owner of the identity has not recorded it yet. */
 export function unknownClaimant(write: ProfileWrite, identity: Identity, owner: Profile): string | undefined {
   const user = write.identities.find(({ type }) => type === PERSON);
   if (user === undefined || identity.type === PERSON) return undefined;
@@ -40,7 +40,7 @@ export function unknownClaimant(write: ProfileWrite, identity: Identity, owner: 
   return claimantsOn(owner, identity).includes(claimant) ? undefined : claimant;
 }
 
-/** What tells the owner of an identity that somebody else came with it. */
+/** The write that records an identity claim with the owner of the identity. */
 export function claimWrite(
   { org, region, limits }: Pick<ProfileWrite, 'org' | 'region' | 'limits'>,
   { identity, claimant }: IdentityClaim,
@@ -58,7 +58,10 @@ export function claimWrite(
   };
 }
 
-/** The profile, with the user among those who came with the identity; itself where that is known, or was enough before. */
+/**
+ * Records a user that came with the identity; returns the profile itself where that is known, or the identity is
+ * already set aside.
+ */
 export function withClaimant(
   profile: Profile,
   identity: Identity,
@@ -72,7 +75,7 @@ export function withClaimant(
   return { ...profile, shared: joinShared(profile.shared, [{ hash, claimants: [claimant] }]) };
 }
 
-/** Both lists as one; the left list itself when the right one has nothing that it has not. */
+/** Merges two lists; returns `left` itself when `right` adds nothing. */
 export function joinShared(
   left: readonly SharedIdentity[] = [],
   right: readonly SharedIdentity[] = [],
@@ -91,7 +94,7 @@ export function joinShared(
   );
 }
 
-/** The profile without what it remembers of these identities, which it lost. */
+/** Removes the records of identities that the profile lost. */
 export function withoutShared(profile: Profile, lost: readonly Identity[]): Profile {
   if (profile.shared === undefined || lost.length === 0) return profile;
   const { shared, ...rest } = profile;
@@ -101,7 +104,7 @@ export function withoutShared(profile: Profile, lost: readonly Identity[]): Prof
   return left.length === 0 ? rest : { ...rest, shared: left };
 }
 
-/** What the profile remembers of these identities alone, for the profile that gets them. */
+/** The records of these identities, for the profile that gets them in a split. */
 export function sharedOf(profile: Profile, identities: readonly Identity[]): Pick<Profile, 'shared'> {
   if (profile.shared === undefined) return {};
   const hashes = new Set(identities.map((identity) => identityHash(profile, identity)));
@@ -110,9 +113,9 @@ export function sharedOf(profile: Profile, identities: readonly Identity[]): Pic
 }
 
 /**
- * Identities by which an explicit write would join more users than the bound: those that are set aside and would bring
- * others to their profile, and, where all together are too many, those by which it found the users. Undefined where it
- * may.
+ * Identities by which an explicit write would merge too many users: those that are set aside and would bring others
+ * to their profile; and, where all together are too many, those that led to users. Undefined where the write is
+ * allowed.
  */
 export function sharedByMerge(
   write: ProfileWrite,
@@ -120,7 +123,7 @@ export function sharedByMerge(
   named: Profile | undefined,
 ): { readonly identities: readonly Identity[]; readonly claims: readonly IdentityClaim[] } | undefined {
   const { limits = DEFAULT_LIMITS } = write;
-  if (areFew(write, owners, named, limits)) return undefined;
+  if (isClearlyWithinBound(write, owners, named, limits)) return undefined;
   const setAside = write.identities.filter((identity, at) => {
     const owner = owners[at];
     if (owner === undefined || owner.ucid === named?.ucid || !isSetAside(owner, identity, limits))
@@ -151,8 +154,11 @@ export function sharedByMerge(
   return { identities: write.identities.filter(({ type }) => type === PERSON), claims };
 }
 
-/** Nearly every write: even with users counted twice there are not too many, and nothing is set aside. */
-function areFew(
+/**
+ * Fast path for nearly every write: even with users counted twice they are within the bound, and nothing is set
+ * aside.
+ */
+function isClearlyWithinBound(
   write: ProfileWrite,
   owners: readonly (Profile | undefined)[],
   named: Profile | undefined,

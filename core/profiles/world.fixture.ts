@@ -1,11 +1,16 @@
 import { applyWrite } from './apply-write.ts';
 import { fold, freshProfile } from './fold.ts';
-import { identityKey } from './identity.ts';
-import { asKnown, type IdentityOwner, leftOutOf, linkingOf, soughtIdentities } from './linking.ts';
+import { identityKey } from './identity/identity.ts';
+import {
+  type IdentityOwner,
+  identitiesToLookUp,
+  leftOutOf,
+  linkingOf,
+  resolveIdentities,
+} from './linking.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
-import { type AppliedSplit, applySplit } from './split.ts';
-import { applyUnlink, unlinkingOf } from './unlink.ts';
+import { type AppliedSplit, applySplit, applyUnlink, unlinkingOf } from './unlink-split.ts';
 
 export const SCOPE: ProfileScope = { org: 1, region: 'eu' };
 
@@ -32,7 +37,7 @@ export function profile(ucid: string, changes: Partial<Profile> = {}): Profile {
   return { ...freshProfile(SCOPE, ucid, 0), version: 1, ...changes };
 }
 
-/** Profiles in memory, kept by nothing but the decisions: what a store does around them, without any of its troubles. */
+/** Profiles in memory with the decisions of this folder: a store without I/O. */
 export class World {
   readonly #profiles = new Map<string, Profile>();
   readonly #claims = new Map<string, string>();
@@ -42,7 +47,7 @@ export class World {
     return [...this.#profiles.values()].filter(({ ucid }) => this.rootOf(ucid) === ucid);
   }
 
-  /** The ucid that this one leads to, and the profile that it lists. */
+  /** The ucid that this one leads to. */
   rootOf(ucid: string): string {
     for (const other of this.#profiles.values()) if (other.linked.includes(ucid)) return other.ucid;
     return ucid;
@@ -59,7 +64,7 @@ export class World {
         const owner = this.ownerOf(one);
         return owner === undefined ? { kind: 'nobody' } : { kind: 'live', profile: owner };
       });
-    const written = asKnown(asked, ownersOf(soughtIdentities(asked)));
+    const written = resolveIdentities(asked, ownersOf(identitiesToLookUp(asked)));
     const owners = ownersOf(written.identities);
     const named =
       written.ucid === undefined
@@ -81,7 +86,7 @@ export class World {
     };
   }
 
-  /** Takes the identity away from its owner; the profile, if there is one. */
+  /** Unlinks the identity; returns its profile, if there is one. */
   unlink(one: Identity, now = 1): Profile | undefined {
     const unlinking = unlinkingOf({}, [this.ownerOf(one)], undefined);
     if (unlinking.kind === 'refused') return undefined;
@@ -92,7 +97,7 @@ export class World {
     return applied.profile;
   }
 
-  /** Undoes the merge of the ucid; what `applySplit` says. */
+  /** Undoes the merge of the ucid. */
   split(ucid: string, now = 1): AppliedSplit {
     const merged = this.#profiles.get(this.rootOf(ucid));
     if (merged === undefined) throw new Error(`${ucid} is not there`);
@@ -105,7 +110,7 @@ export class World {
     return applied;
   }
 
-  /** Everybody's data as one profile's. */
+  /** All profiles merged into one. */
   folded(): Profile | undefined {
     const [first, ...others] = this.profiles.toSorted((a, b) => (a.ucid < b.ucid ? -1 : 1));
     return first && others.reduce((master, other) => fold(master, other, 1), first);

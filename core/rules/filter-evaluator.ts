@@ -3,31 +3,31 @@ import type { CanonicalEvent } from '../event/event.ts';
 import { filterLanguage, parseFilter, partsOf } from './filter-language.ts';
 
 /**
- * The work that the filters of one workspace may take at one event, all rules together, in units of about 50 ns: 5 ms.
- * Counted, not timed: the gateway's trace and every replay come to the same answer as route did.
+ * Bound on the work of all filters of one workspace for one event, in units of about 50 ns: 5 ms. Counted, not timed,
+ * so that traces and replays get the same result as route.
  */
 export const MAX_FILTER_WORK = 100_000;
 
-/** A filter that is run at all: its context and its answer. */
+/** Fixed cost of running a filter. */
 const WORK_PER_FILTER = 40;
-/** A function call: most of them parse a text. */
+/** A function call, most of which parse a text. */
 const WORK_PER_CALL = 20;
-/** An error that is made, and its message, which quotes the filter. */
+/** Creating an error with its message, which quotes the filter. */
 const WORK_PER_ERROR = 160;
 const FILTER_CHARACTERS_PER_UNIT = 4;
-/** A value inside an object or list that is compared. */
+/** A value inside a compared object or list. */
 const WORK_PER_PART = 2;
-/** A text up to this length costs no more than the node that yields it. */
+/** A text up to this length has no extra cost. */
 const SHORT_TEXT = 32;
-/** The dead delivery of a rule whose filter fails holds the event: 50 rules can fail at one event. */
+/** A failing filter makes a dead delivery with the whole event, and 50 rules may fail for one event. */
 const WORK_PER_FAILURE = 2_000;
-/** Each level becomes a type of its own in the evaluator. */
+/** The evaluator creates a type for each level. */
 const MAX_DEPTH = 32;
 
-/** What the filters of one event may still take. Once it is spent, it stays spent. */
+/** The remaining work for the filters of one event. Once exhausted, it stays exhausted. */
 export class FilterBudget {
   left: number;
-  /** Characters of filters that had to be compiled: work of this process alone, so it is no part of the budget. */
+  /** Characters of filters that were compiled. This depends on the process, so it is not part of the budget. */
   compiledCharacters = 0;
 
   constructor(work = MAX_FILTER_WORK) {
@@ -39,27 +39,28 @@ export class FilterBudget {
   }
 }
 
-/** A filter that is ready to run. */
+/** A compiled filter. */
 export type RunnableFilter = (context: { readonly event: CanonicalEvent }) => unknown;
 
-/** `cost` is ours, of what an operator or a function is given. A property is twice as fast as a `WeakMap`. */
+/** A node with our annotation `cost`, for operands. A property is twice as fast as a `WeakMap`. */
 type Node = ASTNode & {
   cost?: Cost;
   evaluate(evaluator: Evaluator, node: Node, context: unknown): unknown;
 };
 
-/** The part of the library's evaluator that every step of an evaluation passes through. */
+/** The methods of the library's evaluator that every step of an evaluation passes through. */
 interface Evaluator {
   run(node: Node, context: unknown): unknown;
   tryEval(node: Node, context: unknown): unknown;
 }
 
-/** Thrown through an evaluation that must stop; made once, as a hostile filter causes it for every event. */
+/** Ends an evaluation that exceeds its budget. Created once, because a hostile filter causes it for every event. */
 const EXHAUSTED = new Error('the work of filters is exhausted');
 
 /**
- * How much of its operand something looks at. `bounded`: of a text as much as the literal beside it has. `linear`: all,
- * also of an object. `argument`, of a function or a method: all of a text. `quadratic`: a text, once for each part of it.
+ * The share of an operand that an operator reads. `bounded`: of a text, as much as the length of the literal beside
+ * it. `linear`: all, also of an object. `argument`, of a function or method: all of a text. `quadratic`: a text, once
+ * for each part of it.
  */
 type Cost = 'bounded' | 'linear' | 'argument' | 'quadratic';
 
@@ -69,14 +70,17 @@ let errorWork = WORK_PER_ERROR;
 const running = filterLanguage({ maxAstNodes: 1_000, maxDepth: 100 });
 meter(evaluatorOf(running));
 
-/** Throws what the parser throws. */
+/** Compiles a filter; throws the parser's errors. */
 export function runnable(filter: string): RunnableFilter {
   const parsed = parseFilter(running, filter);
   markOperands(parsed.ast);
   return parsed;
 }
 
-/** Runs a filter and charges its work; undefined when the budget does not suffice. Throws what the filter throws. */
+/**
+ * Runs a filter and charges its work to the budget; undefined when the budget is exhausted. Throws the filter's
+ * errors.
+ */
 export function runMetered(
   filter: RunnableFilter,
   length: number,
@@ -100,7 +104,7 @@ function spend(work: number): void {
   if (current.left < 0) throw EXHAUSTED;
 }
 
-/** The library hands its evaluator to functions as `this`, which is the only way to it. */
+/** The library passes its evaluator to functions as `this`; there is no other access to it. */
 function evaluatorOf(environment: Environment): Evaluator {
   let found: Partial<Evaluator> | undefined;
   environment.registerFunction('evaluator(): bool', function (this: Partial<Evaluator>) {
@@ -114,8 +118,8 @@ function evaluatorOf(environment: Environment): Evaluator {
 }
 
 /**
- * Every node is evaluated by `run`, and every error that a filter survives passes through `tryEval`: the left side of
- * `||` and `&&`, and each round of a loop.
+ * Counts work. Every node is evaluated by `run`, and every error that a filter survives passes through `tryEval`: the
+ * left side of `||` and `&&`, and each round of a loop.
  */
 function meter(evaluator: Evaluator): void {
   evaluator.run = (node, context) => {
@@ -144,7 +148,7 @@ function spendForOperand(cost: Cost, value: unknown): void {
     spend(cost === 'quadratic' ? value.length * value.length : value.length);
 }
 
-/** The evaluator looks at the first part of the first part and so on, for the type of a value. */
+/** The evaluator inspects the first element, recursively, to find the type of a value. */
 function checkDepth(value: object | null): void {
   let part: unknown = value;
   for (let depth = 0; typeof part === 'object' && part !== null; depth++) {
@@ -170,7 +174,7 @@ function spendForParts(value: unknown, depth: number): void {
   for (const part of Object.values(value)) spendForParts(part, depth + 1);
 }
 
-/** Marks what operators and functions are given. */
+/** Marks the operands of operators and functions with their cost. */
 function markOperands(node: ASTNode): void {
   const mark = (operand: ASTNode, cost: Cost) => {
     (operand as Node).cost = cost;

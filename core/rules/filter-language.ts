@@ -1,8 +1,8 @@
 import { type ASTNode, Environment, type ParseResult } from '@marcbachmann/cel-js';
 
 /**
- * The language of filters: the Common Expression Language with `event` as its variable. Numbers of events are doubles,
- * and numbers of a filter are mostly written as integers, so arithmetic takes both together and gives a double, as
+ * The language of filters: the Common Expression Language with the variable `event`. Numbers in events are doubles,
+ * while those in filters are mostly written as integers; so arithmetic accepts both and gives a double, as
  * comparisons do in CEL.
  */
 export function filterLanguage(limits: {
@@ -16,7 +16,7 @@ export function filterLanguage(limits: {
       language.registerOperator(`${left} ${operator} ${right}: double`, (a: unknown, b: unknown) =>
         apply(Number(a), Number(b)),
       );
-    // The library registers the other order and `!=` with it.
+    // The library also registers the other order and `!=`.
     if (right === 'double')
       language.registerOperator(`${left} == ${right}`, (a: unknown, b: unknown) => Number(a) === Number(b));
   }
@@ -47,8 +47,8 @@ function remainder(a: number, b: number): number {
 }
 
 /**
- * Parses a filter, or throws what the parser throws. Words that CEL keeps for itself are taken as names of fields
- * (`event.properties.in`), and integers that a double does not hold are rounded as those of events are.
+ * Parses a filter, or throws the parser's errors. Reserved words of CEL are allowed as field names
+ * (`event.properties.in`), and integers beyond a double are rounded, as in events.
  */
 export function parseFilter(language: Environment, filter: string): ParseResult {
   const stand = standIn(filter);
@@ -59,11 +59,11 @@ export function parseFilter(language: Environment, filter: string): ParseResult 
   return parsed;
 }
 
-/** Strings and comments, which stay as they are, and fields that are named by a keyword of the lexer. */
+/** Matches strings and comments, which stay unchanged, and fields named by a keyword. */
 const WORDS =
   /\b(?:[rR][bB]?|[bB][rR])(?:"""[\s\S]*?"""|'''[\s\S]*?'''|"[^"\n]*"|'[^'\n]*')|"""(?:\\[\s\S]|[\s\S])*?"""|'''(?:\\[\s\S]|[\s\S])*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\/\/[^\n]*|(?<=[\w\])]\s*)\.\s*(in|true|false|null)\b(?!\s*\()/g;
 
-/** The start of a name that the filter does not contain. */
+/** A prefix that does not occur in the filter. */
 function standIn(filter: string): string {
   let name = 'field_';
   while (filter.includes(name)) name += '_';
@@ -78,7 +78,7 @@ function restore(node: ASTNode, stand: string): void {
   for (const part of partsOf(node)) restore(part, stand);
 }
 
-/** The parts of an expression. */
+/** The sub-expressions of an expression. */
 export function partsOf(node: ASTNode): readonly ASTNode[] {
   switch (node.op) {
     case 'value':

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { CanonicalEvent, JsonObject } from '../event/event.ts';
-import { faultOfFilter, filterVerdict, MAX_FILTER_LENGTH } from './filter.ts';
+import { evaluateFilter, filterFault, MAX_FILTER_LENGTH } from './filter.ts';
 import { FilterBudget, MAX_FILTER_WORK } from './filter-evaluator.ts';
 
 const AT = '2026-01-01T00:00:00.000Z';
@@ -22,7 +22,7 @@ function event(properties: JsonObject): CanonicalEvent {
 
 const PAID = event({ total: 120, ok: true, note: null, tags: ['a', 'b'], items: [{ sku: 'x', price: 9.5 }] });
 
-describe('filterVerdict', () => {
+describe('evaluateFilter', () => {
   it.each([
     'event.properties.total > 100',
     'event.properties.total == 120 && event.event == "Paid"',
@@ -40,21 +40,21 @@ describe('filterVerdict', () => {
     'event.properties.tags.size() + event.properties.items.size() == 3',
     '("b" in event.properties.tags ? event.properties.tags : []).exists(tag, tag == "a")',
   ])('%s is passed', (filter) => {
-    expect([faultOfFilter(filter), filterVerdict(filter, PAID)]).toEqual([undefined, 'matched']);
+    expect([filterFault(filter), evaluateFilter(filter, PAID)]).toEqual([undefined, 'matched']);
   });
 
   it('says no, and says why where it can say neither', () => {
-    expect(filterVerdict('event.properties.total > 200', PAID)).toBe('not matched');
-    expect(filterVerdict('event.properties.nothing == 1', PAID)).toEqual({ failed: 'No such key: nothing' });
-    expect(filterVerdict('event.properties.total', PAID)).toEqual({
+    expect(evaluateFilter('event.properties.total > 200', PAID)).toBe('not matched');
+    expect(evaluateFilter('event.properties.nothing == 1', PAID)).toEqual({ failed: 'No such key: nothing' });
+    expect(evaluateFilter('event.properties.total', PAID)).toEqual({
       failed: 'it gives neither true nor false',
     });
-    expect(filterVerdict('event.properties.tags > 1', PAID)).toHaveProperty('failed');
+    expect(evaluateFilter('event.properties.tags > 1', PAID)).toHaveProperty('failed');
   });
 
   it('what an object inherits is none of the event’s fields', () => {
     for (const name of ['constructor', 'toString', 'hasOwnProperty'])
-      expect(filterVerdict(`event.${name} == 1`, PAID)).toEqual({ failed: `No such key: ${name}` });
+      expect(evaluateFilter(`event.${name} == 1`, PAID)).toEqual({ failed: `No such key: ${name}` });
   });
 });
 
@@ -89,7 +89,7 @@ describe('numbers of events, which are doubles, and integers of a filter', () =>
     'int(event.properties.qty) / 2 == 1',
     ...RESERVED.split(' ').map((word) => `!has(event.properties.${word})`),
   ])('%s is passed', (filter) => {
-    expect([faultOfFilter(filter), filterVerdict(filter, order)]).toEqual([undefined, 'matched']);
+    expect([filterFault(filter), evaluateFilter(filter, order)]).toEqual([undefined, 'matched']);
   });
 
   it('a field may be called like a word of the language', () => {
@@ -101,18 +101,18 @@ describe('numbers of events, which are doubles, and integers of a filter', () =>
         `event.properties.${word}.startsWith("E") && ".${word}" != event.event && r'.${word}' != "a\\".${word}"`,
         `event.properties.list.exists(x, x.${word} == 1) && event.properties.list[0].${word} == 1`,
       ])
-        expect([filter, faultOfFilter(filter), filterVerdict(filter, one)]).toEqual([
+        expect([filter, filterFault(filter), evaluateFilter(filter, one)]).toEqual([
           filter,
           undefined,
           'matched',
         ]);
     }
-    expect(filterVerdict('event.properties.in == 1', event({}))).toEqual({ failed: 'No such key: in' });
+    expect(evaluateFilter('event.properties.in == 1', event({}))).toEqual({ failed: 'No such key: in' });
   });
 
   it('what cannot be computed is a failure that says so', () => {
-    expect(filterVerdict('event.properties.qty % 0 == 1', order)).toEqual({ failed: 'modulo by zero' });
-    expect(filterVerdict('event.properties.text * 2 == 16', order)).toHaveProperty('failed');
+    expect(evaluateFilter('event.properties.qty % 0 == 1', order)).toEqual({ failed: 'modulo by zero' });
+    expect(evaluateFilter('event.properties.text * 2 == 16', order)).toHaveProperty('failed');
   });
 });
 
@@ -132,14 +132,14 @@ describe('an example of the guide', () => {
   it('is there', () => expect(examples).toHaveLength(5));
 
   it.each(examples)('%s', (filter) => {
-    expect(faultOfFilter(filter)).toBe(undefined);
+    expect(filterFault(filter)).toBe(undefined);
     const late = { ...fitting, timestamp: '2026-03-01T00:00:00.000Z' };
     const early = { ...other, timestamp: '2025-12-31T23:59:59.999Z' };
-    expect([filterVerdict(filter, late), filterVerdict(filter, early)]).toEqual(['matched', 'not matched']);
+    expect([evaluateFilter(filter, late), evaluateFilter(filter, early)]).toEqual(['matched', 'not matched']);
   });
 });
 
-describe('faultOfFilter', () => {
+describe('filterFault', () => {
   it.each([
     ['', /./],
     ['event.', /./],
@@ -167,12 +167,12 @@ describe('faultOfFilter', () => {
     [`"${'x'.repeat(MAX_FILTER_LENGTH)}" == event.user_id`, /more than 1000 characters/],
     [`${'!'.repeat(200)}event.ok`, /./],
   ])('%s', (filter, fault) => {
-    expect(faultOfFilter(filter)).toMatch(fault);
+    expect(filterFault(filter)).toMatch(fault);
   });
 
   it('one that was taken before it was a fault is not run', () => {
     const taken = 'event.properties.tags + event.properties.tags == []';
-    expect(filterVerdict(taken, PAID)).toEqual({ failed: faultOfFilter(taken) });
+    expect(evaluateFilter(taken, PAID)).toEqual({ failed: filterFault(taken) });
   });
 });
 
@@ -182,7 +182,7 @@ describe('the work of filters', () => {
     let least = Number.POSITIVE_INFINITY;
     for (let round = 0; round < 5; round++) {
       const before = process.cpuUsage();
-      filterVerdict(filter, of);
+      evaluateFilter(filter, of);
       const { user, system } = process.cpuUsage(before);
       least = Math.min(least, (user + system) / 1_000);
     }
@@ -190,7 +190,7 @@ describe('the work of filters', () => {
   }
   const work = (filter: string, of: CanonicalEvent) => {
     const budget = new FilterBudget();
-    const verdict = filterVerdict(filter, of, budget);
+    const verdict = evaluateFilter(filter, of, budget);
     return { verdict, work: MAX_FILTER_WORK - budget.left };
   };
   const repeated = (part: string, count: number, operator = ' || ') => Array(count).fill(part).join(operator);
@@ -211,14 +211,14 @@ describe('the work of filters', () => {
         `has(event.properties.total) && event.user_id.startsWith("${n}")`,
         `event.event in ["Paid", "Refunded", "x${n}"]`,
       ])
-        expect(filterVerdict(filter, cart, budget)).not.toBe('not evaluated');
+        expect(evaluateFilter(filter, cart, budget)).not.toBe('not evaluated');
     }
     expect(budget.left).toBeGreaterThan(0);
   });
 
   it('a loop over many items is evaluated as long as it fits', () => {
     const list = event({ list: Array.from({ length: 1_500 }, (_, n) => n) });
-    expect(filterVerdict('event.properties.list.exists(x, x == 1499)', list)).toBe('matched');
+    expect(evaluateFilter('event.properties.list.exists(x, x == 1499)', list)).toBe('matched');
   });
 
   it.each<[what: string, filter: string, properties: JsonObject]>([
@@ -257,8 +257,8 @@ describe('the work of filters', () => {
     ],
   ])('%s are stopped when the budget is spent', (_, filter, properties) => {
     const of = event(properties);
-    expect(faultOfFilter(filter)).toBeUndefined();
-    expect(filterVerdict(filter, of)).toBe('not evaluated');
+    expect(filterFault(filter)).toBeUndefined();
+    expect(evaluateFilter(filter, of)).toBe('not evaluated');
     expect(cost(filter, of)).toBeLessThan(40);
   });
 
@@ -273,13 +273,13 @@ describe('the work of filters', () => {
 
   it('once the budget is spent no further filter is evaluated', () => {
     const budget = new FilterBudget(10);
-    expect(filterVerdict('event.properties.ok', PAID, budget)).toBe('not evaluated');
-    expect(filterVerdict('event.properties.ok', PAID, budget)).toBe('not evaluated');
+    expect(evaluateFilter('event.properties.ok', PAID, budget)).toBe('not evaluated');
+    expect(evaluateFilter('event.properties.ok', PAID, budget)).toBe('not evaluated');
   });
 
   it('a value that is nested very deep is not compared: each level would be a type of its own', () => {
     const nested = event({ deep: JSON.parse(`${'['.repeat(9_000)}${']'.repeat(9_000)}`) });
-    expect(filterVerdict('event.properties.deep == "x"', nested)).toEqual({
+    expect(evaluateFilter('event.properties.deep == "x"', nested)).toEqual({
       failed: 'looks at a value that is nested more than 32 deep',
     });
   });
@@ -288,7 +288,7 @@ describe('the work of filters', () => {
     const long = (n: number) => `event.user_id == "${n}${'x'.repeat(900)}"`;
     const compiling = (filter: string) => {
       const budget = new FilterBudget();
-      filterVerdict(filter, PAID, budget);
+      evaluateFilter(filter, PAID, budget);
       return budget;
     };
     const first = compiling(long(0));

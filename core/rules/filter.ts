@@ -1,32 +1,31 @@
 import type { ASTNode } from '@marcbachmann/cel-js';
 import { LRUCache } from 'lru-cache';
-import { messageOf } from '../errors/errors.ts';
 import type { CanonicalEvent } from '../event/event.ts';
+import { messageOf } from '../primitives/errors.ts';
 import { FilterBudget, type RunnableFilter, runMetered, runnable } from './filter-evaluator.ts';
 import { filterLanguage, parseFilter, partsOf } from './filter-language.ts';
 
-/** Characters of a filter at most. */
+/** Bound on the characters of a filter. */
 export const MAX_FILTER_LENGTH = 1_000;
 
 const MAX_NODES = 200;
 const MAX_LOOPS = 4;
 const MAX_DEPTH = 32;
-/** Characters of the filters that are kept compiled: some 100 bytes of memory each. */
+/** Bound on the characters of cached compiled filters, which take about 100 bytes each. */
 const KEPT_CHARACTERS = 1024 * 1024;
-/** What a compiled filter weighs beside its text, in characters. */
+/** Fixed weight of a compiled filter, in characters. */
 const LEAST_WEIGHT = 50;
-/** Characters of a failure that are shown. */
+/** Bound on the characters of a shown error. */
 const MESSAGE_LENGTH = 300;
 
 /**
- * The answer of a filter for an event. One that fails says neither yes nor no, and one that does not fit into what is
- * left of the budget is not evaluated; `message` is for people.
+ * The result of a filter for an event. A filter that failed neither matched nor did not match; one that exceeds the
+ * remaining budget is not evaluated. `failed` is a message for users.
  */
-export type FilterVerdict = 'matched' | 'not matched' | 'not evaluated' | { readonly failed: string };
+export type FilterResult = 'matched' | 'not matched' | 'not evaluated' | { readonly failed: string };
 
 const language = filterLanguage({ maxAstNodes: MAX_NODES, maxDepth: MAX_DEPTH });
 
-/** A filter that can be run, or the reason why it cannot. */
 type Compiled = { readonly run: RunnableFilter } | { readonly fault: string };
 
 const compiled = new LRUCache<string, Compiled>({
@@ -35,20 +34,20 @@ const compiled = new LRUCache<string, Compiled>({
 });
 
 /**
- * Whether an event passes a rule's filter: an expression of the Common Expression Language (CEL) over `event`, the
- * canonical event. Charges its work to `budget` and never throws.
+ * Evaluates a rule's filter, an expression of the Common Expression Language (CEL) over `event`, the canonical event.
+ * Charges its work to `budget` and never throws.
  */
-export function filterVerdict(
+export function evaluateFilter(
   filter: string,
   event: CanonicalEvent,
   budget = new FilterBudget(),
-): FilterVerdict {
+): FilterResult {
   if (budget.isSpent) return 'not evaluated';
   const known = compiledOf(filter, budget);
   if ('fault' in known) return { failed: known.fault };
   const { stackTraceLimit } = Error;
   try {
-    Error.stackTraceLimit = 0; // nobody reads the stack of a round that fails, and it is the dearest part of it
+    Error.stackTraceLimit = 0; // stacks are the most expensive part of a failing loop round, and unused
     const answer = runMetered(known.run, filter.length, event, budget);
     if (typeof answer === 'boolean') return answer ? 'matched' : 'not matched';
     return budget.isSpent ? 'not evaluated' : { failed: 'it gives neither true nor false' };
@@ -59,8 +58,8 @@ export function filterVerdict(
   }
 }
 
-/** Why a text cannot be a filter, for people; undefined when it can. */
-export function faultOfFilter(filter: string): string | undefined {
+/** Why a text is not a valid filter, for users; undefined when it is. */
+export function filterFault(filter: string): string | undefined {
   if (filter.length > MAX_FILTER_LENGTH) return `has more than ${MAX_FILTER_LENGTH} characters`;
   try {
     const parsed = parseFilter(language, filter);
@@ -75,12 +74,12 @@ export function faultOfFilter(filter: string): string | undefined {
   }
 }
 
-/** A filter that was stored before there was a bound that it breaks is not run either. */
+/** Checks the bounds too: a stored filter may be older than a bound. */
 function compiledOf(filter: string, budget: FilterBudget): Compiled {
   const known = compiled.get(filter);
   if (known !== undefined) return known;
   budget.compiledCharacters += filter.length;
-  const fault = faultOfFilter(filter);
+  const fault = filterFault(filter);
   const made = fault === undefined ? { run: runnable(filter) } : { fault };
   compiled.set(filter, made);
   return made;
@@ -90,14 +89,14 @@ function firstLine(error: unknown): string {
   return (messageOf(error).split('\n', 1)[0] ?? '').slice(0, MESSAGE_LENGTH);
 }
 
-/** Whether a part of an expression is run once, or once for each item of a list. */
+/** Whether an expression is evaluated once, or once for each item of a list. */
 interface Place {
   readonly perItem: boolean;
 }
 const OUTSIDE: Place = { perItem: false };
 const PER_ITEM: Place = { perItem: true };
 
-/** Each takes time linear in what it is given. */
+/** Functions with time linear in their arguments. */
 const FUNCTIONS = new Set([
   'has',
   'size',
@@ -109,20 +108,20 @@ const FUNCTIONS = new Set([
   'duration',
   'type',
 ]);
-/** Of these, what gives a number, a time or a duration. */
+/** Functions that return a number, a time or a duration. */
 const SMALL = new Set(['size', 'int', 'double', 'timestamp', 'duration']);
 const METHODS = new Set(['size', 'lowerAscii', 'upperAscii', 'trim']);
-/** These look for one text in another: linear as long as the one they look for is written in the filter. */
+/** Text searches: linear only when the searched text is a literal of the filter. */
 const SEARCHES = new Set(['startsWith', 'endsWith', 'contains']);
-/** These run their second argument once for each item. */
+/** Methods that evaluate their second argument once for each item. */
 const QUANTIFIERS = new Set(['exists', 'exists_one', 'all']);
 
 const A_NUMBER = 'has a number where it must say true or false';
 
 /**
- * What would make a filter cost more than one pass over the event for each of its parts: a loop in a loop, a loop whose
- * body looks at the whole event again, a search for what the event itself says, patterns, and functions that build
- * larger texts or lists out of small ones.
+ * Finds what would make a filter cost more than one pass over the event for each of its parts: nested loops, a loop
+ * with a body that reads the whole event, a search for a text of the event, patterns, and functions that build larger
+ * texts or lists out of small ones.
  */
 function faultIn(node: ASTNode, place: Place): string | undefined {
   switch (node.op) {
@@ -179,7 +178,7 @@ function faultOfMethod(
   return place.perItem ? 'has a loop in a loop' : faultIn(body, PER_ITEM);
 }
 
-/** What can only be a number, a time or a duration: with it `+` joins neither texts nor lists. */
+/** Whether an operand can only be a number, a time or a duration, so that `+` does not concatenate texts or lists. */
 function isSmall({ op, args }: ASTNode): boolean {
   switch (op) {
     case 'value':
@@ -201,13 +200,16 @@ function isSmall({ op, args }: ASTNode): boolean {
   }
 }
 
-/** Whether an expression can only be a number, a time or a duration, whatever the event holds. */
+/** Whether an expression can only give a number, a time or a duration, whatever the event. */
 function givesNumber(node: ASTNode): boolean {
   if (node.op === '?:') return givesNumber(node.args[1]) || givesNumber(node.args[2]);
   return node.op !== '+' ? isSmall(node) : node.args.some(givesNumber);
 }
 
-/** A list of large things, each of which a loop would look at as often as its body has parts. */
+/**
+ * Whether a literal list or map contains the event: a loop over it would read the event for each item and part of its
+ * body.
+ */
 function buildsOfEvent(node: ASTNode, inLiteral = false): boolean {
   if (node.op === 'id') return inLiteral && node.args === 'event';
   const inside = inLiteral || node.op === 'list' || node.op === 'map';

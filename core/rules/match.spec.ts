@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Destination, Rule } from '../catalog/entities.ts';
 import { type CanonicalEvent, ENVIRONMENTS, EVENT_TYPES } from '../event/event.ts';
-import { closedTo, isUndecided, matchRules, mismatchOf, mismatchOfContent } from './match.ts';
+import { destinationMismatch, isUndecided, matchRules, mismatchOf, mismatchOfContent } from './match.ts';
 
 const kept = { id: 'r1', version: 1, created_at: '', updated_at: '', workspace_id: 'w1', created_by: 'a1' };
 const names = ['', 'order', 'view'];
@@ -121,18 +121,18 @@ describe('matchRules', () => {
   });
 });
 
-describe('closedTo', () => {
+describe('destinationMismatch', () => {
   const place: Destination = { ...kept, name: 'd', type: 'webhook', settings: {}, enabled: true };
 
   it('is open to all environments unless it names some', () => {
-    expect(closedTo(place, 'development')).toBeUndefined();
+    expect(destinationMismatch(place, 'development')).toBeUndefined();
     const narrow = { ...place, environments: ['production'] } as const;
-    expect(closedTo(narrow, 'production')).toBeUndefined();
-    expect(closedTo(narrow, 'development')).toEqual({ because: 'destination_environment' });
+    expect(destinationMismatch(narrow, 'production')).toBeUndefined();
+    expect(destinationMismatch(narrow, 'development')).toEqual({ because: 'destination_environment' });
   });
 
   it('is closed while disabled and when it is gone', () => {
     for (const closed of [undefined, { ...place, enabled: false }])
-      expect(closedTo(closed, 'production')).toEqual({ because: 'destination_disabled' });
+      expect(destinationMismatch(closed, 'production')).toEqual({ because: 'destination_disabled' });
   });
 });

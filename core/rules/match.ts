@@ -1,9 +1,20 @@
+import type { CatalogView } from '../catalog/catalog.ts';
 import type { Destination, Rule } from '../catalog/entities.ts';
-import { type CanonicalEvent, ENVIRONMENTS, type Environment, eventName } from '../event/event.ts';
-import { filterVerdict } from './filter.ts';
+import type { Delivery } from '../delivery/delivery.ts';
+import {
+  type CanonicalEvent,
+  ENVIRONMENTS,
+  type Environment,
+  EVENT_TYPES,
+  eventName,
+} from '../event/event.ts';
+import type { Headers } from '../log/event-log.ts';
+import { HEADER } from '../log/topics.ts';
+import { isNotice } from '../notices/notices.ts';
+import { evaluateFilter } from './filter.ts';
 import { FilterBudget } from './filter-evaluator.ts';
 
-/** Why a rule does not take an event, first reason first. */
+/** Why a rule does not match an event, in the order of the checks. */
 export const MISMATCHES = [
   'disabled',
   'environment',
@@ -16,19 +27,19 @@ export const MISMATCHES = [
   'destination_environment',
 ] as const;
 
-/** `message` is only of a filter that failed or was not evaluated. */
+/** `message` only for a filter that failed or was not evaluated. */
 export interface Mismatch {
   readonly because: (typeof MISMATCHES)[number];
   readonly message?: string;
 }
 
-/** A rule at an event: it takes the event, or the reason why it does not. */
+/** A rule and an event: it matches, unless there is a `mismatch`. */
 export interface RuleMatch {
   readonly rule: Rule;
   readonly mismatch?: Mismatch;
 }
 
-/** Made once: most rules do not take most events. */
+/** Created once: most rules do not match most events. */
 const MISMATCH = {
   environment: { because: 'environment' },
   event_type: { because: 'event_type' },
@@ -42,8 +53,8 @@ const NOT_EVALUATED: Mismatch = {
 };
 
 /**
- * All rules of a workspace that are enabled, in their order, at one event. Their filters share one budget: once it is
- * spent, no further filter is evaluated. The same rules and event always give the same answer.
+ * Matches the enabled rules of a workspace, in order, with one event. Their filters share one budget: once it is
+ * exhausted, no further filter is evaluated. The same rules and event always give the same result.
  */
 export function matchRules(
   rules: readonly Rule[],
@@ -56,17 +67,17 @@ export function matchRules(
   });
 }
 
-/** Whether a filter could not say if its rule takes the event: the event becomes a dead delivery of that rule. */
+/** Whether the filter failed or was not evaluated: the event becomes a dead delivery of that rule. */
 export function isUndecided({ because }: Mismatch): boolean {
   return because === 'filter_failed' || because === 'filter_not_evaluated';
 }
 
-/** Undefined when an enabled rule takes the event; empty lists of types or names take all. */
+/** Undefined when the rule is enabled and matches; empty lists of types or names match all. */
 export function mismatchOf(rule: Rule, event: CanonicalEvent, budget?: FilterBudget): Mismatch | undefined {
   return rule.enabled ? mismatchOfContent(rule, event, budget) : { because: 'disabled' };
 }
 
-/** The same whether it is enabled or not. */
+/** The same without checking whether the rule is enabled. */
 export function mismatchOfContent(
   rule: Rule,
   event: CanonicalEvent,
@@ -77,7 +88,7 @@ export function mismatchOfContent(
   if (event_types.length > 0 && !event_types.includes(event.type)) return MISMATCH.event_type;
   if (event_names.length > 0 && !event_names.includes(eventName(event))) return MISMATCH.event_name;
   if (filter == null) return undefined;
-  const verdict = filterVerdict(filter, event, budget);
+  const verdict = evaluateFilter(filter, event, budget);
   switch (verdict) {
     case 'matched':
       return undefined;
@@ -90,12 +101,72 @@ export function mismatchOfContent(
   }
 }
 
-/** Why a rule's destination gets no events of an environment; undefined when it does. */
-export function closedTo(
+/** Why a rule's destination receives no events of an environment; undefined when it does. */
+export function destinationMismatch(
   destination: Destination | undefined,
   environment: Environment,
 ): Mismatch | undefined {
   if (destination?.enabled !== true) return { because: 'destination_disabled' };
   const open = destination.environments ?? ENVIRONMENTS;
   return open.includes(environment) ? undefined : { because: 'destination_environment' };
+}
+
+/** Bound on the filter's work for a delivery in flight: a tenth of the bound for all filters of an event. */
+const FILTER_WORK = 10_000;
+
+const REASONS = {
+  environment: 'the rule does not take events of this environment',
+  event_type: 'the rule does not take events of this type',
+  event_name: 'the rule does not take events of this name',
+  filter: 'the filter of the rule does not take the event',
+} as const;
+
+/**
+ * The text of `HEADER.ruleEvent`, from which `cancelledByRule` reads type and name of an event before its
+ * transformation.
+ */
+export function ruleEventText(event: CanonicalEvent): string {
+  return `${event.type}:${eventName(event)}`;
+}
+
+/**
+ * Why a delivery in flight is cancelled: its rule was deleted, disabled or changed, and would not create it now.
+ * Undefined where it would, or where the rule did not change since the delivery was created or redriven (`headers`
+ * are those of its entry): a user may redrive or replay deliveries of a disabled rule.
+ *
+ * Environment, type and name are those of the event that the rule matched. The filter is evaluated where no
+ * transformation changed the event; one that fails cancels nothing. The transformation is not run again.
+ */
+export function cancelledByRule(
+  delivery: Delivery,
+  headers: Headers,
+  workspaceId: string,
+  state: Pick<CatalogView, 'entity'>,
+): string | undefined {
+  const rule = state.entity('rule', workspaceId, delivery.rule_id);
+  if (headers[HEADER.ruleVersion] === String(rule?.version ?? 0)) return undefined;
+  if (rule === undefined) return isNotice(delivery) ? undefined : 'the rule is gone';
+  if (!rule.enabled) return 'the rule is disabled';
+  if (rule.destination_id !== delivery.destination_id) return 'the rule forwards to another destination';
+  const { rule: matched, event } = matchable(rule, delivery, headers[HEADER.ruleEvent]);
+  const because = mismatchOfContent(matched, event, new FilterBudget(FILTER_WORK))?.because;
+  return because !== undefined && because in REASONS ? REASONS[because as keyof typeof REASONS] : undefined;
+}
+
+/** The parts of a rule that can be matched with a delivery, and the event as the rule matched it. */
+function matchable(
+  rule: Rule,
+  { event, environment }: Delivery,
+  ruleEvent: string | undefined,
+): { readonly rule: Rule; readonly event: CanonicalEvent } {
+  if (ruleEvent === undefined && rule.transformation_id === null) return { rule, event };
+  const [, typeText, name] = /^([a-z]+):(.*)$/s.exec(ruleEvent ?? '') ?? [];
+  const type = EVENT_TYPES.find((known) => known === typeText);
+  // The input of the transformation of a redriven delivery is unknown.
+  if (type === undefined || name === undefined)
+    return {
+      rule: { ...rule, event_types: [], event_names: [], filter: null },
+      event: { ...event, environment },
+    };
+  return { rule: { ...rule, filter: null }, event: { ...event, environment, type, event: name, name } };
 }

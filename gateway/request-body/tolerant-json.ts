@@ -42,7 +42,7 @@ const MAX_PATH = 500;
  * - of duplicate keys the last one counts;
  * - `__proto__` is left out;
  * - a value that is nested too deep becomes its source text, as does a number out of range;
- * - a number that a double cannot hold keeps its digits (see `core/json/exact-numbers.ts`).
+ * - a number that a double cannot hold keeps its digits (see `core/primitives/json.ts`).
  *
  * `hasItems`: depth and paths within `batch` are relative to the item. `exactFrom`: the depth from which numbers keep
  * their digits; above it they are doubles, as schemas see a value of `JSON.rawJSON` as an object.

@@ -16,7 +16,7 @@ interface Rules {
 
 const INTRODUCTION = [
   '# Metrics',
-  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, except for lag. Made from `core/observability/metric-catalogue.ts`; `test/architecture/metrics.spec.ts` keeps it up to date, and writes it anew when run with `-u`. A metric exists from its first use on; histograms are in seconds. Besides these there are the metrics of the process, `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../infra/deploy/alerts.yaml) has alert rules.',
+  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, except for lag. Made from `core/ports/observability.ts`; `test/architecture/metrics.spec.ts` keeps it up to date, and writes it anew when run with `-u`. A metric exists from its first use on; histograms are in seconds. Besides these there are the metrics of the process, `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../infra/deploy/alerts.yaml) has alert rules.',
 ];
 
 /** Every metric with its labels, in Markdown. */

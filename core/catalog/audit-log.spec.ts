@@ -1,0 +1,236 @@
+import { describe, expect, it } from 'vitest';
+import { isUuid } from '../primitives/ids.ts';
+import { applyWithAudit } from './audit-log.ts';
+import type { Fact } from './facts.ts';
+import {
+  AT,
+  account as accountOf,
+  apiKey,
+  clientKey,
+  contract,
+  destination,
+  fact,
+  ORGANIZATION,
+  OWNER,
+  organizationMember,
+  rule,
+  turned,
+  WORKSPACE,
+  workspace,
+  workspaceMember,
+  writeKey,
+} from './fold/catalog.fixture.ts';
+import { CatalogState } from './fold/state.ts';
+
+const account = fact('account.created', OWNER, {
+  id: OWNER,
+  issuer: 'i',
+  subject: 's',
+  email: 'owner@example.com',
+});
+
+/** What each fact did, in the order of the facts. */
+function told(...facts: readonly Fact[]) {
+  const state = new CatalogState();
+  return facts.map((each, position) => applyWithAudit(state, each, position));
+}
+
+const last = (...facts: readonly Fact[]) => told(account, workspace(), ...facts).at(-1) ?? [];
+
+describe('an applied fact', () => {
+  it('tells who did what to what, from where, and what was there before and after', () => {
+    const renamed = { ...fact('contract.updated', 'c1', { name: 'Orders' }), expected_version: 1 };
+    expect(last(contract('c1'), renamed)).toEqual([
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        scope_id: WORKSPACE,
+        at: AT,
+        action: 'updated',
+        actor: { type: 'account', id: OWNER, email: 'owner@example.com', key_prefix: null },
+        entity: { type: 'contract', id: 'c1', name: 'Orders' },
+        before: expect.objectContaining({ name: 'c1', version: 1 }),
+        after: expect.objectContaining({ name: 'Orders', version: 2 }),
+        address: '127.0.0.1',
+        request_id: 'r',
+      },
+    ]);
+  });
+
+  it('has nothing before a creation and nothing after a deletion', () => {
+    expect(last(destination('d1'))).toMatchObject([{ action: 'created', before: null, after: { id: 'd1' } }]);
+    const deleted = fact('destination.deleted', 'd1', {});
+    expect(last(destination('d1'), deleted)).toMatchObject([
+      { action: 'deleted', entity: { name: 'd1' }, before: { id: 'd1' }, after: null },
+    ]);
+  });
+
+  it('of an API key or a stage names it', () => {
+    const by = (author: string) => ({ ...fact('destination.updated', 'd1', { name: 'x' }), by: author });
+    const actor = (author: string) =>
+      last(apiKey('k1', 'h1'), destination('d1'), by(author)).map((entry) => entry.actor);
+    const nobody = { email: null, key_prefix: null };
+    expect(actor('key:k1')).toEqual([{ ...nobody, type: 'api_key', id: 'k1', key_prefix: 'trb_api_abc' }]);
+    expect(actor('stage:route')).toEqual([{ ...nobody, type: 'stage', id: 'route' }]);
+    expect(actor('operator:secrets')).toEqual([{ ...nobody, type: 'operator', id: 'secrets' }]);
+    expect(actor('stranger')).toEqual([{ ...nobody, type: 'account', id: 'stranger' }]);
+  });
+
+  it('about a workspace stands in the log of its organization too, each under an id of its own', () => {
+    const entries = told(account, workspace())[1] ?? [];
+    expect(entries.map((entry) => entry.scope_id)).toEqual([WORKSPACE, ORGANIZATION]);
+    expect(new Set(entries.map((entry) => entry.id)).size).toBe(2);
+  });
+
+  it('about an account stands in nobody’s log', () => {
+    expect(told(account)).toEqual([[]]);
+  });
+});
+
+describe('a first sign-in', () => {
+  const invited = [organizationMember('m1', 'new@example.com'), workspaceMember('m2', 'new@example.com')];
+  const signIn = { ...accountOf('a9', 'new@example.com'), by: 'a9' };
+
+  it('is told in the log of every place that waited for it, by who signed in', () => {
+    const entries = last(...invited, signIn);
+    const common = {
+      action: 'joined',
+      at: AT,
+      actor: { type: 'account', id: 'a9', email: 'new@example.com', key_prefix: null },
+      address: '127.0.0.1',
+    };
+    expect(entries).toMatchObject([
+      {
+        ...common,
+        scope_id: ORGANIZATION,
+        entity: { type: 'organization_member', id: 'm1' },
+        before: { account_id: null, version: 1 },
+        after: { account_id: 'a9', version: 2 },
+      },
+      { ...common, scope_id: WORKSPACE, entity: { type: 'workspace_member', id: 'm2' } },
+    ]);
+    expect(last(...invited, signIn)).toEqual(entries);
+  });
+
+  it('is told also where it comes with an address that an account got later', () => {
+    const later = { email: 'new@example.com', email_issued_at: AT };
+    const entries = last(
+      ...invited,
+      accountOf('a9', 'old@example.com'),
+      fact('account.updated', 'a9', later),
+    );
+    expect(entries.map(({ action, entity }) => [action, entity.id])).toEqual([
+      ['joined', 'm1'],
+      ['joined', 'm2'],
+    ]);
+  });
+
+  it('of somebody who was invited twice tells which place went, and what became of the other', () => {
+    const entries = last(
+      accountOf('a9', 'old@example.com'),
+      workspaceMember('m1', 'old@example.com', 'viewer'),
+      workspaceMember('m2', 'new@example.com', 'admin'),
+      fact('account.updated', 'a9', { email: 'new@example.com', email_issued_at: AT }),
+    );
+    expect(entries).toMatchObject([
+      { action: 'removed', entity: { id: 'm2' }, before: { role: 'admin' }, after: null },
+      { action: 'updated', entity: { id: 'm1' }, before: { role: 'viewer' }, after: { role: 'admin' } },
+    ]);
+    expect(new Set(entries.map(({ id }) => id)).size).toBe(2);
+  });
+
+  it('that nobody waited for, or that is not the first, is told nowhere', () => {
+    expect(last(...invited, accountOf('a9', 'other@example.com'))).toEqual([]);
+    expect(last(...invited, accountOf('a9', null))).toEqual([]);
+    expect(last(...invited, signIn, accountOf('a10', 'new@example.com'))).toEqual([]);
+    expect(last(...invited, signIn, signIn)).toEqual([]);
+  });
+});
+
+describe('the removal of a member', () => {
+  const left = {
+    ...fact('organization_member.removed', 'm1', {}),
+    v: 2,
+    data: { keys: 'revoke' },
+  } as Fact;
+  const made = { created_by: 'a9' };
+  const history = [
+    accountOf('a9', 'new@example.com'),
+    organizationMember('m1', 'new@example.com', 'admin'),
+    keyOf(apiKey('k1', 'h1'), made),
+    keyOf(clientKey('c1', 'h2'), made),
+    keyOf(writeKey('q1', 'h3'), made),
+    apiKey('k2', 'h4'),
+  ];
+
+  it('is told with every key that was revoked with it, each in the log of its own scope', () => {
+    const entries = last(...history, left);
+    expect(entries.map(({ scope_id, action, entity }) => [scope_id, action, entity.type, entity.id])).toEqual(
+      [
+        [ORGANIZATION, 'removed', 'organization_member', 'm1'],
+        [WORKSPACE, 'revoked', 'api_key', 'k1'],
+        [ORGANIZATION, 'revoked', 'client_key', 'c1'],
+      ],
+    );
+    expect(entries[1]).toMatchObject({
+      actor: { type: 'account', id: OWNER },
+      before: { status: 'active', version: 1 },
+      after: { status: 'revoked', version: 2, hash: '***' },
+    });
+    expect(new Set(entries.map(({ id }) => id)).size).toBe(3);
+    expect(last(...history, left)).toEqual(entries);
+  });
+});
+
+function keyOf(made: Fact, fields: object): Fact {
+  return { ...made, data: { ...made.data, ...fields } } as Fact;
+}
+
+it('is silent about a fact that was refused', () => {
+  expect(last(contract('c1'), contract('c2'))).toEqual([]);
+  expect(last(rule('r1', 'nowhere', null))).toEqual([]);
+});
+
+it('tells the same on every replay', () => {
+  const facts = [account, workspace(), contract('c1'), fact('contract.archived', 'c1', {})];
+  expect(told(...(JSON.parse(JSON.stringify(facts)) as Fact[]))).toEqual(told(...facts));
+  expect(new Set(told(...facts).flatMap((entries) => entries.map(({ id }) => id))).size).toBe(4);
+});
+
+it('gives facts of one millisecond ids in their order, and those of a catalog written anew others', () => {
+  const facts = [account, workspace(), ...Array.from({ length: 20 }, (_, n) => destination(`d${n}`))];
+  const ids = told(...facts).flatMap((entries) => entries.slice(0, 1).map(({ id }) => id));
+  expect(ids.toSorted()).toEqual(ids);
+  expect(ids.every(isUuid)).toBe(true);
+  const anew = facts.map((each) => ({ ...each, at: '2027-01-01T00:00:00.000Z' }));
+  const others = told(...anew).flatMap((entries) => entries.map(({ id }) => id));
+  expect(others.filter((id) => ids.includes(id))).toEqual([]);
+});
+
+it('does to the catalog what the fact says', () => {
+  const state = new CatalogState();
+  applyWithAudit(state, workspace(), 0);
+  applyWithAudit(state, apiKey('k1', 'h1'), 1);
+  expect(state.keyByHash('h1')?.key.id).toBe('k1');
+});
+
+it('throws for a fact that is not known: to leave it out would be to lie', () => {
+  const unknown = { ...workspace(), type: 'workspace.painted' } as unknown as Fact;
+  expect(() => told(unknown)).toThrow('does not know');
+});
+
+it('never shows the hash of a key', () => {
+  const entries = last(apiKey('k1', 'a-secret-hash'));
+  expect(entries).toMatchObject([{ after: { hash: '***', key_prefix: 'trb_api_abc' } }]);
+  expect(JSON.stringify(entries)).not.toContain('a-secret-hash');
+});
+
+it('tells of a destination that turned, by the stage that found it', () => {
+  expect(told(account, workspace(), destination('d1'), turned('d1', 0, 't1')).at(-1)).toMatchObject([
+    {
+      action: 'turned',
+      actor: { type: 'stage', id: 'deliver' },
+      entity: { type: 'destination', id: 'd1' },
+      after: { condition: { state: 'bad', because: 'failing' } },
+    },
+  ]);
+});

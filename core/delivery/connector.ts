@@ -1,0 +1,213 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Json, JsonObject } from '../event/event.ts';
+import type { Delivery } from './delivery.ts';
+
+/** The result of one delivery. `reason` is shown to users: short, no secrets. */
+export type DeliveryResult =
+  | { readonly outcome: 'delivered'; readonly status?: number; readonly response?: string }
+  | {
+      readonly outcome: 'retry';
+      readonly reason: string;
+      readonly status?: number;
+      readonly response?: string;
+      /** The delay that the destination requested (`Retry-After`), ms. */
+      readonly afterMs?: number;
+      /** The connection was reset before an answer: worth one immediate retry. */
+      readonly reset?: boolean;
+    }
+  | {
+      readonly outcome: 'dead';
+      readonly reason: string;
+      readonly status?: number;
+      readonly response?: string;
+    };
+
+/** A destination as a connector gets it. Settings hold unsealed secrets: never log them. */
+export interface ConnectorDestination {
+  readonly id: string;
+  readonly workspaceId: string;
+  readonly version: number;
+  readonly settings: JsonObject;
+}
+
+interface DeliverOptions {
+  readonly signal: AbortSignal;
+}
+
+/** Bounds on one request to a destination. A batch ends where the first of them is reached. */
+export interface BatchLimits {
+  /** Number of deliveries, at least 1. */
+  readonly events: number;
+  /** Bytes of the deliveries as JSON, where the destination has such a bound; a single delivery may be larger. */
+  readonly bytes?: number;
+  /** How long the first delivery of a batch may wait for others, ms. Absent: it does not wait. */
+  readonly ms?: number;
+}
+
+/** The result of a connection test. `reason` is shown to users: short, no secrets. */
+export type ConnectionTest =
+  | { readonly ok: true; readonly status?: number; readonly response?: string }
+  | {
+      readonly ok: false;
+      readonly reason: string;
+      readonly status?: number;
+      readonly response?: string;
+    };
+
+/**
+ * The client of one type of destination.
+ *
+ * Promises:
+ * - `deliver` returns a result for every delivery, in order. Neither it nor `test` throws for anything that a
+ *   destination does.
+ * - It repeats nothing by itself, except the parts of a batch that the destination refused as a whole, and sends the
+ *   delivery's id as idempotency key wherever the destination supports one.
+ * - It accepts more than `batchLimits` allows, and then makes several requests.
+ * - Both settle soon after their signal is aborted; requests under way then have an unknown result, which counts as a
+ *   retry.
+ *
+ * Must not: keep a delivery after its result; connect without the egress guard; let one destination wait for another.
+ */
+export interface Connector {
+  /** Bounds on one call. Called before every request: cheap, and no I/O. */
+  batchLimits(destination: ConnectorDestination): BatchLimits;
+  deliver(
+    destination: ConnectorDestination,
+    deliveries: readonly Delivery[],
+    options: DeliverOptions,
+  ): Promise<readonly DeliveryResult[]>;
+  /**
+   * The connection test: connects as `deliver` would and, as far as the destination allows, checks whether it would
+   * accept deliveries. It sends no event, and leaves nothing that could be taken for one.
+   */
+  test(destination: ConnectorDestination, options: DeliverOptions): Promise<ConnectionTest>;
+  /** Releases connections and files. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** A predefined mapping of a connector. */
+interface ConnectorPreset {
+  readonly name: string;
+  /** The events that it applies to, in the connector's own syntax. */
+  readonly subscribe: string;
+  /** The action that it performs. */
+  readonly action: string;
+}
+
+/**
+ * Rotation of a signing secret: the old one signs beside the new one for a while, so that receivers can change over.
+ */
+interface SecretRotation {
+  /** The secret setting that holds the old secrets. They only sign, so a change of the receiving party keeps them. */
+  readonly previous: string;
+  /**
+   * The settings to store when a user changes `before` to `after`: both with plain secrets, `before` without those
+   * that cannot be opened any more. `now` is epoch ms.
+   */
+  rotated(before: JsonObject, after: JsonObject, now: number): JsonObject;
+}
+
+/** The description of a type of destination. */
+export interface ConnectorDescription {
+  readonly type: string;
+  readonly title: string;
+  readonly description: string;
+  /**
+   * JSON Schema (draft 2020-12) of `settings` as users write them, from which a form can be built: properties are in
+   * reading order, each with `title`, `description` and optionally `default`; secrets are `writeOnly`, and `examples`
+   * show typical values.
+   */
+  readonly settingsSchema: JsonObject;
+  /** Names of the `writeOnly` settings, which are sealed at rest and never returned by the API. */
+  readonly secrets: readonly string[];
+  /**
+   * Settings that decide which party receives the secrets, and how safely they travel. When one of them changes to
+   * another party or a weaker value, the user must state the kept secrets again, except generated ones, which only
+   * sign.
+   */
+  readonly exposing: readonly ExposingSetting[];
+  /** Bound on the deliveries of one request, whatever the settings; 1: no batches. */
+  readonly maxBatch: number;
+  /** Whether the connection test asks the destination; otherwise it succeeds without a check. */
+  readonly hasTest: boolean;
+  /** Predefined mappings that settings choose from, where the connector has them. */
+  readonly presets?: readonly ConnectorPreset[];
+  /** Actions that settings may map events to, where the connector has them. */
+  readonly actions?: readonly string[];
+  /**
+   * Generates absent settings at creation, e.g. a signing secret, which is shown once. Returns all settings, the
+   * given ones unchanged. `random(n)` returns n random bytes.
+   */
+  generate?(settings: JsonObject, random: (bytes: number) => Uint8Array): JsonObject;
+  /** Absent for types without a rotated signing secret. */
+  readonly rotation?: SecretRotation;
+  /** Checks beyond the schema: one message per fault, empty when valid. Paths are JSON pointers below `settings`. */
+  check?(settings: JsonObject): readonly { readonly path: string; readonly message: string }[];
+}
+
+/** The registered types of destinations: descriptions for the gateway, connectors for deliver. */
+export interface ConnectorCatalog {
+  readonly descriptions: ReadonlyMap<string, ConnectorDescription>;
+  /** The connector of a type, created at first use. Undefined for an unknown type. */
+  connector(type: string): Connector | undefined;
+  close(): Promise<void>;
+}
+
+/**
+ * A setting that decides which party receives the secrets stored beside it, and how safely they travel. A connector
+ * declares all such settings.
+ */
+interface ExposingSetting {
+  readonly setting: string;
+  /**
+   * All its values, the safest first: only a change to a later value exposes the secrets. Absent: any other value may
+   * name another party.
+   */
+  readonly safestFirst?: readonly Json[];
+}
+
+/** Declares settings that name the receiving party. */
+export function namesParty(...settings: readonly string[]): readonly ExposingSetting[] {
+  return settings.map((setting) => ({ setting }));
+}
+
+/** Declares a setting that decides how safely the secrets travel. */
+export function protects(setting: string, ...safestFirst: readonly Json[]): ExposingSetting {
+  return { setting, safestFirst };
+}
+
+/** A change of settings after which a stored secret goes to another party or travels less safely. */
+interface Exposure {
+  readonly setting: string;
+  readonly change: 'another' | 'weaker';
+}
+
+/**
+ * The changes between two versions of settings that expose stored secrets, in the order of the connector's
+ * declaration. An absent setting has the default of the schema. A sequence of changes without exposure never leads to
+ * settings that one step would have exposed.
+ */
+export function exposuresOf(
+  before: JsonObject,
+  after: JsonObject,
+  description: { readonly exposing: readonly ExposingSetting[]; readonly settingsSchema: JsonObject },
+): readonly Exposure[] {
+  const { properties } = description.settingsSchema as {
+    readonly properties?: Readonly<Record<string, JsonObject>>;
+  };
+  const valueIn = (settings: JsonObject, name: string): Json | undefined =>
+    settings[name] ?? properties?.[name]?.default;
+  return description.exposing.flatMap(({ setting, safestFirst }): Exposure[] => {
+    const [was, is] = [valueIn(before, setting), valueIn(after, setting)];
+    if (isDeepStrictEqual(was, is)) return [];
+    const [rankBefore, rankAfter] = [was, is].map((value) => rankOf(value, safestFirst));
+    if (rankBefore === undefined || rankAfter === undefined) return [{ setting, change: 'another' }];
+    return rankAfter > rankBefore ? [{ setting, change: 'weaker' }] : [];
+  });
+}
+
+/** Undefined for an undeclared value. */
+function rankOf(value: Json | undefined, safestFirst: readonly Json[] = []): number | undefined {
+  const rank = safestFirst.findIndex((known) => isDeepStrictEqual(known, value));
+  return rank === -1 ? undefined : rank;
+}

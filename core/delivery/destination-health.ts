@@ -1,0 +1,255 @@
+import { iso } from '../primitives/time.ts';
+
+/** State of a destination's circuit breaker. */
+type CircuitState = 'closed' | 'open' | 'half-open';
+
+/** A failed attempt. `reason` is for users: short, no secrets. */
+export interface HealthError {
+  /** Epoch ms. */
+  readonly at: number;
+  readonly outcome: 'retry' | 'dead';
+  readonly reason: string;
+  readonly status?: number;
+}
+
+/** The metrics of one process for one destination. Times are epoch ms of that process. */
+export interface HealthReport {
+  readonly workspace_id: string;
+  readonly destination_id: string;
+  /** The reporting process; a restarted process has another id. */
+  readonly process: string;
+  readonly at: number;
+  /** Length of the counted period before `at`, ms: a minute, less for a process that started later. Never 0. */
+  readonly window_ms: number;
+  /** Attempts that ended, by result. */
+  readonly delivered: number;
+  readonly retry: number;
+  readonly dead: number;
+  /** Deliveries that were postponed without an attempt, because the circuit was open. */
+  readonly put_off: number;
+  /** Durations of the attempts. */
+  readonly latency: LatencyCounts;
+  /** Queued deliveries, deliveries in requests, and since when the oldest queued one waits. */
+  readonly waiting: number;
+  readonly under_way: number;
+  readonly oldest_waiting_at: number | null;
+  readonly circuit: CircuitState;
+  readonly circuit_since: number;
+  readonly last_delivered_at: number | null;
+  /** Newest first, at most `MAX_LAST_ERRORS`. */
+  readonly last_errors: readonly HealthError[];
+}
+
+/** The health of a destination over all processes. Rates are deliveries a second over the last minute. */
+export interface DestinationHealth {
+  /** Time of the newest report, epoch ms. */
+  readonly at: number;
+  readonly processes: number;
+  readonly delivered_per_second: number;
+  /** Attempts that did not deliver. */
+  readonly failed_per_second: number;
+  readonly put_off_per_second: number;
+  /** Null when no attempt ended. */
+  readonly p50_ms: number | null;
+  readonly p99_ms: number | null;
+  readonly waiting: number;
+  readonly under_way: number;
+  /** Wait of the oldest queued delivery, ms. Deliveries in retry topics are not counted. */
+  readonly oldest_waiting_ms: number | null;
+  /** The worst state of any process (open, half-open, closed), and since when. */
+  readonly circuit: CircuitState;
+  readonly circuit_since: number;
+  readonly last_delivered_at: number | null;
+  readonly last_errors: readonly HealthError[];
+}
+
+/** Errors that are kept of a destination. */
+export const MAX_LAST_ERRORS = 5;
+
+const WORST_FIRST: readonly CircuitState[] = ['open', 'half-open', 'closed'];
+
+/** Merges the reports of all processes on one destination, in any order; undefined without reports. */
+export function mergeHealth(reports: readonly HealthReport[]): DestinationHealth | undefined {
+  if (reports.length === 0) return undefined;
+  const perSecond = (countOf: (report: HealthReport) => number) =>
+    round(sum(reports, (report) => (countOf(report) * 1_000) / report.window_ms));
+  const latency = addLatencies(reports.map((report) => report.latency));
+  const circuit = WORST_FIRST.find((state) => reports.some((report) => report.circuit === state)) ?? 'closed';
+  const since = reports.filter((report) => report.circuit === circuit).map((report) => report.circuit_since);
+  const waits = reports.flatMap(({ at, oldest_waiting_at: oldest }) =>
+    oldest === null ? [] : [at - oldest],
+  );
+  const delivered = reports.flatMap(({ last_delivered_at: last }) => (last === null ? [] : [last]));
+  return {
+    at: Math.max(...reports.map(({ at }) => at)),
+    processes: reports.length,
+    delivered_per_second: perSecond((report) => report.delivered),
+    failed_per_second: perSecond((report) => report.retry + report.dead),
+    put_off_per_second: perSecond((report) => report.put_off),
+    p50_ms: latencyPercentile(latency, 0.5) ?? null,
+    p99_ms: latencyPercentile(latency, 0.99) ?? null,
+    waiting: sum(reports, ({ waiting }) => waiting),
+    under_way: sum(reports, ({ under_way }) => under_way),
+    oldest_waiting_ms: waits.length === 0 ? null : Math.max(0, ...waits),
+    circuit,
+    circuit_since: Math.min(...since),
+    last_delivered_at: delivered.length === 0 ? null : Math.max(...delivered),
+    last_errors: reports
+      .flatMap((report) => report.last_errors)
+      .sort((a, b) => b.at - a.at)
+      .slice(0, MAX_LAST_ERRORS),
+  };
+}
+
+function sum(reports: readonly HealthReport[], of: (report: HealthReport) => number): number {
+  return reports.reduce((total, report) => total + of(report), 0);
+}
+
+/** To a hundredth. */
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}
+
+/** Lifetime of a report, ms. One that is not renewed belongs to a process that ended or a destination at rest. */
+export const HEALTH_REPORT_TTL_MS = 2 * 60_000;
+
+/**
+ * Health reports of destinations, shared by the processes that deliver. A process renews its reports every few seconds;
+ * only the newest report of a process and destination is kept.
+ *
+ * - Once `report` has resolved, every process of the installation reads the report.
+ * - A report is forgotten `HEALTH_REPORT_TTL_MS` later at the latest, and may be lost earlier with the engine: no delivery
+ *   depends on it.
+ * - `Unavailable` when the engine does not answer. An adapter must not block its caller for long.
+ */
+export interface HealthBoard {
+  /** Replaces earlier reports of the same process on the same destinations. An empty list does nothing. */
+  report(reports: readonly HealthReport[]): Promise<void>;
+  /** Reports on a workspace's destinations, all of them or those named; in no order. */
+  read(workspaceId: string, destinationIds?: readonly string[]): Promise<readonly HealthReport[]>;
+  /** Idempotent. */
+  close(): Promise<void>;
+}
+
+/**
+ * Latency histogram. All processes use the same bounds, so their counts can be added. Each bucket is a quarter wider
+ * than the one before, from 1 ms to over ten minutes; a percentile is off by an eighth at most.
+ */
+const GROWTH = 1.25;
+const LAST_BUCKET = 60;
+
+/** Counts by bucket, without empty buckets, in order. */
+export type LatencyCounts = readonly (readonly [bucket: number, count: number])[];
+
+export function latencyBucket(ms: number): number {
+  if (!(ms > 1)) return 0;
+  return Math.min(Math.ceil(Math.log(ms) / Math.log(GROWTH)), LAST_BUCKET);
+}
+
+/** The latency that this share (0 to 1) of the counted attempts did not exceed, ms; undefined without attempts. */
+export function latencyPercentile(counts: LatencyCounts, share: number): number | undefined {
+  const total = counts.reduce((sum, [, count]) => sum + count, 0);
+  let left = Math.max(1, Math.ceil(total * share));
+  for (const [bucket, count] of counts) {
+    left -= count;
+    if (left <= 0) return middleOf(bucket);
+  }
+  return undefined;
+}
+
+export function addLatencies(all: readonly LatencyCounts[]): LatencyCounts {
+  const sums = new Map<number, number>();
+  for (const counts of all)
+    for (const [bucket, count] of counts) sums.set(bucket, (sums.get(bucket) ?? 0) + count);
+  return [...sums].sort(([a], [b]) => a - b);
+}
+
+function middleOf(bucket: number): number {
+  if (bucket === 0) return 1;
+  return Math.round((GROWTH ** bucket + GROWTH ** (bucket - 1)) / 2);
+}
+
+/**
+ * Why a destination is bad: its circuit is open; most attempts fail; more deliveries are postponed than delivered;
+ * queued deliveries have waited too long; it answered `410 Gone` and was paused.
+ */
+export const BAD_REASONS = ['circuit_open', 'failing', 'behind', 'waiting', 'gone'] as const;
+export type BadReason = (typeof BAD_REASONS)[number];
+
+export type DestinationState = 'well' | 'bad';
+
+/** The last reported state of a destination. Absent: nothing was reported yet, so it is well. */
+export interface ReportedCondition {
+  readonly state: DestinationState;
+  /** Rate limit of reports: the time up to which earlier reports have used it, epoch ms. */
+  readonly pacedUntil: number;
+}
+
+/** An error as a health change reports it. */
+type HealthChangeError = Pick<HealthError, 'reason' | 'status'> & {
+  /** ISO 8601 */
+  readonly at: string;
+};
+
+/** A change of a destination from well to bad or back, as the catalog stores it and notices report it. */
+export interface HealthChange {
+  /** A UUID: the id of all its notices. */
+  readonly id: string;
+  readonly state: DestinationState;
+  /** Null when it is well. */
+  readonly because: BadReason | null;
+  /** Start of this state, ISO 8601. */
+  readonly since: string;
+  /** ISO 8601, see `ReportedCondition`. */
+  readonly paced_until: string;
+  /** The health of the destination at the time of the report. */
+  readonly delivered_per_second: number;
+  readonly failed_per_second: number;
+  readonly oldest_waiting_ms: number | null;
+  /** Newest first. */
+  readonly last_errors: readonly HealthChangeError[];
+}
+
+/** The last reported health of a destination, as the catalog stores it. */
+export interface DestinationCondition
+  extends Pick<HealthChange, 'state' | 'because' | 'since' | 'paced_until'> {
+  /** Number of changes. */
+  readonly turns: number;
+  /** Ids of the last changes, newest first: they show which of several proposals was applied. */
+  readonly recent: readonly string[];
+}
+
+/** Number of kept change ids. Changes come hours apart, so a notice stage that lags still finds its own. */
+const REMEMBERED = 8;
+/** Bound on the characters of an error in a fact, which is kept for ever. */
+const MAX_REASON = 200;
+
+export function conditionAfter(
+  before: DestinationCondition | undefined,
+  { id, state, because, since, paced_until }: HealthChange,
+): DestinationCondition {
+  const recent = [id, ...(before?.recent ?? [])].slice(0, REMEMBERED);
+  return { state, because, since, paced_until, turns: (before?.turns ?? 0) + 1, recent };
+}
+
+export function reportedCondition(
+  condition: DestinationCondition | undefined,
+): ReportedCondition | undefined {
+  return condition && { state: condition.state, pacedUntil: Date.parse(condition.paced_until) };
+}
+
+/** The part of a health change that describes the destination's current health. */
+export function healthMetricsOf(
+  health: DestinationHealth,
+): Pick<HealthChange, 'delivered_per_second' | 'failed_per_second' | 'oldest_waiting_ms' | 'last_errors'> {
+  return {
+    delivered_per_second: health.delivered_per_second,
+    failed_per_second: health.failed_per_second,
+    oldest_waiting_ms: health.oldest_waiting_ms,
+    last_errors: health.last_errors.slice(0, MAX_LAST_ERRORS).map(({ at, reason, status }) => ({
+      at: iso(at),
+      reason: reason.slice(0, MAX_REASON),
+      ...(status === undefined ? {} : { status }),
+    })),
+  };
+}

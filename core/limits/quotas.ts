@@ -1,0 +1,289 @@
+import type { CatalogView, WorkspaceEntities, WorkspaceEntityKind } from '../catalog/catalog.ts';
+import type { Transformation } from '../catalog/entities.ts';
+import type { Fact, FactType } from '../catalog/facts.ts';
+import { charactersOf } from '../catalog/fold/workspace-index.ts';
+
+/** The entity that a quota applies to. */
+type QuotaScope = 'account' | 'organization' | 'workspace';
+
+interface Quota {
+  readonly of: QuotaScope;
+  readonly fallback: number;
+  /** Description for the settings reference. */
+  readonly counts: string;
+}
+
+/**
+ * All bounds on what the catalog stores for a tenant. `_total` includes entities out of use: revoked keys must stay
+ * known, and archived workspaces and contracts can be read.
+ */
+export const QUOTAS = {
+  organizations: { of: 'account', fallback: 50, counts: 'Organizations that one account made' },
+  account_workspaces: {
+    of: 'account',
+    fallback: 500,
+    counts: 'Workspaces that one account made, in all organizations, archived ones too',
+  },
+  workspaces: { of: 'organization', fallback: 100, counts: 'Active workspaces of an organization' },
+  workspaces_total: {
+    of: 'organization',
+    fallback: 1_000,
+    counts: 'Workspaces of an organization, archived ones too',
+  },
+  organization_members: {
+    of: 'organization',
+    fallback: 1_000,
+    counts: 'Members of an organization, invited ones too',
+  },
+  organization_invitations: {
+    of: 'organization',
+    fallback: 200,
+    counts: 'Members of an organization that have not signed in yet',
+  },
+  client_keys: { of: 'organization', fallback: 100, counts: 'Active client keys of an organization' },
+  client_keys_total: {
+    of: 'organization',
+    fallback: 2_000,
+    counts: 'Client keys of an organization, revoked ones too',
+  },
+  catalog_characters: {
+    of: 'organization',
+    fallback: 64 * 1024 * 1024,
+    counts:
+      'Characters of JSON of all contracts, transformations (with their kept versions), rules and destinations of an organization',
+  },
+  workspace_members: {
+    of: 'workspace',
+    fallback: 1_000,
+    counts: 'Members of a workspace, invited ones too',
+  },
+  workspace_invitations: {
+    of: 'workspace',
+    fallback: 200,
+    counts: 'Members of a workspace that have not signed in yet',
+  },
+  api_keys: { of: 'workspace', fallback: 100, counts: 'Active API keys of a workspace' },
+  api_keys_total: { of: 'workspace', fallback: 2_000, counts: 'API keys of a workspace, revoked ones too' },
+  write_keys: { of: 'workspace', fallback: 200, counts: 'Active write keys of a workspace' },
+  write_keys_total: {
+    of: 'workspace',
+    fallback: 2_000,
+    counts: 'Write keys of a workspace, revoked ones too',
+  },
+  sources: { of: 'workspace', fallback: 500, counts: 'Sources of a workspace' },
+  contracts: { of: 'workspace', fallback: 1_000, counts: 'Active contracts of a workspace' },
+  contracts_total: {
+    of: 'workspace',
+    fallback: 5_000,
+    counts: 'Contracts of a workspace, archived ones too',
+  },
+  transformations: { of: 'workspace', fallback: 500, counts: 'Transformations of a workspace' },
+  rules: { of: 'workspace', fallback: 1_000, counts: 'Rules of a workspace' },
+  enabled_rules: { of: 'workspace', fallback: 200, counts: 'Enabled rules of a workspace' },
+  destinations: { of: 'workspace', fallback: 500, counts: 'Destinations of a workspace' },
+  replays_total: { of: 'workspace', fallback: 5_000, counts: 'Replays of a workspace, ended ones too' },
+} as const satisfies Readonly<Record<string, Quota>>;
+
+export type QuotaName = keyof typeof QUOTAS;
+export const QUOTA_NAMES = Object.keys(QUOTAS) as readonly QuotaName[];
+
+export type Quotas = Readonly<Record<QuotaName, number>>;
+
+export const DEFAULT_QUOTAS = Object.fromEntries(
+  QUOTA_NAMES.map((name) => [name, QUOTAS[name].fallback]),
+) as Quotas;
+
+/** The amount that a fact adds to a quota. */
+export interface QuotaUse {
+  readonly quota: QuotaName;
+  /** Id of the account, organization or workspace that the quota applies to. */
+  readonly scope: string;
+  readonly used: number;
+  readonly adds: number;
+}
+
+type FactOf<T extends FactType> = Extract<Fact, { readonly type: T }>;
+type UsesOf<T extends FactType> = (fact: FactOf<T>, state: CatalogView) => readonly QuotaUse[];
+
+const none = () => [];
+
+/**
+ * Quota use by type of fact. A type without a row does not compile, so a fact that creates something names its quota.
+ */
+const USES: { readonly [T in FactType]: UsesOf<T> } = {
+  'installation.created': none,
+  // Bounded by the users of the issuer.
+  'account.created': none,
+  'account.updated': none,
+  'organization.created': ({ by }, state) => organizationUses(by, state),
+  'organization.updated': none,
+  'workspace.created': ({ by, data: { workspace, organization } }, state) => [
+    ...(organization === undefined ? [] : organizationUses(by, state)),
+    oneMore('account_workspaces', by, state.createdCounts(by).workspaces),
+    oneMore(
+      'workspaces',
+      workspace.organization_id,
+      state.workspacesIn(workspace.organization_id, 'active').size,
+    ),
+    oneMore(
+      'workspaces_total',
+      workspace.organization_id,
+      state.workspacesIn(workspace.organization_id).size,
+    ),
+  ],
+  'workspace.updated': none,
+  'workspace.archived': none,
+  'organization_member.added': ({ data: { organization_id: id, email } }, state) => [
+    oneMore('organization_members', id, state.organizationMembers.listing(id).size),
+    ...(state.accountOfEmail(email) !== undefined
+      ? []
+      : [oneMore('organization_invitations', id, state.organizationMembers.listing(id, 'pending').size)]),
+  ],
+  'organization_member.updated': none,
+  'organization_member.removed': none,
+  'workspace_member.added': ({ data: { workspace_id: id, email } }, state) => [
+    oneMore('workspace_members', id, state.workspaceMembers.listing(id).size),
+    ...(state.accountOfEmail(email) !== undefined
+      ? []
+      : [oneMore('workspace_invitations', id, state.workspaceMembers.listing(id, 'pending').size)]),
+  ],
+  'workspace_member.updated': none,
+  'workspace_member.removed': none,
+  'client_key.created': ({ data: { organization_id: id } }, { clientKeys }) => [
+    oneMore('client_keys', id, clientKeys.listing(id, 'active').size),
+    oneMore('client_keys_total', id, clientKeys.listing(id).size),
+  ],
+  'client_key.revoked': none,
+  'api_key.created': ({ data: { workspace_id: id } }, state) => [
+    oneMore('api_keys', id, state.listing('api_key', id, 'active').size),
+    oneMore('api_keys_total', id, state.listing('api_key', id).size),
+  ],
+  'api_key.revoked': none,
+  'write_key.created': ({ data: { workspace_id: id } }, state) => [
+    oneMore('write_keys', id, state.listing('write_key', id, 'active').size),
+    oneMore('write_keys_total', id, state.listing('write_key', id).size),
+  ],
+  'write_key.revoked': none,
+  'source.created': ({ data: { workspace_id: id } }, state) => [
+    oneMore('sources', id, state.listing('source', id).size),
+  ],
+  'source.updated': none,
+  'source.deleted': none,
+  'contract.created': ({ data }, state) => [
+    oneMore('contracts', data.workspace_id, state.listing('contract', data.workspace_id, 'active').size),
+    oneMore('contracts_total', data.workspace_id, state.listing('contract', data.workspace_id).size),
+    ...characters(data.workspace_id, lengthOf(data), state),
+  ],
+  'contract.updated': (fact, state) => growth('contract', fact, state),
+  'contract.archived': none,
+  'transformation.created': ({ data }, state) => [
+    oneMore('transformations', data.workspace_id, state.listing('transformation', data.workspace_id).size),
+    ...characters(data.workspace_id, lengthOf(data) + programOf(data).length, state),
+  ],
+  'transformation.updated': (fact, state) => {
+    const stored = storedOf('transformation', fact, state);
+    if (stored === undefined) return [];
+    const version = programOf({ ...stored, ...fact.data });
+    // A changed program is kept as a version.
+    return growth('transformation', fact, state, version === programOf(stored) ? 0 : version.length);
+  },
+  'transformation.deleted': none,
+  'destination.created': ({ data }, state) => [
+    oneMore('destinations', data.workspace_id, state.listing('destination', data.workspace_id).size),
+    ...characters(data.workspace_id, lengthOf(data), state),
+  ],
+  'destination.updated': (fact, state) => growth('destination', fact, state),
+  'destination.deleted': none,
+  // Bounded in size, and stored once per destination.
+  'destination.turned': none,
+  'rule.created': ({ data }, state) => [
+    oneMore('rules', data.workspace_id, state.listing('rule', data.workspace_id).size),
+    ...(data.enabled ? enabledRule(data.workspace_id, state) : []),
+    ...characters(data.workspace_id, lengthOf(data), state),
+  ],
+  'rule.updated': (fact, state) => {
+    const stored = storedOf('rule', fact, state);
+    if (stored === undefined) return [];
+    const isEnabled = fact.data.enabled === true && !stored.enabled;
+    return [...(isEnabled ? enabledRule(stored.workspace_id, state) : []), ...growth('rule', fact, state)];
+  },
+  'rule.deleted': none,
+  'replay.created': ({ data: { workspace_id: id } }, state) => [
+    oneMore('replays_total', id, state.listing('replay', id).size),
+  ],
+  'replay.cancelled': none,
+};
+
+/** The types of facts that use quotas. */
+export const QUOTA_FACTS = (Object.keys(USES) as readonly FactType[]).filter((type) => USES[type] !== none);
+
+/** The quota use of a fact before it is appended, computed from the current state. */
+export function quotaUses(fact: Fact, state: CatalogView): readonly QuotaUse[] {
+  const usesOf = USES[fact.type] as (fact: Fact, state: CatalogView) => readonly QuotaUse[];
+  return usesOf(fact, state).filter(({ adds }) => adds > 0);
+}
+
+/** The first exceeded quota; `pending`: the use by facts that are being appended. */
+export function exceededQuota(
+  uses: readonly QuotaUse[],
+  quotas: Quotas,
+  pending: (use: QuotaUse) => number,
+): QuotaUse | undefined {
+  return uses.find((use) => use.used + pending(use) + use.adds > quotas[use.quota]);
+}
+
+function oneMore(quota: QuotaName, scope: string, used: number): QuotaUse {
+  return { quota, scope, used, adds: 1 };
+}
+
+function organizationUses(account: string, state: CatalogView): readonly QuotaUse[] {
+  return [oneMore('organizations', account, state.createdCounts(account).organizations)];
+}
+
+function enabledRule(workspaceId: string, state: CatalogView): readonly QuotaUse[] {
+  return [oneMore('enabled_rules', workspaceId, state.listing('rule', workspaceId, 'enabled').size)];
+}
+
+function characters(workspaceId: string, adds: number, state: CatalogView): readonly QuotaUse[] {
+  const organization = state.workspace(workspaceId)?.organization_id;
+  if (organization === undefined) return [];
+  return [{ quota: 'catalog_characters', scope: organization, used: state.charactersIn(organization), adds }];
+}
+
+/** The growth of an entity by a change, plus `more`. */
+function growth<K extends WorkspaceEntityKind>(
+  kind: K,
+  fact: Fact,
+  state: CatalogView,
+  more = 0,
+): readonly QuotaUse[] {
+  const stored = storedOf(kind, fact, state);
+  if (stored === undefined) return [];
+  const changed = { ...stored, ...fact.data } as WorkspaceEntities[K];
+  return characters(
+    stored.workspace_id,
+    charactersOf(kind, changed) - charactersOf(kind, stored) + more,
+    state,
+  );
+}
+
+function storedOf<K extends WorkspaceEntityKind>(
+  kind: K,
+  { entity }: Fact,
+  state: CatalogView,
+): WorkspaceEntities[K] | undefined {
+  return state.entity(kind, state.workspaceOf(entity) ?? '', entity);
+}
+
+/** The part of a transformation that a version keeps. */
+function programOf({
+  source_code,
+  test_input,
+  test_output,
+}: Pick<Transformation, 'source_code' | 'test_input' | 'test_output'>): string {
+  return JSON.stringify([source_code, test_input, test_output]);
+}
+
+function lengthOf(data: object): number {
+  return JSON.stringify(data).length;
+}

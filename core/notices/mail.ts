@@ -1,0 +1,132 @@
+import type { Organization } from '../catalog/entities.ts';
+import type { BadReason } from '../delivery/destination-health.ts';
+import type { DeletionNotice, DestinationNotice } from './notices.ts';
+
+/** One mail, as plain text to one address. */
+export interface Mail {
+  /** A UUID. A mail that is sent again has the same `Message-ID` and the same bytes. */
+  readonly id: string;
+  /** Time of the reported event, epoch ms. */
+  readonly at: number;
+  /** One plain address. */
+  readonly to: string;
+  readonly subject: string;
+  readonly text: string;
+}
+
+/**
+ * `sent`: the server accepted the mail. `refused`: the server will never accept it, e.g. because the mailbox does not
+ * exist. `later`: the server does not accept this mail now, though it may accept others. A `reason` contains neither
+ * an address nor mail content.
+ */
+export type MailSendResult =
+  | { readonly kind: 'sent' }
+  | { readonly kind: 'refused'; readonly reason: string }
+  | { readonly kind: 'later'; readonly reason: string };
+
+/**
+ * Sends mails through a mail server.
+ *
+ * Promises: fields cannot inject headers or recipients, whatever characters they contain: a mail that cannot be sent
+ * safely is `refused`. No password goes over an unencrypted connection.
+ *
+ * Errors: `Unavailable` when the server does not answer or rejects this client (credentials, certificate, sender
+ * address). That says nothing about the mail, and the server may have accepted it; send it again. Where the server
+ * fails on one mail but otherwise answers, the result is `later`, so that this mail does not block others; it too may
+ * have been accepted.
+ *
+ * An implementer must not: report a mail as sent before the server accepted all of it, or put an address, mail
+ * content or a password into an error, a reason or a log.
+ */
+export interface Mailer {
+  send(mail: Mail): Promise<MailSendResult>;
+  /** Waits for the mail under way. Idempotent. */
+  close(): Promise<void>;
+}
+
+const NAME_LENGTH = 100;
+
+const WORDS: Readonly<Record<BadReason, string>> = {
+  circuit_open: 'so many calls failed that none are made for now (its circuit is open)',
+  failing: 'most calls fail',
+  behind: 'more deliveries are put off than delivered',
+  waiting: 'deliveries wait too long for a call',
+  gone: 'it answered 410 Gone, so it was paused',
+};
+
+/** The mail about one health change of a destination: what, since when, last errors. No link, setting or event. */
+export function destinationMail(
+  { id, at, workspace, destination, turn }: DestinationNotice,
+  to: string,
+): Mail {
+  const name = plain(destination.name);
+  const isBad = turn.state === 'bad';
+  const headline = isBad ? `Destination in trouble: ${name}` : `Destination well again: ${name}`;
+  const oldest = turn.oldest_waiting_ms;
+  const text = [
+    isBad ? `Deliveries to ${name} do not go as they should.` : `Deliveries to ${name} go well again.`,
+    '',
+    `Workspace:      ${plain(workspace.name)} (${workspace.id})`,
+    `Destination:    ${name} (${plain(destination.type)}, ${destination.id})`,
+    `Since:          ${turn.since}`,
+    ...(turn.because === null ? [] : [`Why:            ${WORDS[turn.because]}`]),
+    `Delivered:      ${turn.delivered_per_second} a second`,
+    `Failed:         ${turn.failed_per_second} a second`,
+    ...(oldest === null ? [] : [`Oldest waiting: ${Math.round(oldest / 1_000)} s`]),
+    '',
+    ...(turn.last_errors.length === 0 ? [] : ['Last errors:', ...turn.last_errors.map(line), '']),
+    turn.because === 'gone'
+      ? 'Nothing is sent there until somebody lets it go on (paused: false). What is to be delivered waits until then.'
+      : isBad
+        ? 'What could not be delivered is tried again by and by. You are told when it goes well again.'
+        : 'What was put off is delivered by and by.',
+    '',
+  ].join('\n');
+  return { id, at: Date.parse(at), to, subject: headline, text };
+}
+
+function line({ at, reason }: DestinationNotice['turn']['last_errors'][number]): string {
+  return `  ${at}  ${plain(reason)}`;
+}
+
+/** Sanitises names chosen by users and destinations: on one line, bounded, and not shown as a link. */
+function plain(text: string): string {
+  return shortened(oneLine(text), NAME_LENGTH).replaceAll('://', ': //');
+}
+
+const SUBJECT_NAME_LENGTH = 100;
+
+/** The mail about deleted profiles: counts, no identities. */
+export function deletionMail(
+  notice: DeletionNotice,
+  to: string,
+  organization: Pick<Organization, 'name' | 'org_id'>,
+): Mail {
+  const { id, at, by, regions, counts } = notice;
+  const name = oneLine(organization.name);
+  const short = shortened(name, SUBJECT_NAME_LENGTH);
+  const text = [
+    `Profiles were deleted in ${name} (orgId ${organization.org_id}).`,
+    '',
+    `Deleted profiles:     ${counts.deleted}`,
+    `Identifiers given:    ${counts.requested}`,
+    `Without a profile:    ${counts.not_found}`,
+    `Regions:              ${regions.map(oneLine).join(', ')}`,
+    `When:                 ${oneLine(at)}`,
+    `By:                   ${oneLine(by)}`,
+    `Request:              ${oneLine(id)}`,
+    '',
+    'This mail was asked for with the deletion (sendEmailNotification). It names nobody who was deleted.',
+    '',
+  ].join('\n');
+  return { id, at: Date.parse(at), to, subject: `Profiles deleted in ${short}: ${counts.deleted}`, text };
+}
+
+/** Replaces line breaks and control characters in names chosen by users. */
+export function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim();
+}
+
+export function shortened(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length)}...` : text;
+}

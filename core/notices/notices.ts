@@ -1,0 +1,139 @@
+import type { Catalog, CatalogView } from '../catalog/catalog.ts';
+import type { Destination, Organization } from '../catalog/entities.ts';
+import type { Delivery } from '../delivery/delivery.ts';
+import type { HealthChange } from '../delivery/destination-health.ts';
+import type { JsonObject } from '../event/event.ts';
+import type { EventLog } from '../log/event-log.ts';
+import { HEADER, TOPIC } from '../log/topics.ts';
+import { nameId } from '../primitives/ids.ts';
+
+/** The notice of one health change of a destination. It holds no settings, event data or addresses. */
+export interface DestinationNotice {
+  readonly kind: 'destination';
+  /** The id of the change: a repeated notice has the same id. */
+  readonly id: string;
+  /** When the change was detected, ISO 8601. */
+  readonly at: string;
+  readonly organization_id: string;
+  readonly workspace: { readonly id: string; readonly name: string };
+  readonly destination: Pick<Destination, 'id' | 'name' | 'type'>;
+  readonly turn: Omit<HealthChange, 'id' | 'paced_until'>;
+}
+
+/** The recipients of notices about a destination; both null: none. */
+interface NoticeRecipients {
+  /** The destination that notices are delivered to. */
+  readonly destinationId: string | null;
+  readonly email: string | null;
+}
+
+const NONE: NoticeRecipients = { destinationId: null, email: null };
+
+/**
+ * The recipients that the destination's `alerts` name, else those of its workspace. Where these name neither an address
+ * nor another enabled destination: the `notification_email` of the organization. None where alerts are off, or the
+ * workspace is archived.
+ */
+export function noticeRecipients(
+  state: Pick<CatalogView, 'entity' | 'workspace' | 'organization'>,
+  destination: Pick<Destination, 'id' | 'workspace_id' | 'alerts'>,
+): NoticeRecipients {
+  const { id, workspace_id } = destination;
+  const workspace = state.workspace(workspace_id);
+  const alerts = destination.alerts ?? workspace?.alerts;
+  if (workspace?.status !== 'active' || alerts?.enabled === false) return NONE;
+  const channel = state.entity('destination', workspace_id, alerts?.destination_id ?? '');
+  const destinationId = channel?.enabled === true && channel.id !== id ? channel.id : null;
+  const email = alerts?.email ?? null;
+  if (destinationId !== null || email !== null) return { destinationId, email };
+  const organization: Organization | undefined = state.organization(workspace.organization_id);
+  return { destinationId, email: organization?.notification_email ?? null };
+}
+
+/** Names of the events that carry notices. */
+const NOTICE_EVENTS = { bad: 'Destination Bad', well: 'Destination Well' } as const;
+
+/**
+ * A notice as a delivery to another destination of the workspace: a `track` event about the changed destination.
+ * `rule_id` is the id of that destination too, because no rule created it. `createdAt` is ISO 8601, the same on every
+ * replay.
+ */
+export function noticeDelivery(
+  notice: DestinationNotice,
+  destinationId: string,
+  createdAt: string,
+): Delivery {
+  const { id, at, workspace, destination, turn } = notice;
+  return {
+    id: nameId(id, destinationId),
+    workspace_id: workspace.id,
+    environment: 'production',
+    destination_id: destinationId,
+    rule_id: destination.id,
+    message_id: id,
+    index: 0,
+    created_at: createdAt,
+    attempts: [],
+    redrives: 0,
+    event: {
+      message_id: id,
+      type: 'track',
+      event: NOTICE_EVENTS[turn.state],
+      anonymous_id: destination.id,
+      properties: { ...turn, workspace, destination } as unknown as JsonObject,
+      timestamp: at,
+      received_at: at,
+      environment: 'production',
+      workspace_id: workspace.id,
+    },
+  };
+}
+
+/** Whether a delivery is a notice rather than an event of a producer. */
+export function isNotice({ rule_id, event }: Pick<Delivery, 'rule_id' | 'event'>): boolean {
+  return (
+    event.anonymous_id === rule_id && Object.values<string | undefined>(NOTICE_EVENTS).includes(event.event)
+  );
+}
+
+/**
+ * The content of the mail that was requested with a deletion of profiles: counts, and no identities: deleted data
+ * must not live on in a mailbox, or on its way there.
+ */
+export interface DeletionNotice {
+  /** A UUID, the id of the deletion request. A repeated notice with the same id is the same mail. */
+  readonly id: string;
+  /** The mail goes to this organization's `notification_email` at the time of sending. */
+  readonly organization_id: string;
+  readonly regions: readonly string[];
+  /** When the profiles were deleted, ISO 8601. */
+  readonly at: string;
+  /** The caller: an account id, or `key:<id>` of a client key. */
+  readonly by: string;
+  /**
+   * Numbers of different identities or ucids in the request, of deleted profiles, and of identities or ucids without
+   * a profile.
+   */
+  readonly counts: {
+    readonly requested: number;
+    readonly deleted: number;
+    readonly not_found: number;
+  };
+}
+
+/**
+ * Resolves once the notice is durable; it is then sent, however long the mail server is down.
+ * Errors: `Unavailable` when that is not known; repeating the call with the same notice sends one mail.
+ */
+export type RequestDeletionNotice = (notice: DeletionNotice) => Promise<void>;
+
+/** Queues notices on the topic `mail`; the `mail` stage sends each once. */
+export function queueDeletionNotices(
+  log: Pick<EventLog, 'append'>,
+  catalog: Pick<Catalog, 'position'>,
+): RequestDeletionNotice {
+  return async (notice) => {
+    const headers = { [HEADER.catalogPosition]: String(catalog.position) };
+    await log.append(TOPIC.mail, [{ key: notice.organization_id, value: JSON.stringify(notice), headers }]);
+  };
+}

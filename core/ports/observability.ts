@@ -1,0 +1,354 @@
+/** Structured logging. Never log a key, a token, a trait or a property. */
+export interface Logger {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export const NO_LOGGER: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+export type Labels = Readonly<Record<string, string>>;
+
+/**
+ * Reports metrics. Implementations register a metric at first use; calls never throw and never wait. Label values
+ * must be bounded sets (stage, topic, outcome), never ids that producers choose.
+ */
+export interface Metrics {
+  /** Adds to a counter. */
+  count<Name extends CounterName>(name: Name, labels?: LabelsOf<Name>, by?: number): void;
+  /** Sets a gauge. */
+  gauge(name: GaugeName, value: number, labels?: Labels): void;
+  /** Removes a gauge whose subject does not exist any more. */
+  removeGauge(name: GaugeName, labels: Labels): void;
+  /** Observes a duration in seconds. */
+  observe<Name extends HistogramName>(name: Name, seconds: number, labels?: LabelsOf<Name>): void;
+}
+
+export const NO_METRICS: Metrics = { count() {}, gauge() {}, removeGauge() {}, observe() {} };
+
+/**
+ * One metric that processes report at `/metrics`. Names follow Prometheus: one prefix, base units, `_total` for counters and
+ * `_duration_seconds` for histograms.
+ */
+export interface MetricDescription {
+  readonly kind: 'counter' | 'gauge' | 'histogram';
+  readonly help: string;
+  /** Meaning of each label. Values are from bounded sets. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+const stage = 'name of the stage';
+const topic = 'name without the prefix';
+const destination = 'id, for the first hundred of a process; all others are `other`';
+const transformation = 'id, for the first hundred of a process; all others are `other`';
+const connector = 'type of destination';
+
+/** Every metric, by its name. */
+export const METRICS = {
+  tributary_http_requests_total: {
+    kind: 'counter',
+    help: 'Responses to HTTP requests.',
+    labels: {
+      operation: 'as in docs/permissions.md, `none` for an unknown path',
+      status: 'HTTP status code',
+    },
+  },
+  tributary_http_request_duration_seconds: {
+    kind: 'histogram',
+    help: 'Time from the headers of a request to the end of its response, without live streams.',
+    labels: { operation: 'as in docs/permissions.md, `none` for an unknown path' },
+  },
+  tributary_events_received_total: {
+    kind: 'counter',
+    help: 'Events that were appended durably and acknowledged.',
+    labels: { environment: 'of the write key' },
+  },
+  tributary_events_unconfirmed_total: {
+    kind: 'counter',
+    help: 'Events that were answered with 503 because the log did not confirm them. They may have been appended.',
+  },
+  tributary_events_without_topic_total: {
+    kind: 'counter',
+    help: 'Events that were refused because the topic of their write key is no longer declared.',
+    labels: { topic },
+  },
+  tributary_sdk_events_rejected_total: {
+    kind: 'counter',
+    help: 'Invalid SDK calls that were acknowledged, as the protocol of the SDK requires, and dropped.',
+    labels: { error: 'kind of fault' },
+  },
+  tributary_http_bodies_refused_total: {
+    kind: 'counter',
+    help: 'Request bodies that were answered with 503 because their memory budget was used up.',
+    labels: {
+      reason:
+        'share: the sender held its share of the memory; ended: the body arrived slowly and a sender below its share needed the memory',
+    },
+  },
+  tributary_rate_limit_unchecked_total: {
+    kind: 'counter',
+    help: 'Calls that were admitted unchecked because the rate limiter did not answer.',
+  },
+  tributary_live_streams: { kind: 'gauge', help: 'Open live streams.' },
+  tributary_live_events_sent_total: { kind: 'counter', help: 'Events sent to live streams.' },
+  tributary_live_events_missed_total: {
+    kind: 'counter',
+    help: 'Events that live streams were reported to have missed because they read too slowly.',
+  },
+  tributary_issuer_key_fetches_total: {
+    kind: 'counter',
+    help: 'Fetches of the keys of an OpenID Connect issuer.',
+    labels: { issuer: 'its URL', outcome: 'answered, failed' },
+  },
+  tributary_stage_lag_records: {
+    kind: 'gauge',
+    help: 'Records after the position of a stage. Where several processes report a partition, the lowest value is right.',
+    labels: { stage, topic, partition: 'its number' },
+  },
+  tributary_stage_lag_events: {
+    kind: 'gauge',
+    help: 'Events after the position of a stage. An estimate on Kafka, where a record of a received topic holds several.',
+    labels: { stage, topic, partition: 'its number' },
+  },
+  tributary_stage_lag_seconds: {
+    kind: 'gauge',
+    help: 'Age of the oldest record after the position of a stage, since it was appended; 0 without lag. Reported by the process that owns the partition.',
+    labels: { stage, topic, partition: 'its number' },
+  },
+  tributary_stage_lag_collected_timestamp_seconds: {
+    kind: 'gauge',
+    help: 'Unix time at which the lag of all stages of a process was last determined; it does not advance while the log does not answer.',
+    labels: {},
+  },
+  tributary_stage_batches_total: {
+    kind: 'counter',
+    help: 'Batches delivered to a stage.',
+    labels: { stage },
+  },
+  tributary_stage_commit_duration_seconds: {
+    kind: 'histogram',
+    help: 'Duration of commits of output records and positions of a stage.',
+    labels: { stage },
+  },
+  tributary_stage_dead_letters_total: {
+    kind: 'counter',
+    help: 'Entries that a stage dead-lettered to `stages.dead` after three attempts, see `tributary redrive`.',
+    labels: { stage },
+  },
+  tributary_stage_quarantined_total: {
+    kind: 'counter',
+    help: 'Dead-lettered entries that were not retried because they had crashed the process twice.',
+    labels: { stage },
+  },
+  tributary_stage_missed_records_total: {
+    kind: 'counter',
+    help: 'Records that retention dropped before a stage read them.',
+    labels: { stage, topic },
+  },
+  tributary_stage_position_unknown: {
+    kind: 'gauge',
+    help: '1 for a partition that a stage does not read because its position is lost, see `tributary positions`. Absent otherwise.',
+    labels: { stage, topic, partition: 'its number' },
+  },
+  tributary_stage_partition_restarts_total: {
+    kind: 'counter',
+    help: 'Restarts of partitions that made no progress although there were more records.',
+    labels: { stage, topic },
+  },
+  tributary_events_validated_total: {
+    kind: 'counter',
+    help: 'Received events that were validated.',
+    labels: { outcome: 'accepted, warned, omitted, rejected, duplicate' },
+  },
+  tributary_events_counted_total: { kind: 'counter', help: 'Events added to the volume.', labels: { topic } },
+  tributary_events_tailed_total: {
+    kind: 'counter',
+    help: 'Events appended to the live tail.',
+    labels: { topic },
+  },
+  tributary_events_routed_total: {
+    kind: 'counter',
+    help: 'Records that routing emitted: deliveries, dead deliveries, and events for the slow queue.',
+    labels: { topic },
+  },
+  tributary_rule_filter_failures_total: {
+    kind: 'counter',
+    help: 'Failures of rule filters. The event becomes a dead delivery of the rule.',
+  },
+  tributary_rule_filters_not_evaluated_total: {
+    kind: 'counter',
+    help: 'Rule filters that were not evaluated because those of the workspace took too much work for an event.',
+  },
+  tributary_events_deferred_total: {
+    kind: 'counter',
+    help: 'Events that a stage sent to its slow queue because their workspace exceeded its share of the stage.',
+    labels: { stage: 'validate, route' },
+  },
+  tributary_events_replayed_total: { kind: 'counter', help: 'Events that replays sent again.' },
+  tributary_redrives_repeated_total: {
+    kind: 'counter',
+    help: 'Redrives that were dropped because an earlier one of the same dead delivery was accepted.',
+    labels: { stage: 'deliver, route.slow' },
+  },
+  tributary_history_entries_total: {
+    kind: 'counter',
+    help: 'Entries put into the history.',
+    labels: { topic },
+  },
+  tributary_profile_events_total: {
+    kind: 'counter',
+    help: 'Events for profiles.',
+    labels: {
+      outcome:
+        'written, not_production, nobody, no_workspace, nothing_left, too_large, too_many_identities, unknown_ucid',
+    },
+  },
+  tributary_profile_identities_left_out_total: {
+    kind: 'counter',
+    help: 'Identities of events that were not linked.',
+    labels: { reason: 'another_person, unlinked, deleted, too_many, shared', type: 'of the identity' },
+  },
+  tributary_profile_identities_set_aside_total: {
+    kind: 'counter',
+    help: 'Identities that were set aside because they came with too many different users.',
+    labels: { type: 'of the identity' },
+  },
+  tributary_profile_identities_skipped_total: {
+    kind: 'counter',
+    help: 'Values of events that are not valid identities.',
+    labels: { reason: 'placeholder, not_text, too_long, blocked' },
+  },
+  tributary_profile_changes_pending: {
+    kind: 'gauge',
+    help: 'Changes of profiles in SQLite that are not published to `profiles.changes` yet.',
+  },
+  tributary_mails_total: {
+    kind: 'counter',
+    help: 'Attempts to send a mail.',
+    labels: { outcome: 'sent, later, waiting, refused, expired, no_address, duplicate' },
+  },
+  tributary_transformation_runs_total: {
+    kind: 'counter',
+    help: 'Events processed by a transformation.',
+    labels: { transformation, outcome: 'ok, dropped, fanned_out, or how it failed' },
+  },
+  tributary_transformation_run_duration_seconds: {
+    kind: 'histogram',
+    help: 'Duration of a transformation for an event.',
+    labels: { transformation },
+  },
+  tributary_sandbox_events_total: {
+    kind: 'counter',
+    help: 'Events processed by user code.',
+    labels: { outcome: 'ok, or how it failed' },
+  },
+  tributary_sandbox_run_duration_seconds: {
+    kind: 'histogram',
+    help: 'Duration of calls of the sandbox, with the wait for a worker.',
+  },
+  tributary_sandbox_slices_total: {
+    kind: 'counter',
+    help: 'Time slices in which workers ran user code.',
+    labels: { stop: 'why a slice ended' },
+  },
+  tributary_sandbox_slice_duration_seconds: { kind: 'histogram', help: 'Duration of time slices.' },
+  tributary_sandbox_kills_total: {
+    kind: 'counter',
+    help: 'Workers that crashed or were killed because of user code.',
+    labels: { reason: 'timeout, memory, died' },
+  },
+  tributary_deliveries_total: {
+    kind: 'counter',
+    help: 'Delivery attempts, and deliveries postponed without an attempt.',
+    labels: { outcome: 'delivered, retry, dead; without an attempt: circuit_open, put_aside', connector },
+  },
+  tributary_delivery_request_duration_seconds: {
+    kind: 'histogram',
+    help: 'Duration of requests to destinations.',
+    labels: { connector },
+  },
+  tributary_destination_deliveries_per_second: {
+    kind: 'gauge',
+    help: 'Deliveries to a destination per second over the last minute.',
+    labels: { destination, outcome: 'delivered, retry, dead, put_off' },
+  },
+  tributary_destination_attempt_duration_seconds: {
+    kind: 'gauge',
+    help: 'Duration of the delivery attempts of the last minute.',
+    labels: { destination, quantile: '0.5, 0.99' },
+  },
+  tributary_destination_deliveries_pending: {
+    kind: 'gauge',
+    help: 'Queued deliveries of this process.',
+    labels: { destination },
+  },
+  tributary_destination_deliveries_in_flight: {
+    kind: 'gauge',
+    help: 'Deliveries of this process in requests.',
+    labels: { destination },
+  },
+  tributary_destination_oldest_pending_seconds: {
+    kind: 'gauge',
+    help: 'Waiting time of the oldest queued delivery.',
+    labels: { destination },
+  },
+  tributary_destination_circuits_open: {
+    kind: 'gauge',
+    help: 'Circuit breakers that are open or half-open: 1, or their number for `other`.',
+    labels: { destination },
+  },
+  tributary_destination_health_changes_total: {
+    kind: 'counter',
+    help: 'Changes in the health of destinations.',
+    labels: { state: 'bad, well' },
+  },
+  tributary_destination_health_alerts_total: {
+    kind: 'counter',
+    help: 'Alerts about such changes.',
+    labels: { state: 'bad, well', way: 'delivery, mail, nobody' },
+  },
+  tributary_egress_refused_total: {
+    kind: 'counter',
+    help: 'Connections that were refused because their address is not allowed.',
+  },
+  tributary_engine_up: {
+    kind: 'gauge',
+    help: '1 when an engine answered its last check, reads and writes; 0 when it did not, or refuses writes. `/readyz` of the admin port gives the reason.',
+    labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
+  },
+  tributary_engine_checked_timestamp_seconds: {
+    kind: 'gauge',
+    help: 'Unix time at which an engine last answered or refused; it does not advance while the engine hangs.',
+    labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
+  },
+  tributary_build_info: {
+    kind: 'gauge',
+    help: 'Always 1; the labels describe the running process.',
+    labels: {
+      version: 'of Tributary',
+      node: 'version of Node',
+      role: 'dev, gateway, processor',
+    },
+  },
+  tributary_metrics_collected_timestamp_seconds: {
+    kind: 'gauge',
+    help: 'Unix time at which the values of a part of the process were collected; it does not advance while that part does not report.',
+    labels: { part: 'main, stages' },
+  },
+} as const satisfies Readonly<Record<string, MetricDescription>>;
+
+type NameOf<Kind extends MetricDescription['kind']> = {
+  [Name in keyof typeof METRICS]: (typeof METRICS)[Name]['kind'] extends Kind ? Name : never;
+}[keyof typeof METRICS];
+
+type CounterName = NameOf<'counter'>;
+export type GaugeName = NameOf<'gauge'>;
+type HistogramName = NameOf<'histogram'>;
+
+/** The labels that a metric is reported with. */
+type LabelsOf<Name extends keyof typeof METRICS> = (typeof METRICS)[Name] extends {
+  readonly labels: infer Declared;
+}
+  ? { readonly [Label in keyof Declared]: string }
+  : Readonly<Record<string, never>>;

@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
+import { publishProfileChanges } from './changes.ts';
+import { freshProfile } from './fold.ts';
+import type { Profile } from './profile.ts';
+import { recordOf } from './record.ts';
+
+const PROFILE: Profile = {
+  ...freshProfile({ org: 7, region: 'eu' }, 'u1', 1_000),
+  version: 3,
+  identities: [{ type: 'user_id', value: 'ann', ts: 1_000 }],
+};
+const CHANGE = { org: 7, region: 'eu', ucid: 'u1', version: 3, at: 1_000, linked: [] } as const;
+
+function published() {
+  const appended: { readonly topic: string; readonly entries: readonly NewEntry[] }[] = [];
+  const publish = publishProfileChanges({
+    async append(topic, entries) {
+      appended.push({ topic, entries });
+      return [];
+    },
+  });
+  const values = () => appended.flatMap(({ entries }) => entries.map(({ value }) => JSON.parse(value)));
+  return { publish, appended, values };
+}
+
+describe('the changes of profiles on the log', () => {
+  it('are in the words of the profile API, under the ucid, in their order and in one append', async () => {
+    const { publish, appended, values } = published();
+    await publish([
+      { ...CHANGE, kind: 'written', profile: PROFILE },
+      { ...CHANGE, kind: 'merged', version: 4, profile: PROFILE, linked: ['u2'] },
+      { ...CHANGE, kind: 'deleted', version: 5, linked: ['u2'] },
+    ]);
+    expect(appended.map(({ topic }) => topic)).toEqual(['profiles.changes']);
+    expect(appended[0]?.entries.map(({ key }) => key)).toEqual(['u1', 'u1', 'u1']);
+    const told = { orgId: 7, region: 'eu', ucid: 'u1', at: 1_000 };
+    expect(values()).toEqual([
+      { ...told, kind: 'written', version: 3, linked: [], record: recordOf(PROFILE) },
+      { ...told, kind: 'merged', version: 4, linked: ['u2'], record: recordOf(PROFILE) },
+      { ...told, kind: 'deleted', version: 5, linked: ['u2'] },
+    ]);
+  });
+
+  it('stopped for ever at a profile whose record is larger than an entry of the log', async () => {
+    const { publish, appended, values } = published();
+    const value = '\u0001'.repeat(MAX_VALUE_BYTES / 6); // six bytes each as JSON
+    const profile = { ...PROFILE, attributes: [{ path: ['traits', 'x'], value, ts: 1 }] };
+    await publish([{ ...CHANGE, kind: 'written', profile }]);
+    expect(Buffer.byteLength(appended[0]?.entries[0]?.value ?? '')).toBeLessThan(MAX_VALUE_BYTES);
+    expect(values()).toMatchObject([{ kind: 'written', ucid: 'u1', version: 3, too_large: true }]);
+    expect(values()[0]).not.toHaveProperty('record');
+  });
+});

@@ -1,0 +1,235 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { applyWrite } from './apply-write.ts';
+import { attributeTree } from './attributes.ts';
+import { mergeContent } from './fold.ts';
+import { MAX_PROFILE_BYTES, type Profile } from './profile.ts';
+import { recordOf } from './record.ts';
+import { withoutOrigins } from './registers.ts';
+import { claimWrite } from './shared-identities.ts';
+import { applySplit, applyUnlink } from './unlink-split.ts';
+import { identity, profile, World, write } from './world.fixture.ts';
+
+const at = (path: readonly string[], value: string, ts: number) => ({ path, value, ts });
+const idsOf = ({ identities }: Profile) => identities.map(({ type, value }) => `${type}:${value}`);
+
+/** The result of a split that must succeed. */
+function split(world: World, ucid: string, now?: number) {
+  const applied = world.split(ucid, now);
+  if (applied.kind === 'refused') throw new Error(applied.reason);
+  return { back: applied.apart.profile, left: applied.survivor.profile, applied };
+}
+
+function merged(): World {
+  const world = new World();
+  world.upsert(
+    write(['user_id:ann'], { attributes: [at(['d', 'city'], 'Bonn', 4), at(['d', 'pet'], 'cat', 2)] }),
+  );
+  world.upsert(
+    write(['user_id:bob', 'cookie:b'], {
+      attributes: [at(['d', 'city'], 'Rome', 5), at(['e', 'x'], '1', 3), at(['e', 'gone'], 'y', 3)],
+      preferences: [{ name: 'mail', value: 'yes', ts: 3 }],
+      consents: [{ name: 'ads', value: null, unset: true, ts: 3 }],
+    }),
+  );
+  world.upsert(write(['user_id:ann', 'user_id:bob'], { attributes: [at(['d', 'late'], 'who', 9)], ts: 9 }));
+  return world;
+}
+
+describe('a split', () => {
+  it('could not be: a wrong merge lost where every value came from', () => {
+    const { back, left, applied } = split(merged(), 'u-00002');
+    expect(applied).toMatchObject({
+      kept: { attributes: [['d', 'late']], preferences: [], consents: [], identityTypes: [] },
+    });
+    expect([idsOf(left), idsOf(back)]).toEqual([['user_id:ann'], ['cookie:b', 'user_id:bob']]);
+    // The survivor's own city was older and was replaced.
+    expect(attributeTree(left.attributes)).toEqual({ d: { pet: 'cat', late: 'who' } });
+    expect(attributeTree(back.attributes)).toEqual({ d: { city: 'Rome' }, e: { x: '1', gone: 'y' } });
+    expect(back).toMatchObject({ linked: [], preferences: [{ name: 'mail' }], consents: [{ unset: true }] });
+    expect(left).toMatchObject({ linked: [], preferences: [], consents: [] });
+    expect(JSON.stringify([left, back])).not.toContain('from');
+    expect([left.unlinked?.length, back.unlinked?.length]).toEqual([2, 1]);
+  });
+
+  it('left behind who else came with an identity that it gave back', () => {
+    const world = new World();
+    world.upsert(write(['user_id:ann', 'cookie:a']));
+    world.upsert(write(['user_id:bob', 'cookie:b']));
+    for (const [cookie, user] of ['a', 'b'].flatMap((of) => ['cyd', 'dan'].map((user) => [of, user + of])))
+      world.upsert(claimWrite(write([]), { identity: identity(`cookie:${cookie}`), claimant: String(user) }));
+    world.upsert(write(['user_id:ann', 'user_id:bob']));
+    const { back, left } = split(world, 'u-00002');
+    expect([left.shared, back.shared]).toMatchObject([
+      [{ claimants: ['cyda', 'dana'] }],
+      [{ claimants: ['cydb', 'danb'] }],
+    ]);
+  });
+
+  it('is told newer than everything that was told of either, also where the merged one had more versions', () => {
+    const world = merged();
+    const [before] = world.profiles;
+    const { back, left } = split(world, 'u-00002');
+    expect([left.version, back.version]).toEqual([(before?.version ?? 0) + 1, (before?.version ?? 0) + 1]);
+    const busy = profile('u-2', { version: 40 });
+    const applied = applyWrite([profile('u-1', { version: 3 }), busy], [], write([]), 1);
+    expect(applied).toMatchObject({ kind: 'changed', profile: { version: 41 }, change: { linked: ['u-2'] } });
+  });
+
+  it('gives a ucid what was written to it, and others that it had taken in not', () => {
+    const world = new World();
+    for (const name of ['a', 'b', 'c'])
+      world.upsert(write([`cookie:${name}`], { attributes: [at(['d', name], name, 1)] }));
+    world.upsert(write(['cookie:b', 'cookie:c'], { attributes: [at(['d', 'bc'], 'of b', 2)] }));
+    world.upsert(write(['cookie:a', 'cookie:b'], { attributes: [at(['d', 'abc'], 'of all', 3)] }));
+    const { back, left, applied } = split(world, 'u-00002');
+    expect(attributeTree(back.attributes)).toEqual({ d: { b: 'b', bc: 'of b' } });
+    expect(attributeTree(left.attributes)).toEqual({ d: { a: 'a', c: 'c', abc: 'of all' } });
+    expect([back.linked, left.linked, idsOf(left)]).toEqual([[], ['u-00003'], ['cookie:a', 'cookie:c']]);
+    expect(applied).toMatchObject({ kept: { attributes: [['d', 'abc']] } });
+    const third = split(world, 'u-00003');
+    expect(attributeTree(third.back.attributes)).toEqual({ d: { c: 'c' } });
+    expect(attributeTree(third.left.attributes)).toEqual({ d: { a: 'a', abc: 'of all' } });
+  });
+
+  it('is refused where nothing is known of the ucid: a merge of before origins were kept, or of one that is apart', () => {
+    const old = profile('u-1', {
+      linked: ['u-2'],
+      attributes: [at(['d', 'n'], 'x', 1)],
+      identities: [{ ...identity('cookie:1'), ts: 1 }],
+    });
+    expect(applySplit(old, 'u-2', 2)).toEqual({ kind: 'refused', reason: 'unknown_origin' });
+    for (const ucid of ['u-1', 'u-3'])
+      expect(applySplit(old, ucid, 2)).toEqual({ kind: 'refused', reason: 'not_merged' });
+    // What is merged into such a profile later can be split off, and the rest is listed.
+    const later = mergeContent(old, profile('u-4', { attributes: [at(['d', 'm'], 'y', 1)] }));
+    expect(applySplit(later, 'u-4', 2)).toMatchObject({
+      kind: 'split',
+      kept: { attributes: [['d', 'n']], identityTypes: ['cookie'] },
+    });
+  });
+
+  it('a newer value has no origin, the same value written again keeps it, and records show none', () => {
+    const world = merged();
+    const again = world.upsert(write(['cookie:b'], { attributes: [at(['e', 'x'], '1', 3)], ts: 20 }));
+    world.upsert(write(['cookie:b'], { attributes: [at(['e', 'gone'], 'new', 30)] }));
+    if (again.kind === 'refused') throw new Error('it was refused');
+    expect(JSON.stringify(recordOf(again.profile))).not.toContain('from');
+    const { back, left, applied } = split(world, 'u-00002');
+    expect(attributeTree(back.attributes)).toEqual({ d: { city: 'Rome' }, e: { x: '1' } });
+    expect(attributeTree(left.attributes)).toMatchObject({ e: { gone: 'new' } });
+    expect(applied).toMatchObject({
+      kept: {
+        attributes: [
+          ['d', 'late'],
+          ['e', 'gone'],
+        ],
+      },
+    });
+    // An identity has one owner, so its own stays known however often it is written.
+    expect(idsOf(back)).toEqual(['cookie:b', 'user_id:bob']);
+  });
+
+  it('origins never make a write or an unlink too large: it is done without them, and nothing can be split off', () => {
+    const many = (name: string, count: number) =>
+      Array.from({ length: count }, (_, n) => at(['d', `${name}${n}`], 'x'.repeat(470), 1));
+    const one = profile('018f0000-0000-7000-8000-000000000001', { attributes: many('a', 980) });
+    const other = profile('018f0000-0000-7000-8000-000000000002', { attributes: many('b', 970) });
+    const applied = applyWrite([one, other], [], write([]), 1);
+    if (applied.kind !== 'changed') throw new Error(applied.kind);
+    expect(Buffer.byteLength(JSON.stringify(mergeContent(one, other)))).toBeGreaterThan(MAX_PROFILE_BYTES);
+    expect(Buffer.byteLength(applied.text)).toBeLessThanOrEqual(MAX_PROFILE_BYTES);
+    expect([applied.profile.linked, applied.text.includes('"from"')]).toEqual([[other.ucid], false]);
+    expect(JSON.parse(applied.text)).toEqual(applied.profile);
+    expect(applySplit(applied.profile, other.ucid, 2)).toMatchObject({ reason: 'unknown_origin' });
+
+    const ids = Array.from({ length: 400 }, (_, n) => identity(`cookie:${n}`));
+    const held = { ...other, attributes: [], identities: ids.map((id) => ({ ...id, ts: 1 })) };
+    const wide = mergeContent({ ...one, attributes: many('a', 1_810) }, held);
+    expect(Buffer.byteLength(JSON.stringify(wide))).toBeLessThan(MAX_PROFILE_BYTES);
+    expect(
+      applyUnlink(wide, ids.slice(0, 300).concat(ids.map((id) => ({ ...id, type: 'other' }))), 2),
+    ).toMatchObject({ kind: 'changed' });
+  });
+
+  it('after any writes, splits and events leaves each value with the profile it was written to, and each identity one owner', () => {
+    const person = fc.constantFrom(
+      'user_id:1',
+      'user_id:2',
+      'cookie:1',
+      'cookie:2',
+      'email:1@x.org',
+      'email:2@x.org',
+    );
+    const operation = fc.oneof(
+      fc.record({
+        kind: fc.constant('write' as const),
+        who: fc.uniqueArray(person, { minLength: 1, maxLength: 3 }),
+        linking: fc.constantFrom('merge' as const, 'keep-people-apart' as const),
+        place: fc.constantFrom('p', 'q'),
+        ts: fc.nat(9),
+      }),
+      fc.record({ kind: fc.constant('split' as const), which: fc.nat(8) }),
+    );
+    fc.assert(
+      fc.property(fc.array(operation, { maxLength: 30 }), (operations) => {
+        const world = new World();
+        const writtenTo = new Map<string, string>();
+        for (const [n, one] of operations.entries()) {
+          const mark = `m${n}`;
+          if (one.kind === 'write') {
+            const { linking, ts } = one;
+            const attributes = [at(['marks', mark], mark, ts), at(['d', one.place], mark, ts)];
+            const outcome = world.upsert(write(one.who, { linking, ts, attributes }));
+            if (outcome.kind === 'written') writtenTo.set(mark, outcome.profile.ucid);
+          } else {
+            const linked = world.profiles.flatMap((each) => each.linked);
+            const ucid = linked[one.which % Math.max(1, linked.length)];
+            if (ucid !== undefined) world.split(ucid, 10 + n);
+          }
+        }
+        const owned = world.profiles.flatMap(idsOf);
+        expect(new Set(owned).size).toBe(owned.length);
+        for (const [mark, ucid] of writtenTo) {
+          const root = world.rootOf(ucid);
+          const holders = world.profiles.filter(({ attributes }) =>
+            attributes.some(({ path }) => path[1] === mark),
+          );
+          expect(holders.map((holder) => holder.ucid)).toEqual([root]);
+        }
+        for (const each of world.profiles) {
+          const marks = new Set(
+            each.attributes.flatMap(({ path }) => (path[0] === 'marks' ? [path[1]] : [])),
+          );
+          for (const { path, value } of each.attributes)
+            if (path[0] === 'd') expect(marks.has(String(value))).toBe(true);
+          if (each.linked.length === 0) expect(withoutOrigins(each)).toBe(each);
+        }
+      }),
+    );
+  });
+
+  it('no event makes one of what was split, whatever joins either meanwhile', () => {
+    const of = (type: string) => fc.constantFrom(`${type}:1`, `${type}:2`, `${type}:3`);
+    const event = fc.tuple(fc.option(of('user_id')), of('anonymous_id'), fc.option(of('email')));
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 20 }), (events) => {
+        const world = new World();
+        world.upsert(write(['anonymous_id:1', 'email:1']));
+        world.upsert(write(['anonymous_id:2']));
+        world.upsert(write(['anonymous_id:1', 'anonymous_id:2']));
+        split(world, 'u-00002');
+        for (const names of events)
+          world.upsert(
+            write(
+              names.flatMap((name) => name ?? []),
+              { linking: 'keep-people-apart' },
+            ),
+          );
+        expect(world.rootOf('u-00002')).not.toBe(world.rootOf('u-00001'));
+        world.upsert(write(['anonymous_id:1', 'anonymous_id:2']));
+        expect(world.rootOf('u-00002')).toBe(world.rootOf('u-00001'));
+      }),
+    );
+  });
+});
