@@ -7,7 +7,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { judgementOf } from './judgement.ts';
+import { evaluationRecords } from './judgement.ts';
 
 const EVENT: CanonicalEvent = {
   message_id: 'm1',
@@ -48,18 +48,18 @@ function entryOf(value: string, headers: Record<string, string> = {}): LogEntry 
   };
 }
 
-function breach(path: string, action: 'warned' | 'omitted' | 'blocked') {
+function violation(path: string, action: 'warned' | 'omitted' | 'blocked') {
   return { kind: 'type' as const, path, message: 'must be string', action };
 }
 
 function judgement(verdict: ContractVerdict, entry = entryOf(JSON.stringify(EVENT))) {
-  return judgementOf({ entry, event: EVENT, contract: CONTRACT, verdict });
+  return evaluationRecords({ entry, event: EVENT, contract: CONTRACT, verdict });
 }
 
-describe('judgementOf', () => {
+describe('evaluationRecords', () => {
   it('passes an event without a contract on, byte by byte', () => {
     const odd = `{ "message_id" : "m1","type":"track",  "properties":{"n":1.0} }`;
-    const [accepted, ...rest] = judgementOf({
+    const [accepted, ...rest] = evaluationRecords({
       entry: entryOf(odd, { [HEADER.traceparent]: 'trace', [HEADER.keyId]: 'k1' }),
       event: EVENT,
     });
@@ -84,7 +84,7 @@ describe('judgementOf', () => {
   it('keeps the order of fields when some are omitted', () => {
     const [accepted] = judgement({
       outcome: 'omitted',
-      breaches: [breach('/secret', 'omitted')],
+      violations: [violation('/secret', 'omitted')],
       subject: { total: 3 },
     });
     expect(accepted?.value).toBe(JSON.stringify({ ...EVENT, properties: { total: 3 } }));
@@ -99,7 +99,7 @@ describe('judgementOf', () => {
   it('puts the received bytes and every violation into a rejected event', () => {
     const emissions = judgement({
       outcome: 'rejected',
-      breaches: [breach('/total', 'blocked'), breach('/secret', 'warned')],
+      violations: [violation('/total', 'blocked'), violation('/secret', 'warned')],
     });
     expect(emissions.map(({ topic }) => topic)).toEqual([TOPIC.rejected, TOPIC.violations, TOPIC.violations]);
     const rejected = JSON.parse(emissions[0]?.value ?? '');
@@ -110,7 +110,7 @@ describe('judgementOf', () => {
   });
 
   it('is the same on every replay', () => {
-    const verdict: ContractVerdict = { outcome: 'warned', breaches: [breach('/total', 'warned')] };
+    const verdict: ContractVerdict = { outcome: 'warned', violations: [violation('/total', 'warned')] };
     expect(judgement(verdict)).toEqual(judgement(verdict));
   });
 
@@ -118,7 +118,7 @@ describe('judgementOf', () => {
     const long = `/${'k'.repeat(20_000)}`;
     const emissions = judgement({
       outcome: 'warned',
-      breaches: [breach(`${long}/a`, 'warned'), breach(`${long}/b`, 'warned')],
+      violations: [violation(`${long}/a`, 'warned'), violation(`${long}/b`, 'warned')],
     });
     const [first, second] = emissions.slice(1).map(({ value }) => JSON.parse(value));
     expect(first.path.length).toBeLessThan(600);

@@ -58,7 +58,7 @@ export interface Judged {
  * What validate emits for one event: itself as accepted or rejected, then its violations. A function of the received
  * entry and the contract alone, so every replay gives the same bytes.
  */
-export function judgementOf(judged: Judged): readonly Emission[] {
+export function evaluationRecords(judged: Judged): readonly Emission[] {
   const { entry, event, contract, verdict, position = entry.position } = judged;
   const key = eventKey(event);
   const known = {
@@ -123,7 +123,7 @@ function rejectedValue(received: string, violations: readonly Violation[]): stri
 
 function violationsOf({ event, contract, verdict }: Judged): readonly Violation[] {
   if (contract === undefined || verdict === undefined) return [];
-  return verdict.breaches.map((breach) => {
+  return verdict.violations.map((found) => {
     const violation = {
       contract_id: contract.id,
       contract_version: contract.version,
@@ -132,10 +132,10 @@ function violationsOf({ event, contract, verdict }: Judged): readonly Violation[
       message_id: event.message_id,
       event_type: event.type,
       event_name: eventName(event),
-      kind: breach.kind,
-      path: breach.path,
-      message: breach.message,
-      action: breach.action,
+      kind: found.kind,
+      path: found.path,
+      message: found.message,
+      action: found.action,
       received_at: event.received_at,
     };
     return {

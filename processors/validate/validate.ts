@@ -28,7 +28,7 @@ import type { FairShare } from '../fairness/fair-share.ts';
 import { SliceCosts } from '../fairness/slice-costs.ts';
 import { laterMs, type SlowTurns } from '../fairness/slow-turns.ts';
 import type { ThreadTime } from '../fairness/thread-time.ts';
-import { evaluated, type Judged, judgementOf } from './judgement.ts';
+import { evaluated, evaluationRecords, type Judged } from './judgement.ts';
 
 /** Characters of emissions after which a batch ends: an event of 300 bytes may have a hundred violations. */
 const BATCH_CHARS = 4 * 1024 * 1024;
@@ -167,7 +167,7 @@ function candidateOf(dependencies: ValidateDependencies, received: Received): Ca
     found === undefined
       ? { entry, event, position }
       : { entry, event, position, contract: found.contract, verdict: found.verdict };
-  return { ...received, judged, emissions: judgementOf(judged) };
+  return { ...received, judged, emissions: evaluationRecords(judged) };
 }
 
 /** Claims the message ids of the candidates, in order; what the others emit stays where it was. */
