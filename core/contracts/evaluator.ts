@@ -3,13 +3,9 @@ import type { Contract } from '../catalog/entities.ts';
 import { type CanonicalEvent, contractSubject, type JsonObject } from '../event/event.ts';
 import { CompiledContracts } from './compiled-contracts.ts';
 import type { ContractEvaluator, ContractTerms, ContractVerdict } from './contract.ts';
-import {
-  type CompileBounds,
-  type CompiledSchema,
-  compileSchema,
-  SharedParts,
-} from './evaluation/compile-schema.ts';
+import { type CompileBounds, type CompiledSchema, compileSchema } from './evaluation/compile-schema.ts';
 import { cutPath, violationsOf } from './evaluation/schema-violations.ts';
+import { SharedParts } from './evaluation/shared-parts.ts';
 import { deeperThan } from './json-values.ts';
 import { MAX_VIOLATIONS, type SchemaViolation } from './violation.ts';
 import { MAX_WORK } from './work.ts';

@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import type { Json } from '../event/event.ts';
-import type { SchemaNode } from './definition/schema-document.ts';
+import type { SchemaNode } from './definition/keywords.ts';
 
 /*
  * All that is counted instead of timed, in two currencies. Compile work bounds a definition when a contract is made;

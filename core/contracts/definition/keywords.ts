@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../event/event.ts';
+import type { Json, JsonObject } from '../../event/event.ts';
 
 /** The value of a keyword: one schema, a list or a map of schemas, or no schema at all. */
 export type Holds = 'schema' | 'list' | 'map' | 'nothing';
@@ -104,4 +104,29 @@ export function dialectOf(schema: JsonObject): Dialect | undefined {
 /** Draft-07 ignores every keyword beside a `$ref`. */
 export function isReferenceOnly(schema: JsonObject, { name }: Dialect): boolean {
   return name === 'draft-07' && schema.$ref !== undefined;
+}
+
+/** One schema of a definition. */
+export interface SchemaNode {
+  readonly id: number;
+  /** JSON pointer into the definition. */
+  readonly pointer: string;
+  readonly value: JsonObject | boolean;
+  /** The keywords that hold no schema and affect the verdict, with their values. */
+  readonly assertions: ReadonlyMap<string, Json>;
+  /** The schemas under its keywords, by their names in draft 2020-12; without those that apply `nowhere`. */
+  readonly parts: readonly SchemaPart[];
+  /** Has a keyword that declares the fields of an object, an empty `properties` included. */
+  readonly declaresFields: boolean;
+  /** The targets of its `$ref` and `$dynamicRef`. */
+  readonly refs: readonly SchemaNode[];
+}
+
+export interface SchemaPart {
+  readonly keyword: string;
+  /** The property name or pattern; the index in a list; '' for a single schema. */
+  readonly key: string;
+  readonly applies: Exclude<Application, 'nowhere'>;
+  readonly tentative: boolean;
+  readonly node: SchemaNode;
 }

@@ -1,8 +1,7 @@
 import type { JsonObject } from '../../event/event.ts';
 import type { SchemaFault } from '../contract.ts';
 import { below } from '../json-values.ts';
-import { type Dialect, isReferenceOnly } from './keywords.ts';
-import type { SchemaNode } from './schema-document.ts';
+import { type Dialect, isReferenceOnly, type SchemaNode } from './keywords.ts';
 
 /** The base of relative identifiers in a document without `$id`. */
 export const BASE_URI = 'contract://document/';

@@ -1,6 +1,7 @@
 import type { SchemaFault } from '../contract.ts';
 import { below } from '../json-values.ts';
-import type { SchemaDocument, SchemaNode } from './schema-document.ts';
+import type { SchemaNode } from './keywords.ts';
+import type { SchemaDocument } from './schema-document.ts';
 
 /** References followed one after the other, with the schemas nested between them. */
 const MAX_CHAIN = 200;

@@ -3,7 +3,14 @@ import type { SchemaFault } from '../contract.ts';
 import { below } from '../json-values.ts';
 import { compileWorkOf } from '../work.ts';
 import { FORMATS } from './formats.ts';
-import { type Application, type Dialect, isExtension, isReferenceOnly, SILENT } from './keywords.ts';
+import {
+  type Dialect,
+  isExtension,
+  isReferenceOnly,
+  type SchemaNode,
+  type SchemaPart,
+  SILENT,
+} from './keywords.ts';
 import { type Pattern, readPattern } from './patterns.ts';
 import { BASE_URI, ReferenceIndex } from './references.ts';
 
@@ -13,31 +20,6 @@ export const MAX_ENUM_VALUES = 10_000;
 export const MAX_REQUIRED_NAMES = 4_000;
 const TOO_MUCH_TO_COMPILE =
   'must be smaller: its schemas, keywords, names and patterns take too much work to compile together';
-
-/** One schema of a definition. */
-export interface SchemaNode {
-  readonly id: number;
-  /** JSON pointer into the definition. */
-  readonly pointer: string;
-  readonly value: JsonObject | boolean;
-  /** The keywords that hold no schema and affect the verdict, with their values. */
-  readonly assertions: ReadonlyMap<string, Json>;
-  /** The schemas under its keywords, by their names in draft 2020-12; without those that apply `nowhere`. */
-  readonly parts: readonly SchemaPart[];
-  /** Has a keyword that declares the fields of an object, an empty `properties` included. */
-  readonly declaresFields: boolean;
-  /** The targets of its `$ref` and `$dynamicRef`. */
-  readonly refs: readonly SchemaNode[];
-}
-
-export interface SchemaPart {
-  readonly keyword: string;
-  /** The property name or pattern; the index in a list; '' for a single schema. */
-  readonly key: string;
-  readonly applies: Exclude<Application, 'nowhere'>;
-  readonly tentative: boolean;
-  readonly node: SchemaNode;
-}
 
 /** A definition taken apart into its schemas, with references resolved and patterns compiled. */
 export interface SchemaDocument {
@@ -53,7 +35,7 @@ export interface SchemaDocument {
   readonly compileWork: number;
 }
 
-export interface ReadTools {
+interface ReadTools {
   /** Compiles a pattern, or throws. */
   readonly pattern: (source: string) => Pattern;
   /** A document of more compile work has a fault; patterns beyond it are not compiled. */

@@ -1,8 +1,8 @@
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { _Code } from 'ajv/dist/compile/codegen/code.js';
 import type { Json, JsonObject } from '../../event/event.ts';
-import { DRAFT_2020_12 } from '../definition/keywords.ts';
-import type { SchemaDocument, SchemaNode, SchemaPart } from '../definition/schema-document.ts';
+import { DRAFT_2020_12, type SchemaNode, type SchemaPart } from '../definition/keywords.ts';
+import type { SchemaDocument } from '../definition/schema-document.ts';
 import { sizeFactor, WORK_PER_CALL, workOfSchema, workPerFieldOf } from '../work.ts';
 import {
   CHARGE,
@@ -13,13 +13,13 @@ import {
   safeKeywords,
   UNEVALUATED_KEYWORDS,
 } from './ajv-keywords.ts';
-import type { SharedParts } from './compile-schema.ts';
+import type { SharedParts } from './shared-parts.ts';
 
 /** A schema compiled by ajv. */
 export interface Checker {
   /** The errors of a value, none when it is valid. Spends from the meter, and throws when that is exhausted. */
   errors(value: Json): readonly ErrorObject[];
-  /** Whether an error does not yet make the value invalid: the alternatives it is one of may have an error of their own. */
+  /** Whether an error is of an alternative: it is no violation by itself, as another alternative may match. */
   isTentative(error: ErrorObject): boolean;
 }
 

@@ -6,7 +6,8 @@ import { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from '../definition/definition.ts'
 import { MAX_EXPANSION } from '../definition/schema-bounds.ts';
 import { MAX_ENUM_VALUES, MAX_SUBSCHEMAS } from '../definition/schema-document.ts';
 import { MAX_WORK } from '../work.ts';
-import { checkSchema, compileSchema, SharedParts } from './compile-schema.ts';
+import { checkSchema, compileSchema } from './compile-schema.ts';
+import { SharedParts } from './shared-parts.ts';
 
 const DRAFT_07 = 'http://json-schema.org/draft-07/schema#';
 const DRAFT_2020_12 = 'https://json-schema.org/draft/2020-12/schema';

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../../event/event.ts';
-import type { SchemaDocument, SchemaNode } from '../definition/schema-document.ts';
+import type { SchemaNode } from '../definition/keywords.ts';
+import type { SchemaDocument } from '../definition/schema-document.ts';
 import { below } from '../json-values.ts';
 import type { WorkMeter } from '../work.ts';
 

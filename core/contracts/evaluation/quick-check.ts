@@ -1,7 +1,7 @@
 import type { Format } from 'ajv';
 import type { Json, JsonObject } from '../../event/event.ts';
+import type { SchemaNode } from '../definition/keywords.ts';
 import type { Pattern } from '../definition/patterns.ts';
-import type { SchemaNode } from '../definition/schema-document.ts';
 import { distinctTest, isList, isMultiple, lengthTests, oneOfValues, sameAs } from '../json-values.ts';
 import type { WorkMeter } from '../work.ts';
 

@@ -1,7 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import { below } from '../json-values.ts';
 import { MAX_VIOLATIONS, type SchemaViolation, type ViolationKind } from '../violation.ts';
-import type { Checker } from './ajv-compiler.ts';
 
 /** A longer path is cut: a field's name may be as long as the event. */
 export const MAX_PATH_LENGTH = 1_000;
@@ -35,7 +34,7 @@ function fieldPath(error: ErrorObject): string {
  */
 export function violationsOf(
   errors: readonly ErrorObject[],
-  checker: Pick<Checker, 'isTentative'>,
+  checker: { isTentative(error: ErrorObject): boolean },
 ): readonly SchemaViolation[] {
   const violations = new Map<string, SchemaViolation>();
   const missed = new MissedTypes(errors);
