@@ -25,7 +25,7 @@ const MIN_WEIGHT = 1_024;
 /** Compile work and bytes of a contract that compiles within a few milliseconds. */
 const LIGHT: CompileBounds = { maxCompileWork: 200, maxBytes: 16 * 1024 };
 
-/** A failed quick check adds so much to the work of an event. */
+/** Units that the quick check of an event may take, besides those of the whole evaluation. */
 const QUICK_CHECK_WORK = MAX_WORK / 10;
 
 const NO_FIELDS: JsonObject = {};
@@ -123,8 +123,9 @@ interface Findings {
   readonly undeclared: readonly string[];
 }
 
-/** Definitions are checked before they become contracts, so this is one that only an older release took. */
+/** Definitions are checked before they become contracts, so only an older release took this one. Stored: do not reword. */
 const UNUSABLE = 'cannot be judged: the schema of the contract does not compile';
+/** Stored: do not reword. */
 const EXHAUSTED = 'cannot be judged: it takes too much work';
 
 function notEvaluated(kind: SchemaViolation['kind'], message: string): Findings {

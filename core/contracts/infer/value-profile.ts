@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../../event/event.ts';
 import { hasFormat } from '../definition/formats.ts';
 import { isList } from '../json-values.ts';
 
-/** The types of JSON Schema, a number told from an integer. */
+/** The types of JSON Schema. `number` stands for the numbers that are no integers. */
 export type JsonType = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'object' | 'array';
 
 /** Places remembered of all events together. A place is a field or the items of a list, at any depth. */
