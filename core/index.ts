@@ -26,16 +26,19 @@ export type { TransformationVersion } from './catalog/fold/transformation-versio
 export * from './catalog/rewrite.ts';
 export * from './catalog/rows.ts';
 export * from './contracts/contract.ts';
-export { checkSchema, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/contract-schema.ts';
-export { contractVersionEntries, contractVersionId } from './contracts/contract-versions.ts';
-export * from './contracts/contract-workers.ts';
-export * from './contracts/depth.ts';
+export { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/definition/definition.ts';
 export * from './contracts/dry-run.ts';
-export * from './contracts/evaluate.ts';
-export * from './contracts/infer/infer-contract.ts';
-export { type InferenceThresholds, type InferredField, MAX_ENUM } from './contracts/infer/infer-schema.ts';
-export { below } from './contracts/pointer.ts';
-export * from './contracts/rejected-event.ts';
+export { checkSchema } from './contracts/evaluation/compile-schema.ts';
+export * from './contracts/evaluator.ts';
+export {
+  ContractInference,
+  type InferenceThresholds,
+  type InferredContract,
+  type InferredField,
+  MAX_ENUM,
+  type ProposedContract,
+} from './contracts/infer/infer-contract.ts';
+export { below, deeperThan } from './contracts/json-values.ts';
 export * from './contracts/violation.ts';
 export * from './delivery/connector.ts';
 export * from './delivery/delivery.ts';

@@ -4,13 +4,13 @@ import type { Contract } from '../catalog/entities.ts';
 export interface CompiledContractsBounds {
   /** Contracts of one workspace kept at most. */
   readonly maxEach: number;
-  /** What the contracts of one workspace, and all together, may weigh, bytes. */
+  /** Weight of the contracts of one workspace, and of all together, bytes. */
   readonly maxBytesEach: number;
   readonly maxBytes: number;
 }
 
 /**
- * Compiled contracts, each kept by the contract itself: an object that never changes. A workspace that exceeds its share
+ * A cache of compiled contracts, by the contract as an object that never changes. A workspace that exceeds its share
  * evicts its own, the least recently used first; where all together exceed the bound, the heaviest workspace evicts one
  * of its own. So no workspace makes the contracts of a lighter one compile again.
  */
@@ -19,13 +19,13 @@ export class CompiledContracts<Compiled extends object> {
   readonly #weigh: (compiled: Compiled) => number;
   readonly #workspaces = new Map<string, LRUCache<Contract, Compiled>>();
 
-  /** `weigh`: bytes of heap. */
+  /** `weigh`: bytes of heap of one compiled contract. */
   constructor(bounds: CompiledContractsBounds, weigh: (compiled: Compiled) => number) {
     this.#bounds = bounds;
     this.#weigh = weigh;
   }
 
-  /** What all kept ones weigh together, bytes. */
+  /** Weight of all kept contracts, bytes. */
   get bytes(): number {
     let sum = 0;
     for (const { calculatedSize } of this.#workspaces.values()) sum += calculatedSize;
@@ -36,7 +36,7 @@ export class CompiledContracts<Compiled extends object> {
     return this.#workspaces.get(contract.workspace_id)?.get(contract);
   }
 
-  /** One that is heavier than its workspace's share counts as all of it: it stays, alone. */
+  /** A contract heavier than the share of its workspace counts as the whole share: it is kept, alone. */
   set(contract: Contract, compiled: Compiled): void {
     const { maxEach, maxBytesEach, maxBytes } = this.#bounds;
     let own = this.#workspaces.get(contract.workspace_id);

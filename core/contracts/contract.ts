@@ -1,8 +1,9 @@
 import type { Contract, EnforcementMode, UndeclaredFields } from '../catalog/entities.ts';
 import type { CanonicalEvent, JsonObject } from '../event/event.ts';
-import type { Breach } from './violation.ts';
+import type { HistoryEntry } from '../ports/history.ts';
+import type { SchemaViolation, Violation } from './violation.ts';
 
-/** The part of a contract that judges. */
+/** The part of a contract that a verdict depends on. */
 export interface ContractTerms {
   readonly schema_definition: JsonObject;
   readonly enforcement_mode: EnforcementMode;
@@ -10,27 +11,101 @@ export interface ContractTerms {
 }
 
 /**
- * What a contract says of one event.
- * `accepted`: untouched, nothing found. `warned`: passes with breaches. `omitted`: passes without the fields in
- * `omitted` (and maybe with breaches). `rejected`: blocked.
+ * The result of evaluating one event against its contract.
+ * `accepted`: untouched, without violations. `warned`: passes with violations. `omitted`: passes without its undeclared
+ * fields, maybe with violations besides. `rejected`: blocked.
  */
 export interface ContractVerdict {
   readonly outcome: 'accepted' | 'warned' | 'omitted' | 'rejected';
-  /** Breaches to record, with what was done about each; at most `MAX_VIOLATIONS`. */
-  readonly breaches: readonly (Breach & { readonly action: 'warned' | 'omitted' | 'blocked' })[];
+  /** Violations to record, with what was done about each; at most `MAX_VIOLATIONS`. */
+  readonly violations: readonly (SchemaViolation & Pick<Violation, 'action'>)[];
   /** The subject without its undeclared fields; only when `omitted`. */
   readonly subject?: JsonObject;
 }
 
-/** Why a `schema_definition` cannot be a contract: shown to its author. */
+/** Why a `schema_definition` cannot be a contract; shown to its author. */
 export interface SchemaFault {
   /** JSON pointer into the schema definition. */
   readonly path: string;
   readonly message: string;
 }
 
-/** Judges events. Pure for its callers; compiled schemas are kept in a bounded cache inside. */
+/** Evaluates events. Pure for its callers; compiled schemas are kept in a bounded cache inside. */
 export interface ContractEvaluator {
   /** `contract` and `event` give the same verdict every time. Never throws for any JSON event. */
   evaluate(contract: Contract, event: CanonicalEvent): ContractVerdict;
+}
+
+/** Events of one `evaluate` of the workers at most: with the bound on the work of one event it ends in a fraction of a second. */
+export const MAX_EVENTS_A_TASK = 64;
+
+export interface ContractTaskOptions {
+  /** Once it fires, a task that is still queued is dropped, and its promise rejects with `Overloaded`. */
+  readonly gone?: AbortSignal;
+}
+
+/**
+ * Compiles and evaluates contracts outside the thread of its caller: the largest ones take hundreds of milliseconds.
+ *
+ * Promises: the answers are those of `checkSchema` and of a `ContractEvaluator`. The caller's thread is held for no
+ * longer than it takes to write the arguments as JSON.
+ *
+ * Ordering: tasks of one workspace run one at a time, in the order of their calls; workspaces take turns, task by task,
+ * however many tasks each has queued.
+ *
+ * Limits: queued tasks of one workspace and of all, time and memory of one task; up to `MAX_EVENTS_A_TASK` events.
+ *
+ * Errors: `Overloaded` where too many tasks are queued. `Unavailable` from `evaluate` for a task that exceeded its time or
+ * memory, and from both while no worker can be started or after `close`. A definition that exceeds the time or memory of
+ * a task has a fault instead.
+ *
+ * An implementer must not let a task end the process, nor give a task that failed to another worker.
+ */
+export interface ContractWorkers {
+  /** Why a definition cannot be a contract; empty when it can. */
+  check(
+    workspaceId: string,
+    definition: JsonObject,
+    options?: ContractTaskOptions,
+  ): Promise<readonly SchemaFault[]>;
+  /** The verdicts on events, in their order. */
+  evaluate(
+    contract: Contract,
+    events: readonly CanonicalEvent[],
+    options?: ContractTaskOptions,
+  ): Promise<readonly ContractVerdict[]>;
+  close(): Promise<void>;
+}
+
+/** The id of a version in the history. Zeros are padded, so of versions made at the same time the later is listed first. */
+export function contractVersionId(contractId: string, version: number): string {
+  return `${contractId}:${String(version).padStart(10, '0')}`;
+}
+
+/**
+ * The history entries of a change of a contract: the new version, and once more the version it replaced. History keeps
+ * an entry for its retention after the last put, so a past version is readable for as long as any violation it caused,
+ * although the catalog forgets it. The same facts give the same entries.
+ */
+export function contractVersionEntries(
+  before: Contract | undefined,
+  after: Contract | undefined,
+): readonly HistoryEntry[] {
+  if (before?.version === after?.version) return [];
+  return [
+    ...(before === undefined ? [] : [versionEntry(before, 2)]),
+    ...(after === undefined ? [] : [versionEntry(after, 1)]),
+  ];
+}
+
+function versionEntry(contract: Contract, put: 1 | 2): HistoryEntry {
+  return {
+    kind: 'contract',
+    id: contractVersionId(contract.id, contract.version),
+    workspaceId: contract.workspace_id,
+    at: Date.parse(contract.updated_at),
+    version: put,
+    facets: { contract_id: contract.id },
+    body: contract as Contract & JsonObject,
+  };
 }

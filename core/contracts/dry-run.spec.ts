@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Contract } from '../catalog/entities.ts';
 import type { CanonicalEvent, JsonObject } from '../event/event.ts';
-import { ContractDryRun, MAX_DRY_RUN_BREACHES, MAX_DRY_RUN_EXAMPLES } from './dry-run.ts';
-import { createContractEvaluator } from './evaluate.ts';
+import { ContractDryRun, MAX_DRY_RUN_EXAMPLES, MAX_DRY_RUN_VIOLATIONS } from './dry-run.ts';
+import { createContractEvaluator } from './evaluator.ts';
 
 const AT = '2026-03-01T00:00:00.000Z';
 
@@ -59,13 +59,13 @@ describe('a dry run', () => {
     expect(resultOf(events, lenient).outcomes).toEqual({ accepted: 1, warned: 2, omitted: 1, rejected: 0 });
   });
 
-  it('counts each kind of breach at each place once an event, whichever item of a list has it', () => {
-    const { breaches, isCut } = resultOf([
+  it('counts each kind of violation at each place once an event, whichever item of a list has it', () => {
+    const { violations, isCut } = resultOf([
       { amount: 1, lines: [{ sku: 1 }, { sku: 2 }] },
       { amount: 1, lines: [{}, {}, { sku: 3 }] },
       {},
     ]);
-    expect(breaches).toEqual([
+    expect(violations).toEqual([
       { kind: 'type', path: '/lines/*/sku', message: 'must be a string', action: 'blocked', events: 2 },
       { kind: 'required', path: '/amount', message: 'is required', action: 'blocked', events: 1 },
     ]);
@@ -76,13 +76,13 @@ describe('a dry run', () => {
     const { examples } = resultOf(Array.from({ length: 30 }, (_, n) => (n % 2 === 0 ? { amount: 1 } : {})));
     expect(examples).toHaveLength(MAX_DRY_RUN_EXAMPLES);
     expect(examples[0]?.event.message_id).toBe('m1');
-    expect(examples[0]?.verdict).toMatchObject({ outcome: 'rejected', breaches: [{ path: '/amount' }] });
+    expect(examples[0]?.verdict).toMatchObject({ outcome: 'rejected', violations: [{ path: '/amount' }] });
   });
 
   it('is of bounded size, and says so, whatever fields events make up', () => {
     const events = Array.from({ length: 500 }, (_, n) => ({ amount: 1, [`field ${n}`]: 1 }));
-    const { breaches, isCut } = resultOf(events);
-    expect(breaches).toHaveLength(MAX_DRY_RUN_BREACHES);
+    const { violations, isCut } = resultOf(events);
+    expect(violations).toHaveLength(MAX_DRY_RUN_VIOLATIONS);
     expect(isCut).toBe(true);
   });
 });

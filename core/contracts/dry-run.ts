@@ -1,11 +1,11 @@
 import type { CanonicalEvent } from '../event/event.ts';
 import type { ContractVerdict } from './contract.ts';
 
-type Recorded = ContractVerdict['breaches'][number];
+type RecordedViolation = ContractVerdict['violations'][number];
 
-/** Breaches of one kind at one place, in all events together. */
-export interface DryRunBreach extends Pick<Recorded, 'kind' | 'action' | 'message'> {
-  /** As a violation has it; `*` stands for the places in a list. */
+/** Violations of one kind at one place, in all events together. */
+export interface DryRunViolation extends Pick<RecordedViolation, 'kind' | 'action' | 'message'> {
+  /** As a violation has it; `*` stands for the positions in a list. */
   readonly path: string;
   /** How many events had it. */
   readonly events: number;
@@ -20,37 +20,35 @@ export interface DryRunExample {
 export interface DryRunResult {
   readonly outcomes: Readonly<Record<ContractVerdict['outcome'], number>>;
   /** Those of most events first. */
-  readonly breaches: readonly DryRunBreach[];
-  /** True where there were more kinds and places than are told apart. */
+  readonly violations: readonly DryRunViolation[];
+  /** True where there were more kinds and places than are listed. */
   readonly isCut: boolean;
   readonly examples: readonly DryRunExample[];
 }
 
-/** Kinds and places told apart, and events kept as examples. */
-export const MAX_DRY_RUN_BREACHES = 200;
+/** Kinds and places listed, and events kept as examples. */
+export const MAX_DRY_RUN_VIOLATIONS = 200;
 export const MAX_DRY_RUN_EXAMPLES = 10;
 
-/**
- * What a contract would have said of events, shown one after the other. Nothing of it is recorded.
- */
+/** Sums up the verdicts that a contract would have given on events added one after the other. Nothing is recorded. */
 export class ContractDryRun {
   readonly #outcomes = { accepted: 0, warned: 0, omitted: 0, rejected: 0 };
-  readonly #breaches = new Map<string, DryRunBreach>();
+  readonly #violations = new Map<string, DryRunViolation>();
   readonly #examples: DryRunExample[] = [];
   #isCut = false;
 
   add(event: CanonicalEvent, verdict: ContractVerdict): void {
     this.#outcomes[verdict.outcome]++;
-    if (verdict.breaches.length === 0) return;
+    if (verdict.violations.length === 0) return;
     if (this.#examples.length < MAX_DRY_RUN_EXAMPLES) this.#examples.push({ event, verdict });
     const counted = new Set<string>();
-    for (const breach of verdict.breaches) this.#count(breach, counted);
+    for (const violation of verdict.violations) this.#count(violation, counted);
   }
 
   get result(): DryRunResult {
     return {
       outcomes: { ...this.#outcomes },
-      breaches: [...this.#breaches.values()].sort(
+      violations: [...this.#violations.values()].sort(
         (a, b) => b.events - a.events || (a.path < b.path ? -1 : 1),
       ),
       isCut: this.#isCut,
@@ -58,14 +56,14 @@ export class ContractDryRun {
     };
   }
 
-  /** Once an event, however many items of a list have it. */
-  #count({ kind, path, message, action }: Recorded, counted: Set<string>): void {
+  /** Counts an event once, however many items of a list have the violation. */
+  #count({ kind, path, message, action }: RecordedViolation, counted: Set<string>): void {
     const place = path.replaceAll(/\/\d+(?=\/|$)/g, '/*');
     const id = `${kind} ${action} ${place}`;
     if (counted.has(id)) return;
     counted.add(id);
-    const known = this.#breaches.get(id);
-    if (known === undefined && this.#breaches.size >= MAX_DRY_RUN_BREACHES) this.#isCut = true;
-    else this.#breaches.set(id, { kind, path: place, message, action, events: (known?.events ?? 0) + 1 });
+    const known = this.#violations.get(id);
+    if (known === undefined && this.#violations.size >= MAX_DRY_RUN_VIOLATIONS) this.#isCut = true;
+    else this.#violations.set(id, { kind, path: place, message, action, events: (known?.events ?? 0) + 1 });
   }
 }

@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../event/event.ts';
 import type { ContractTerms } from './contract.ts';
-import { compileSchema } from './contract-schema.ts';
-import { createContractEvaluator } from './evaluate.ts';
-import { FORMATS } from './formats.ts';
+import { FORMATS } from './definition/formats.ts';
+import { DRAFT_07, DRAFT_2020_12 } from './definition/keywords.ts';
+import { compileSchema } from './evaluation/compile-schema.ts';
+import { createContractEvaluator } from './evaluator.ts';
 import { ContractInference } from './infer/infer-contract.ts';
-import { DRAFT_07, DRAFT_2020_12 } from './keywords.ts';
 
 /* Runs what docs/contracts.md shows. */
 

@@ -3,8 +3,8 @@ import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import type { Contract } from '../catalog/entities.ts';
 import type { Json, JsonObject } from '../event/event.ts';
-import { compileSchema } from './contract-schema.ts';
-import { createContractEvaluator } from './evaluate.ts';
+import { compileSchema } from './evaluation/compile-schema.ts';
+import { createContractEvaluator } from './evaluator.ts';
 
 /*
  * The official test suite of JSON Schema against the contracts' dialect. What the dialect takes must do as the suite

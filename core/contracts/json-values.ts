@@ -1,5 +1,20 @@
 import type { Json, JsonObject } from '../event/event.ts';
-import type { WorkMeter } from './work-meter.ts';
+import type { WorkMeter } from './work.ts';
+
+/** The JSON pointer of a member of the value that `pointer` points at. */
+export function below(pointer: string, member: string | number): string {
+  return `${pointer}/${String(member).replaceAll('~', '~0').replaceAll('/', '~1')}`;
+}
+
+/** Whether arrays and objects are nested more than `limit` deep. Descends no deeper than that. */
+export function deeperThan(value: Json, limit: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (limit === 0) return true;
+  for (const member of Object.values(value)) {
+    if (deeperThan(member, limit - 1)) return true;
+  }
+  return false;
+}
 
 type Scalar = null | boolean | number | string;
 
@@ -12,8 +27,8 @@ export function isList(value: Json): value is readonly Json[] {
 }
 
 /**
- * A test for being equal to a JSON value, blind to the order of members and to whatever an event names its fields.
- * What is compared is spent from the meter.
+ * A test for equality with a JSON value. The order of members does not matter, nor do fields named like methods. Each
+ * comparison is charged to the meter.
  */
 export function sameAs(expected: Json, meter: WorkMeter): (value: Json) => boolean {
   return (value) => isSame(value, expected, meter);
@@ -42,8 +57,8 @@ function sameMembers(left: JsonObject, right: JsonObject, meter: WorkMeter): boo
 }
 
 /**
- * A test for being one of the values; its time does not grow with their number. Only a list or an object among as many
- * members as the value has makes the value be written out, which spends from the meter.
+ * A test for membership in a list of values, in time that does not grow with the list. A list or an object is serialized,
+ * which is charged to the meter, only where one of the values has as many members.
  */
 export function oneOfValues(values: readonly Json[], meter: WorkMeter): (value: Json) => boolean {
   const scalars = new Set<Json>(values.filter(isScalar));
@@ -53,7 +68,7 @@ export function oneOfValues(values: readonly Json[], meter: WorkMeter): (value: 
   const texts = new Set(others.map((other) => canonicalJson(other)));
   return (value) => {
     if (isScalar(value)) return scalars.has(value);
-    return sizes.has(sizeOf(value)) && texts.has(metered(value, meter));
+    return sizes.has(sizeOf(value)) && texts.has(serialize(value, (work) => meter.spend(work)));
   };
 }
 
@@ -61,13 +76,13 @@ function sizeOf(value: readonly Json[] | JsonObject): string {
   return isList(value) ? `[${value.length}` : `{${Object.keys(value).length}`;
 }
 
-/** A test for no two items being equal. Linear in the size of the items, which is spent from the meter. */
+/** A test that no two items are equal. Linear in the size of the items, which is charged to the meter. */
 export function distinctTest(meter: WorkMeter): (items: readonly Json[]) => boolean {
   return (items) => {
     const seen = new Set<string | Scalar>();
     meter.spend(items.length * WORK_PER_VALUE);
     for (const item of items) {
-      const key = isScalar(item) ? scalarKey(item, meter) : metered(item, meter);
+      const key = isScalar(item) ? scalarKey(item, meter) : serialize(item, (work) => meter.spend(work));
       if (seen.has(key)) return false;
       seen.add(key);
     }
@@ -82,8 +97,8 @@ function scalarKey(item: Scalar, meter: WorkMeter): Scalar {
 }
 
 /**
- * Tests for the length of a text in characters as people count them, not in units of UTF-16. Texts whose units tell
- * already are not counted; what is counted is spent from the meter.
+ * Tests for the length of a text in Unicode code points. Characters are counted, and charged to the meter, only where the
+ * number of UTF-16 units does not decide.
  */
 export function lengthTests(meter: WorkMeter): {
   textAtMost(limit: number): (text: string) => boolean;
@@ -115,27 +130,23 @@ function isSurrogate(text: string, at: number, first: number): boolean {
   return (text.charCodeAt(at) & 0xfc00) === first;
 }
 
-/** A value that is compared, or kept for comparing. */
+/** Units for a value that is compared, or kept for comparing. */
 const WORK_PER_VALUE = 5;
-/** Characters of a text that is written out, and characters that are counted, are a unit by eight and by four. */
+/** Eight characters that are serialized are a unit, and four that are counted. */
 const TEXT_SHIFT = 3;
 const COUNT_SHIFT = 2;
 
-function metered(value: Json, meter: WorkMeter): string {
-  return written(value, (work) => meter.spend(work));
-}
-
-/** A text that equal values share and different ones do not. */
+/** The same text for equal values, different texts for different ones. */
 export function canonicalJson(value: Json): string {
-  return written(value, () => {});
+  return serialize(value, () => {});
 }
 
-/** A list, an object and a member of one, as they are written out. */
+/** Units for a list, an object and a member of one that are serialized. */
 const WORK_PER_LIST = 8;
 const WORK_PER_OBJECT = 60;
 const WORK_PER_MEMBER = 30;
 
-function written(value: Json, spend: (work: number) => void): string {
+function serialize(value: Json, spend: (work: number) => void): string {
   if (typeof value === 'number') return String(value);
   if (isScalar(value)) {
     if (typeof value === 'string') spend(value.length >> TEXT_SHIFT);
@@ -143,15 +154,15 @@ function written(value: Json, spend: (work: number) => void): string {
   }
   if (isList(value)) {
     spend(WORK_PER_LIST + value.length);
-    return `[${value.map((item) => written(item, spend)).join(',')}]`;
+    return `[${value.map((item) => serialize(item, spend)).join(',')}]`;
   }
   const entries = Object.entries(value);
   spend(WORK_PER_OBJECT + WORK_PER_MEMBER * entries.length);
-  const members = entries.map(([name, member]) => `${JSON.stringify(name)}:${written(member, spend)}`);
+  const members = entries.map(([name, member]) => `${JSON.stringify(name)}:${serialize(member, spend)}`);
   return `{${members.sort().join(',')}}`;
 }
 
-/** Whole multiples, allowing for what doubles lose: 19.99 is a multiple of 0.01. */
+/** Whether a value is a whole multiple, within the precision of doubles: 19.99 is a multiple of 0.01. */
 export function isMultiple(value: number, step: number): boolean {
   const quotient = value / step;
   if (!Number.isFinite(quotient)) return Number.isFinite(value) && value % step === 0;

@@ -1,4 +1,4 @@
-import type { Environment, EventType } from '../event/event.ts';
+import type { CanonicalEvent, Environment, EventType } from '../event/event.ts';
 import { nameId } from '../primitives/ids.ts';
 
 export const VIOLATION_KINDS = [
@@ -14,15 +14,15 @@ export const VIOLATION_KINDS = [
 /** `bounds` = minimum, maxLength, uniqueItems and their like; `schema` = any other keyword. */
 export type ViolationKind = (typeof VIOLATION_KINDS)[number];
 
-/** One breach found in an event, before it is recorded. `path` is a JSON pointer below `properties` or `traits`. */
-export interface Breach {
+/** A violation as the schema gives it, before it is recorded. `path` is a JSON pointer below `properties` or `traits`. */
+export interface SchemaViolation {
   readonly kind: ViolationKind;
   readonly path: string;
   readonly message: string;
 }
 
-/** One recorded breach: the value of an entry on `violations`. */
-export interface Violation extends Breach {
+/** A recorded violation: the value of an entry on `violations`. */
+export interface Violation extends SchemaViolation {
   readonly id: string;
   readonly workspace_id: string;
   readonly environment: Environment;
@@ -36,7 +36,7 @@ export interface Violation extends Breach {
   readonly received_at: string;
 }
 
-/** Recorded of one event at most. */
+/** Violations recorded of one event at most. */
 export const MAX_VIOLATIONS = 100;
 
 export function violationId(violation: Omit<Violation, 'id'>): string {
@@ -48,4 +48,12 @@ export function violationId(violation: Omit<Violation, 'id'>): string {
     violation.kind,
     violation.path,
   );
+}
+
+/** Value of an entry on `events.rejected`: the event as it was received, and why its contract blocked it. */
+export interface RejectedEvent {
+  readonly event: CanonicalEvent;
+  readonly reason: 'event blocked';
+  /** The recorded violations; at least one is `blocked`. */
+  readonly violations: readonly Violation[];
 }

@@ -53,7 +53,7 @@ export async function contractStep(
   if (catalog.position < position) await catalog.waitFor(position, CATALOG_WAIT_MS);
   const contract = catalog.state.contractAt(event.workspace_id, event.type, eventName(event), position);
   if (contract === undefined) return { outcome: 'accepted', violations: [] };
-  const { outcome, breaches: violations } = await evaluateContract(contract, event, sources);
+  const { outcome, violations } = await evaluateContract(contract, event, sources);
   return {
     outcome,
     contract_id: contract.id,

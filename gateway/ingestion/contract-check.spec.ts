@@ -16,9 +16,9 @@ function setUp() {
     return user_id === 'blocked'
       ? {
           outcome: 'rejected',
-          breaches: [{ kind: 'type', path: '/a', message: 'is wrong', action: 'blocked' }],
+          violations: [{ kind: 'type', path: '/a', message: 'is wrong', action: 'blocked' }],
         }
-      : { outcome: 'accepted', breaches: [] };
+      : { outcome: 'accepted', violations: [] };
   };
   const checkBatch = createBatchContractCheck({
     catalog: { state: { contractAt: () => ({}) }, position: 0 },

@@ -70,7 +70,7 @@ export function createBatchContractCheck(dependencies: ContractDependencies): Ba
   return async (batch, workspaceId, disconnected) => {
     const blocked = new Map<BatchEvent, RejectedItem>();
     const forWorkers = new Map<Contract, BatchEvent[]>();
-    const take = (shaped: BatchEvent, { outcome, breaches: violations }: ContractVerdict) => {
+    const take = (shaped: BatchEvent, { outcome, violations }: ContractVerdict) => {
       if (outcome !== 'rejected') return;
       const details = violations.map(({ path, message }) => ({ path, message }));
       blocked.set(shaped, { index: shaped.index, error: 'event blocked', details });

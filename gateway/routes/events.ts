@@ -65,7 +65,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
           const verdict =
             contract &&
             (await evaluateContract(contract, shaped.event, dependencies, disconnectSignal(reply)));
-          if (verdict?.outcome === 'rejected') throw blocked(verdict.breaches);
+          if (verdict?.outcome === 'rejected') throw blocked(verdict.violations);
         }
         const { message_id } = shaped.event;
         const tooLarge = await ingest(request, key, [shaped], () => ({ message_id }));

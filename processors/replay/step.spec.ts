@@ -19,7 +19,7 @@ const TURNS = {
 };
 
 const UNUSED = {
-  contracts: { evaluate: () => ({ outcome: 'accepted' as const, breaches: [] }) },
+  contracts: { evaluate: () => ({ outcome: 'accepted' as const, violations: [] }) },
   reevaluations: { claim: async () => [] },
   dedupeWindowMs: 0,
 };

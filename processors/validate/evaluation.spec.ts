@@ -48,7 +48,7 @@ function entryOf(value: string, headers: Record<string, string> = {}): LogEntry 
   };
 }
 
-function breach(path: string, action: 'warned' | 'omitted' | 'blocked') {
+function violation(path: string, action: 'warned' | 'omitted' | 'blocked') {
   return { kind: 'type' as const, path, message: 'must be string', action };
 }
 
@@ -84,7 +84,7 @@ describe('evaluationRecords', () => {
   it('keeps the order of fields when some are omitted', () => {
     const [accepted] = judgement({
       outcome: 'omitted',
-      breaches: [breach('/secret', 'omitted')],
+      violations: [violation('/secret', 'omitted')],
       subject: { total: 3 },
     });
     expect(accepted?.value).toBe(JSON.stringify({ ...EVENT, properties: { total: 3 } }));
@@ -99,7 +99,7 @@ describe('evaluationRecords', () => {
   it('puts the received bytes and every violation into a rejected event', () => {
     const emissions = judgement({
       outcome: 'rejected',
-      breaches: [breach('/total', 'blocked'), breach('/secret', 'warned')],
+      violations: [violation('/total', 'blocked'), violation('/secret', 'warned')],
     });
     expect(emissions.map(({ topic }) => topic)).toEqual([TOPIC.rejected, TOPIC.violations, TOPIC.violations]);
     const rejected = JSON.parse(emissions[0]?.value ?? '');
@@ -110,7 +110,7 @@ describe('evaluationRecords', () => {
   });
 
   it('is the same on every replay', () => {
-    const verdict: ContractVerdict = { outcome: 'warned', breaches: [breach('/total', 'warned')] };
+    const verdict: ContractVerdict = { outcome: 'warned', violations: [violation('/total', 'warned')] };
     expect(judgement(verdict)).toEqual(judgement(verdict));
   });
 
@@ -118,7 +118,7 @@ describe('evaluationRecords', () => {
     const long = `/${'k'.repeat(20_000)}`;
     const emissions = judgement({
       outcome: 'warned',
-      breaches: [breach(`${long}/a`, 'warned'), breach(`${long}/b`, 'warned')],
+      violations: [violation(`${long}/a`, 'warned'), violation(`${long}/b`, 'warned')],
     });
     const [first, second] = emissions.slice(1).map(({ value }) => JSON.parse(value));
     expect(first.path.length).toBeLessThan(600);

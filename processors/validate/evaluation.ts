@@ -122,7 +122,7 @@ function rejectedValue(received: string, violations: readonly Violation[]): stri
 
 function violationsOf({ event, contract, verdict }: Evaluated): readonly Violation[] {
   if (contract === undefined || verdict === undefined) return [];
-  return verdict.breaches.map((breach) => {
+  return verdict.violations.map((found) => {
     const violation = {
       contract_id: contract.id,
       contract_version: contract.version,
@@ -131,10 +131,10 @@ function violationsOf({ event, contract, verdict }: Evaluated): readonly Violati
       message_id: event.message_id,
       event_type: event.type,
       event_name: eventName(event),
-      kind: breach.kind,
-      path: breach.path,
-      message: breach.message,
-      action: breach.action,
+      kind: found.kind,
+      path: found.path,
+      message: found.message,
+      action: found.action,
       received_at: event.received_at,
     };
     return {

@@ -19,15 +19,15 @@ const EVENTS = 20_000;
 const WARM_UP = 50;
 const WORKSPACE = newId();
 
-/** What validate does for one event beside reading and writing it: read, find its contract, judge it. */
+/** What validate does for one event beside reading and writing it: read, find its contract, evaluate it. */
 export function contractRow({ rounds }: { rounds: number }): BenchRow {
-  const [few, many] = [judge(FEW), judge(MANY)];
+  const [few, many] = [throughput(FEW), throughput(MANY)];
   // So that each of the many was used as often as code has to be before it is compiled to what it will stay.
   for (let pass = 0; pass < WARM_UP; pass++) [few, many].map((run) => run());
   const measured = Array.from({ length: 3 * rounds }, () => [few(), many()] as const);
   const ratio = median(measured.map(([base, figure]) => figure / base));
   return {
-    path: `judging an event, ${MANY.toLocaleString('en')} contracts in the workspace`,
+    path: `evaluating an event, ${MANY.toLocaleString('en')} contracts in the workspace`,
     figure: perSecond(median(measured.map(([, figure]) => figure))),
     baseline: `${perSecond(median(measured.map(([base]) => base)))} with ${FEW}`,
     ratio,
@@ -37,7 +37,7 @@ export function contractRow({ rounds }: { rounds: number }): BenchRow {
 }
 
 /** Events a second, each time the function is called, of a workspace with so many contracts. */
-function judge(contracts: number): () => number {
+function throughput(contracts: number): () => number {
   const names = benchNames(contracts);
   const state = stateOf(names);
   const position = Number.MAX_SAFE_INTEGER;

@@ -13,10 +13,10 @@ const AT = '2026-01-02T03:04:05.678Z';
 
 /** The most that any of the hostile contracts takes for an event, once their code is warm. */
 export function hostileContractRow({ ms }: { ms: number }): BenchRow {
-  const measured = HOSTILE_CONTRACTS.map((one) => ({ name: one.name, ms: judgingMs(one, ms) }));
+  const measured = HOSTILE_CONTRACTS.map((one) => ({ name: one.name, ms: evaluationMs(one, ms) }));
   const [worst, ...others] = measured.toSorted((a, b) => b.ms - a.ms);
   return {
-    path: `judging an event, the worst of ${measured.length} hostile contracts`,
+    path: `evaluating an event, the worst of ${measured.length} hostile contracts`,
     figure: [worst, ...others.slice(0, 3)].map((one) => `${one?.ms.toFixed(2)} ms (${one?.name})`).join(', '),
     baseline: '-',
     ratio: null,
@@ -25,7 +25,7 @@ export function hostileContractRow({ ms }: { ms: number }): BenchRow {
   };
 }
 
-function judgingMs(hostile: HostileContract, forMs: number): number {
+function evaluationMs(hostile: HostileContract, forMs: number): number {
   const { evaluate } = createContractEvaluator();
   const contract = hostileContract(hostile);
   const event = hostileEvent(hostile.subject);

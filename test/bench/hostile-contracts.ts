@@ -117,7 +117,7 @@ const REFERRED: readonly HostileContract[] = [
     NUMBERS,
   ),
   contract(
-    'a tree that is judged twice at each level',
+    'a tree that is evaluated twice at each level',
     { properties: { a: { $ref: '#' } }, patternProperties: { a: { $ref: '#' } } },
     JSON.parse(`${'{"a":'.repeat(60)}1${'}'.repeat(60)}`) as JsonObject,
   ),

@@ -134,7 +134,7 @@ export function setUp(
   const world: World = {
     transform: (_source, input) => passing(input),
     deliver: () => ({ outcome: 'delivered' }),
-    evaluate: () => ({ outcome: 'accepted', breaches: [] }),
+    evaluate: () => ({ outcome: 'accepted', violations: [] }),
   };
   const time = {
     now: START,

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Contract } from '../../catalog/entities.ts';
 import type { CanonicalEvent, Json, JsonObject } from '../../event/event.ts';
-import { checkSchema } from '../contract-schema.ts';
-import { createContractEvaluator } from '../evaluate.ts';
+import { checkSchema } from '../evaluation/compile-schema.ts';
+import { createContractEvaluator } from '../evaluator.ts';
 import { ContractInference } from './infer-contract.ts';
 
 const AT = '2026-03-01T00:00:00.000Z';
@@ -238,7 +238,7 @@ describe('a contract inferred from events', () => {
         for (const subject of shown)
           expect(evaluator.evaluate(strict(schema), eventOf(subject))).toEqual({
             outcome: 'accepted',
-            breaches: [],
+            violations: [],
           });
       }),
       { numRuns: 150 },

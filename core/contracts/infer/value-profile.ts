@@ -1,29 +1,30 @@
 import type { Json, JsonObject } from '../../event/event.ts';
-import { TextProfile } from './text-profile.ts';
+import { hasFormat } from '../definition/formats.ts';
+import { isList } from '../json-values.ts';
 
-/** The types of JSON Schema, a number told from an integer. */
+/** The types of JSON Schema. `number` stands for the numbers that are no integers. */
 export type JsonType = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'object' | 'array';
 
-/** Places remembered of all events together. */
+/** Places remembered of all events together. A place is a field or the items of a list, at any depth. */
 export const MAX_PLACES = 1_000;
-/** Fields of one object: one with more is taken for a map, whose names are data. */
+/** Fields of one object; an object with more is taken for a map, whose names are data. */
 export const MAX_FIELDS = 100;
-/** How deep is looked. */
+/** Values nested deeper are not looked at. */
 export const MAX_DEPTH = 20;
 
-/** How many places there may still be. */
-export interface Room {
+/** How many more places may be remembered. */
+interface Room {
   left: number;
 }
 
-/** What was seen of the values that stood at one place of events. What it takes is bounded, whatever it is shown. */
+/** Statistics of the values at one place of events, of bounded size whatever the values are. */
 export class ValueProfile {
   readonly types = new Map<JsonType, number>();
   readonly texts = new TextProfile();
-  /** Of numbers. */
+  /** Of the numbers. */
   minimum = Number.POSITIVE_INFINITY;
   maximum = Number.NEGATIVE_INFINITY;
-  /** What stood inside was too much to remember: anything may. */
+  /** Members are not remembered any more, as they are too many or nested too deep. */
   isOpen = false;
   readonly fields = new Map<string, ValueProfile>();
   items: ValueProfile | undefined;
@@ -35,7 +36,7 @@ export class ValueProfile {
     this.#room = room;
   }
 
-  /** How many values it was shown. */
+  /** How many values were added. */
   get seen(): number {
     let seen = 0;
     for (const count of this.types.values()) seen += count;
@@ -77,7 +78,7 @@ export class ValueProfile {
     return new ValueProfile(this.#depth + 1, this.#room);
   }
 
-  /** Forgets what stands inside. The places are not given back: which ones there are must not depend on luck. */
+  /** Forgets the members. Their places stay taken: which others are remembered must not depend on the order of events. */
   #open(): undefined {
     this.isOpen = true;
     this.fields.clear();
@@ -93,6 +94,35 @@ function typeOf(value: Json): JsonType {
   return typeof value === 'string' ? 'string' : 'boolean';
 }
 
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
+/** Formats that are inferred, the most specific first. */
+const INFERRED_FORMATS = ['uuid', 'date-time', 'date', 'email', 'ipv4', 'ipv6', 'url'] as const;
+
+/** Distinct texts remembered, and characters of each: texts beyond that are no small closed set. */
+export const MAX_DISTINCT = 50;
+const MAX_REMEMBERED_LENGTH = 100;
+
+/** Statistics of the texts at one place of events. */
+class TextProfile {
+  seen = 0;
+  #formats: readonly string[] = INFERRED_FORMATS;
+  /** Undefined once they were too many, or one was too long. */
+  #distinct: Set<string> | undefined = new Set();
+
+  add(text: string): void {
+    this.seen++;
+    if (this.#formats.length > 0) this.#formats = this.#formats.filter((name) => hasFormat(name, text));
+    this.#distinct?.add(text.length > MAX_REMEMBERED_LENGTH ? '' : text);
+    if (text.length > MAX_REMEMBERED_LENGTH || (this.#distinct?.size ?? 0) > MAX_DISTINCT)
+      this.#distinct = undefined;
+  }
+
+  /** The format of every text. */
+  get format(): string | undefined {
+    return this.#formats[0];
+  }
+
+  /** The distinct texts, sorted; undefined where they are too many or too long to be a closed set. */
+  get distinct(): readonly string[] | undefined {
+    return this.#distinct && [...this.#distinct].sort();
+  }
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { compilePattern, type Pattern, readPattern } from '../../contracts/patterns.ts';
-import { WorkMeter } from '../../contracts/work-meter.ts';
+import { compilePattern, type Pattern, readPattern } from '../../contracts/definition/patterns.ts';
+import { WorkMeter } from '../../contracts/work.ts';
 import type { Identity } from '../profile.ts';
 import { HASHED_EMAIL, type IdentityReading, namespaceOf, normaliseIdentity, RAW_EMAIL } from './identity.ts';
 import { digestsOf } from './placeholders.ts';

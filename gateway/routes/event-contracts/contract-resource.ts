@@ -122,7 +122,7 @@ export const coverage = Type.Object(
 );
 
 export const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
-const placeOfBreach = Type.String({
+const placeOfViolation = Type.String({
   description: 'JSON pointer below `properties` or `traits`; `*` stands for any item of a list.',
 });
 
@@ -139,7 +139,7 @@ export const dryRunResult = Type.Object(
     violations: listOf(
       Type.Object({
         kind: oneOf(VIOLATION_KINDS),
-        path: placeOfBreach,
+        path: placeOfViolation,
         message: Type.String(),
         action: oneOf(ACTIONS),
         events: Type.Integer({ description: 'How many events had it.' }),
@@ -224,7 +224,7 @@ export const inferenceResult = Type.Object(
     events: Type.Integer(),
     fields: listOf(
       Type.Object({
-        path: placeOfBreach,
+        path: placeOfViolation,
         seen: Type.Integer({ description: 'How often it was there,' }),
         of: Type.Integer({ description: 'of the objects, or items, that could have held it.' }),
         required: Type.Boolean(),

@@ -77,7 +77,7 @@ export async function dryRun(
 }
 
 function presentDryRun(
-  { outcomes, breaches: violations, isCut, examples }: DryRunResult,
+  { outcomes, violations, isCut, examples }: DryRunResult,
   search: RecentEventsQuery,
   coverage: Coverage,
 ): Static<typeof dryRunResult> {
@@ -99,7 +99,7 @@ function presentExample({ event, verdict }: DryRunExample) {
     event_name: eventName(event),
     received_at: event.received_at,
     outcome: verdict.outcome,
-    violations: verdict.breaches,
+    violations: verdict.violations,
   };
 }
 

@@ -16,7 +16,7 @@ const event: CanonicalEvent = {
   environment: 'development',
   workspace_id: 'w',
 };
-const breach = { kind: 'type', path: '/amount', message: 'must be a number' } as const;
+const violation = { kind: 'type', path: '/amount', message: 'must be a number' } as const;
 
 describe('withKindOf', () => {
   it('fills in type and name, for absent ones and for null', () => {
@@ -38,17 +38,17 @@ describe('withKindOf', () => {
 
 describe('trialOf', () => {
   it('shows the event as it would go on, without what is omitted', () => {
-    const verdict = { outcome: 'omitted', breaches: [], subject: { amount: 'x' } } as const;
+    const verdict = { outcome: 'omitted', violations: [], subject: { amount: 'x' } } as const;
     expect(trialOf(contract(), event, verdict).event).toEqual({ ...event, properties: { amount: 'x' } });
   });
 
   it('shows no event where it would be rejected, and why', () => {
-    const verdict = { outcome: 'rejected', breaches: [{ ...breach, action: 'blocked' }] } as const;
+    const verdict = { outcome: 'rejected', violations: [{ ...violation, action: 'blocked' }] } as const;
     const trial = trialOf(contract(), event, verdict);
     expect(trial.event).toBeNull();
     expect(trial.violations).toEqual([
       {
-        ...breach,
+        ...violation,
         id: expect.any(String),
         action: 'blocked',
         contract_id: 'c',

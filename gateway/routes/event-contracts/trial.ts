@@ -35,7 +35,7 @@ export function trialOf(
   event: CanonicalEvent,
   verdict: ContractVerdict,
 ): Static<typeof trialResult> {
-  const { outcome, breaches: violations, subject } = verdict;
+  const { outcome, violations, subject } = verdict;
   const accepted = subject === undefined ? event : { ...event, [contractSubject(event.type)]: subject };
   return {
     outcome,
@@ -47,7 +47,7 @@ export function trialOf(
 function violationOf(
   contract: Contract,
   event: CanonicalEvent,
-  { kind, path, message, action }: ContractVerdict['breaches'][number],
+  { kind, path, message, action }: ContractVerdict['violations'][number],
 ): Violation {
   const recorded = {
     kind,

@@ -111,7 +111,7 @@ describe('checked by a contract that is slow and blocks', () => {
   const JUDGING_MS = 3;
   const rejected: ContractVerdict = {
     outcome: 'rejected',
-    breaches: [{ kind: 'type', path: '/a', message: 'is wrong', action: 'blocked' }],
+    violations: [{ kind: 'type', path: '/a', message: 'is wrong', action: 'blocked' }],
   };
   let judged = 0;
   let checked: TestGateway;
@@ -123,7 +123,7 @@ describe('checked by a contract that is slow and blocks', () => {
           judged += 1;
           const until = performance.now() + JUDGING_MS;
           while (performance.now() < until);
-          return user_id === 'blocked' ? rejected : { outcome: 'accepted', breaches: [] };
+          return user_id === 'blocked' ? rejected : { outcome: 'accepted', violations: [] };
         },
         limits: { events: new TokenBuckets({ perSecond: 1, burst: 300, clock: () => 0 }) },
       },

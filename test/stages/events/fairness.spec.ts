@@ -39,7 +39,7 @@ describe('validate, beside a workspace whose contract takes long', () => {
     set.catalog.add('contract.created', CONTRACT.id, CONTRACT);
     set.world.evaluate = () => {
       set.time.pass(3);
-      return { outcome: 'accepted', breaches: [] };
+      return { outcome: 'accepted', violations: [] };
     };
     const headers = { [HEADER.catalogPosition]: String(set.catalog.position) };
     const costly = (count: number, from = 0) =>

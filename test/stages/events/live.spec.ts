@@ -45,17 +45,20 @@ describe('live', () => {
     const test = setUp();
     test.catalog.add('contract.created', CONTRACT.id, CONTRACT);
     const after = { [HEADER.catalogPosition]: String(test.catalog.position) };
-    const breach = (action: 'warned' | 'omitted' | 'blocked') => ({
+    const violation = (action: 'warned' | 'omitted' | 'blocked') => ({
       kind: 'undeclared' as const,
       path: '/sécret/"x"',
       message: 'is not declared ☃',
       action,
     });
     const verdicts = {
-      fine: { outcome: 'accepted', breaches: [] },
-      warned: { outcome: 'warned', breaches: [breach('warned'), { ...breach('warned'), path: '/b' }] },
-      omitted: { outcome: 'omitted', breaches: [breach('omitted')], subject: {} },
-      bad: { outcome: 'rejected', breaches: [breach('blocked')] },
+      fine: { outcome: 'accepted', violations: [] },
+      warned: {
+        outcome: 'warned',
+        violations: [violation('warned'), { ...violation('warned'), path: '/b' }],
+      },
+      omitted: { outcome: 'omitted', violations: [violation('omitted')], subject: {} },
+      bad: { outcome: 'rejected', violations: [violation('blocked')] },
     } as const;
     test.world.evaluate = ({ message_id }) => verdicts[message_id as keyof typeof verdicts];
     const received = Object.keys(verdicts).map((id, offset) =>

@@ -121,7 +121,7 @@ describe('a batch of events with many violations', () => {
     const message = 'm'.repeat(480);
     world.evaluate = () => ({
       outcome: 'rejected',
-      breaches: Array.from({ length: 100 }, (_, n) => ({
+      violations: Array.from({ length: 100 }, (_, n) => ({
         kind: 'required' as const,
         path: `/${n}`,
         message,

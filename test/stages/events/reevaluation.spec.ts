@@ -39,10 +39,10 @@ async function setUpRefunds() {
   const most = { amount: 0 };
   set.world.evaluate = ({ properties }) =>
     properties?.reason !== undefined || Number(properties?.amount) <= most.amount
-      ? { outcome: 'accepted', breaches: [] }
+      ? { outcome: 'accepted', violations: [] }
       : {
           outcome: 'rejected',
-          breaches: [{ kind: 'required', path: '/reason', message: 'is missing', action: 'blocked' }],
+          violations: [{ kind: 'required', path: '/reason', message: 'is missing', action: 'blocked' }],
         };
   let offset = 0;
   /** What validate makes of a received event; what is rejected is appended to the log. */
@@ -190,8 +190,8 @@ describe('rejected events whose contract was corrected', () => {
     await receive('r-11');
     loosen();
     const { slow } = await drive(create());
-    const breaches = [{ kind: 'required', path: '/x', message: 'is missing', action: 'blocked' }] as const;
-    world.evaluate = () => ({ outcome: 'rejected', breaches });
+    const violations = [{ kind: 'required', path: '/x', message: 'is missing', action: 'blocked' }] as const;
+    world.evaluate = () => ({ outcome: 'rejected', violations });
     expect(await run('validate.slow', slow)).toEqual([]);
   });
 

@@ -26,7 +26,7 @@ describe('validate', () => {
     catalog.add('contract.created', CONTRACT.id, CONTRACT);
     world.evaluate = ({ properties }) => {
       const { extra: _, ...subject } = properties ?? {};
-      return { outcome: 'omitted', breaches: [], subject };
+      return { outcome: 'omitted', violations: [], subject };
     };
     const { properties: _, ...rest } = event('big');
     const properties = '{"order":6412589630147852369,"lines":[{"id":0.1234567890123456789}]';
@@ -66,7 +66,7 @@ describe('validate', () => {
     catalog.add('contract.created', CONTRACT.id, CONTRACT);
     world.evaluate = () => ({
       outcome: 'rejected',
-      breaches: [{ kind: 'required', path: '/total', message: 'is missing', action: 'blocked' }],
+      violations: [{ kind: 'required', path: '/total', message: 'is missing', action: 'blocked' }],
     });
     const emissions = await run('validate', [
       entryOf(RECEIVED, 0, event('a'), { [HEADER.catalogPosition]: String(before) }),
@@ -84,9 +84,9 @@ describe('validate', () => {
         properties?.total === undefined
           ? {
               outcome: 'rejected',
-              breaches: [{ kind: 'required', path: '/total', message: 'is missing', action: 'blocked' }],
+              violations: [{ kind: 'required', path: '/total', message: 'is missing', action: 'blocked' }],
             }
-          : { outcome: 'accepted', breaches: [] };
+          : { outcome: 'accepted', violations: [] };
       const headers = { [HEADER.catalogPosition]: String(set.catalog.position) };
       const at = (offset: number, id: string, properties = {}) =>
         entryOf(RECEIVED, offset, event(id, { event: 'Order Placed', properties }), headers);
@@ -132,7 +132,7 @@ describe('validate', () => {
       set.world.evaluate = ({ message_id }) => {
         judged += 1;
         set.time.pass(3);
-        return { outcome: message_id.endsWith('7') ? 'warned' : 'accepted', breaches: [] };
+        return { outcome: message_id.endsWith('7') ? 'warned' : 'accepted', violations: [] };
       };
       const headers = { [HEADER.catalogPosition]: String(set.catalog.position) };
       const entries = Array.from({ length: 30 }, (_, n) =>

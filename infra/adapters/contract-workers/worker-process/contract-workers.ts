@@ -11,8 +11,7 @@ import {
   Overloaded,
   Unavailable,
 } from '@tributary/core';
-import type { ContractTask, TaskAnswer } from './messages.ts';
-import { type QueueBounds, TaskQueue } from './task-queue.ts';
+import type { ContractTask, TaskAnswer } from './worker.ts';
 
 export interface ContractWorkersOptions extends Partial<QueueBounds> {
   readonly logger: Logger;
@@ -30,17 +29,17 @@ const COMPILED_SHARE = 1 / 4;
 
 const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
 
-/** Contracts remembered as given to a worker; it keeps fewer, and says when it does not know one any more. */
-const MOST_GIVEN = 1_000;
+/** Contracts remembered as sent to a worker. It keeps fewer, and answers `unknown` for the others. */
+const MAX_SENT = 1_000;
 
-/** One call that waits or runs. */
+/** A task that is queued or running, with the promise of its caller. */
 interface Pending {
   readonly task: ContractTask;
   resolve(answer: TaskAnswer): void;
   reject(error: Error): void;
 }
 
-/** A task that exceeded its time or memory. */
+/** The worker process ended during a task, which exceeded its time or memory. */
 class TaskEnded extends Error {}
 
 interface WorkerProcess {
@@ -49,13 +48,13 @@ interface WorkerProcess {
   running:
     | { readonly pending: Pending; readonly workspaceId: string; readonly timer: NodeJS.Timeout }
     | undefined;
-  /** Keys of the contracts it was given. */
-  readonly given: Set<number>;
+  /** Keys of the contracts it was sent. */
+  readonly sent: Set<number>;
 }
 
 /**
- * Contract workers in processes of their own, each replaced when a task exceeds its time or heap. Not in threads: where
- * one allocation goes far beyond the heap of a thread, V8 ends the whole process.
+ * Contract workers in processes of their own, each replaced when a task exceeds its time or heap. Not in threads: an
+ * allocation far beyond the heap of a thread makes V8 end the whole process.
  */
 export function openContractWorkers(options: ContractWorkersOptions): ContractWorkers {
   return new WorkerProcesses(options);
@@ -91,8 +90,8 @@ class WorkerProcesses implements ContractWorkers {
     const key = this.#keyOf(contract);
     const task = { kind: 'evaluate', key, events: JSON.stringify(events) } as const;
     try {
-      const isGiven = [...this.#workers].every(({ given }) => given.has(key)) && this.#workers.size > 0;
-      let answer = isGiven ? await this.#run(contract.workspace_id, task, options) : undefined;
+      const isSent = [...this.#workers].every(({ sent }) => sent.has(key)) && this.#workers.size > 0;
+      let answer = isSent ? await this.#run(contract.workspace_id, task, options) : undefined;
       if (answer === undefined || answer.kind === 'unknown')
         answer = await this.#run(
           contract.workspace_id,
@@ -124,10 +123,10 @@ class WorkerProcesses implements ContractWorkers {
     if (this.#isClosed) throw new Unavailable('the contract workers are closed');
     if (gone?.aborted) throw new Overloaded('the caller disconnected');
     return new Promise<TaskAnswer>((resolve, reject) => {
-      const leave = () => {
+      const dequeue = () => {
         if (this.#queue.remove(workspaceId, pending)) reject(new Overloaded('the caller disconnected'));
       };
-      const settled = () => gone?.removeEventListener('abort', leave);
+      const settled = () => gone?.removeEventListener('abort', dequeue);
       const pending: Pending = {
         task,
         resolve(answer) {
@@ -140,12 +139,12 @@ class WorkerProcesses implements ContractWorkers {
         },
       };
       this.#queue.push(workspaceId, pending);
-      gone?.addEventListener('abort', leave, { once: true });
+      gone?.addEventListener('abort', dequeue, { once: true });
       this.#dispatch();
     });
   }
 
-  /** Gives the next tasks to idle workers; starts one more where none is idle and more are allowed. */
+  /** Sends the next tasks to idle workers; starts another where none is idle and more are allowed. */
   #dispatch(): void {
     for (;;) {
       const idle = [...this.#workers].find(({ isReady, running }) => isReady && running === undefined);
@@ -171,10 +170,10 @@ class WorkerProcesses implements ContractWorkers {
     worker.running = { pending, workspaceId, timer };
     hold(worker.child);
     if (pending.task.kind === 'evaluate' && pending.task.contract !== undefined) {
-      if (worker.given.size >= MOST_GIVEN) worker.given.clear();
-      worker.given.add(pending.task.key);
+      if (worker.sent.size >= MAX_SENT) worker.sent.clear();
+      worker.sent.add(pending.task.key);
     }
-    // A worker that has just ended answers by its exit.
+    // For a worker that has just ended, its exit rejects the task.
     worker.child.send(pending.task, () => {});
   }
 
@@ -182,11 +181,11 @@ class WorkerProcesses implements ContractWorkers {
     const { heapMb, logger } = this.#options;
     const child = fork(WORKER, [String(Math.floor(heapMb * 1024 * 1024 * COMPILED_SHARE))], {
       execArgv: ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${heapMb}`],
-      // Nothing of the secrets and settings of this process. What V8 prints when a heap is exhausted is of no use.
+      // Without the secrets and settings of this process, and without V8's output about an exhausted heap.
       env: {},
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
-    const worker: WorkerProcess = { child, isReady: false, running: undefined, given: new Set() };
+    const worker: WorkerProcess = { child, isReady: false, running: undefined, sent: new Set() };
     this.#workers.add(worker);
     child.on('message', (message) => {
       const answer = message as TaskAnswer;
@@ -201,12 +200,12 @@ class WorkerProcesses implements ContractWorkers {
       if (isOver) return;
       isOver = true;
       this.#workers.delete(worker);
-      // Of one that this process killed the reason was logged before.
+      // Where this process killed it, the reason is logged already.
       if (!child.killed) logger.warn(reason, 'a worker process for contracts ended; another replaces it');
       this.#finish(worker)?.reject(
         this.#isClosed ? new Unavailable('the contract workers are closed') : new TaskEnded(),
       );
-      // One that could not even start would be started for ever.
+      // A worker that cannot start must not be started for ever.
       if (!worker.isReady)
         for (const { reject } of this.#queue.clear())
           reject(new Unavailable('no worker process for contracts can be started'));
@@ -216,7 +215,7 @@ class WorkerProcesses implements ContractWorkers {
     child.on('exit', (code, signal) => over({ code, signal }));
   }
 
-  /** The call that a worker was busy with, if any. */
+  /** The task that a worker was busy with, if any; the worker is idle again. */
   #finish(worker: WorkerProcess): Pending | undefined {
     const { running } = worker;
     if (running === undefined) return undefined;
@@ -228,13 +227,13 @@ class WorkerProcesses implements ContractWorkers {
   }
 }
 
-/** Keeps this process alive for the answer of a worker. */
+/** Keeps this process alive while a worker is busy. */
 function hold(child: ChildProcess): void {
   child.ref();
   child.channel?.ref();
 }
 
-/** An idle worker does not keep this process alive; it ends with the channel to it. */
+/** Lets this process end while a worker is idle; the worker ends with the channel to it. */
 function release(child: ChildProcess): void {
   child.unref();
   child.channel?.unref();
@@ -248,4 +247,71 @@ function ended(child: ChildProcess): Promise<void> {
     hold(child);
     child.kill('SIGKILL');
   });
+}
+
+interface QueueBounds {
+  /** Queued tasks of one workspace, and of all. */
+  readonly waitingEach: number;
+  readonly waiting: number;
+}
+
+/** Queued tasks by workspace. One of a workspace runs at a time, in their order; workspaces take turns. */
+class TaskQueue<Task extends object> {
+  readonly #bounds: QueueBounds;
+  /** In the order of the workspaces' turns. */
+  readonly #waiting = new Map<string, Task[]>();
+  readonly #running = new Set<string>();
+  #count = 0;
+
+  constructor(bounds: QueueBounds) {
+    this.#bounds = bounds;
+  }
+
+  /** Throws `Overloaded` where too many tasks are queued. */
+  push(workspaceId: string, task: Task): void {
+    const own = this.#waiting.get(workspaceId) ?? [];
+    if (own.length >= this.#bounds.waitingEach || this.#count >= this.#bounds.waiting)
+      throw new Overloaded('too many tasks on contracts are waiting');
+    own.push(task);
+    this.#count += 1;
+    this.#waiting.set(workspaceId, own);
+  }
+
+  /** The next task of a workspace that has none running. The workspace counts as running until `done`. */
+  next(): { readonly workspaceId: string; readonly task: Task } | undefined {
+    for (const [workspaceId, own] of this.#waiting) {
+      if (this.#running.has(workspaceId)) continue;
+      const task = own.shift();
+      this.#waiting.delete(workspaceId);
+      if (own.length > 0) this.#waiting.set(workspaceId, own);
+      if (task === undefined) continue;
+      this.#count -= 1;
+      this.#running.add(workspaceId);
+      return { workspaceId, task };
+    }
+    return undefined;
+  }
+
+  done(workspaceId: string): void {
+    this.#running.delete(workspaceId);
+  }
+
+  /** Removes a queued task; false when it is not queued any more. */
+  remove(workspaceId: string, task: Task): boolean {
+    const own = this.#waiting.get(workspaceId) ?? [];
+    const at = own.indexOf(task);
+    if (at < 0) return false;
+    own.splice(at, 1);
+    this.#count -= 1;
+    if (own.length === 0) this.#waiting.delete(workspaceId);
+    return true;
+  }
+
+  /** Removes and returns all queued tasks. */
+  clear(): readonly Task[] {
+    const all = [...this.#waiting.values()].flat();
+    this.#waiting.clear();
+    this.#count = 0;
+    return all;
+  }
 }

@@ -1,21 +1,47 @@
-import { type CanonicalEvent, type Contract, checkSchema, createContractEvaluator } from '@tributary/core';
+import {
+  type CanonicalEvent,
+  type Contract,
+  type ContractVerdict,
+  checkSchema,
+  createContractEvaluator,
+  type SchemaFault,
+} from '@tributary/core';
 import { LRUCache } from 'lru-cache';
-import type { ContractTask, TaskAnswer } from './messages.ts';
 
-/** The process in which contracts are compiled and evaluated: one task at a time. It ends with its parent. */
+/* The worker process: compiles and evaluates contracts, one task at a time. It ends with its parent. */
+
+/** Sent to a worker. Definitions, contracts and events are JSON texts: serializing is faster than cloning objects. */
+export type ContractTask =
+  | { readonly kind: 'check'; readonly definition: string }
+  | {
+      readonly kind: 'evaluate';
+      /** Identifies the contract for as long as the workers are open. */
+      readonly key: number;
+      /** Absent where the worker was sent it before. */
+      readonly contract?: string;
+      readonly events: string;
+    };
+
+/** `unknown`: the worker does not keep the contract of that key any more. */
+export type TaskAnswer =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'checked'; readonly faults: readonly SchemaFault[] }
+  | { readonly kind: 'evaluated'; readonly verdicts: readonly ContractVerdict[] }
+  | { readonly kind: 'unknown' };
+
 const answer = (message: TaskAnswer) => process.send?.(message);
 
 /** Contracts kept, compiled or not: their definitions have up to 256 KiB. */
 const MAX_KEPT = 200;
 
-/** What the compiled contracts may weigh. */
+/** The weight that the compiled contracts may have. */
 const maxCompiledBytes = Number(process.argv[2]);
 const evaluator = createContractEvaluator({ maxCompiled: MAX_KEPT, maxBytes: maxCompiledBytes });
 const kept = new LRUCache<number, Contract>({ max: MAX_KEPT });
 
 process.on('message', (task) => answer(answerTo(task as ContractTask)));
 process.on('disconnect', () => process.exit());
-// The parent decides: a signal to the whole group must not end a task that the parent still waits for.
+// A signal to the whole process group must not end a task that the parent still waits for.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
 answer({ kind: 'ready' });
 
@@ -27,7 +53,7 @@ function answerTo(task: ContractTask): TaskAnswer {
   return { kind: 'evaluated', verdicts: events.map((event) => evaluator.evaluate(contract, event)) };
 }
 
-/** The contract of a task, kept as one object: the evaluator knows what it compiled by that. */
+/** The contract of a task as one object, by which the evaluator finds it in its cache. */
 function contractOf({ key, contract }: Extract<ContractTask, { kind: 'evaluate' }>): Contract | undefined {
   const known = kept.get(key) ?? (contract === undefined ? undefined : (JSON.parse(contract) as Contract));
   if (known !== undefined) kept.set(key, known);

@@ -1,0 +1,223 @@
+import type { Json, JsonObject } from '../../event/event.ts';
+import type { SchemaFault } from '../contract.ts';
+import { below } from '../json-values.ts';
+import { compileWorkOf } from '../work.ts';
+import { FORMATS } from './formats.ts';
+import {
+  type Dialect,
+  isExtension,
+  isReferenceOnly,
+  type SchemaNode,
+  type SchemaPart,
+  SILENT,
+} from './keywords.ts';
+import { type Pattern, readPattern } from './patterns.ts';
+import { BASE_URI, ReferenceIndex } from './references.ts';
+
+export const MAX_SUBSCHEMAS = 1_000;
+export const MAX_ENUM_VALUES = 10_000;
+/** Names in all `required` together. */
+export const MAX_REQUIRED_NAMES = 4_000;
+const TOO_MUCH_TO_COMPILE =
+  'must be smaller: its schemas, keywords, names and patterns take too much work to compile together';
+
+/** A definition taken apart into its schemas, with references resolved and patterns compiled. */
+export interface SchemaDocument {
+  readonly root: SchemaNode;
+  readonly nodes: readonly SchemaNode[];
+  /** Every schema that a reference points at. */
+  readonly targets: ReadonlySet<SchemaNode>;
+  /** Values of all enums together. */
+  readonly enumValues: number;
+  /** Every pattern, compiled, by its source. */
+  readonly patterns: ReadonlyMap<string, Pattern>;
+  /** Includes that of the patterns. */
+  readonly compileWork: number;
+}
+
+interface ReadTools {
+  /** Compiles a pattern, or throws. */
+  readonly pattern: (source: string) => Pattern;
+  /** A document of more compile work has a fault; patterns beyond it are not compiled. */
+  readonly maxCompileWork: number;
+}
+
+/**
+ * Reads the schemas of a definition in the dialect's terms, with the faults found. The definition must have the shape of
+ * its meta-schema.
+ */
+export function readDocument(
+  definition: JsonObject,
+  dialect: Dialect,
+  tools: ReadTools,
+): { readonly document: SchemaDocument; readonly faults: readonly SchemaFault[] } {
+  const reader = new Reader(dialect, tools);
+  const root = reader.read(definition, '', BASE_URI);
+  const targets = reader.resolve();
+  const { nodes, enumValues, patterns, patternWork, faults } = reader;
+  const compileWork = nodes.reduce((sum, node) => sum + compileWorkOf(node), patternWork);
+  if (compileWork > tools.maxCompileWork && patternWork <= tools.maxCompileWork)
+    faults.push({ path: '', message: TOO_MUCH_TO_COMPILE });
+  return { document: { root, nodes, targets, enumValues, patterns, compileWork }, faults };
+}
+
+interface MutableNode extends SchemaNode {
+  readonly assertions: Map<string, Json>;
+  readonly parts: SchemaPart[];
+  readonly refs: SchemaNode[];
+}
+
+class Reader {
+  readonly nodes: MutableNode[] = [];
+  readonly faults: SchemaFault[] = [];
+  readonly patterns = new Map<string, Pattern>();
+  enumValues = 0;
+  patternWork = 0;
+  #requiredNames = 0;
+  readonly #dialect: Dialect;
+  readonly #tools: ReadTools;
+  readonly #references = new ReferenceIndex();
+
+  constructor(dialect: Dialect, tools: ReadTools) {
+    this.#dialect = dialect;
+    this.#tools = tools;
+  }
+
+  /** Reads a schema and those in it. `base`: the URI that identifiers in it are relative to. */
+  read(value: JsonObject | boolean, pointer: string, base: string): SchemaNode {
+    const node: MutableNode = {
+      id: this.nodes.length,
+      pointer,
+      value,
+      assertions: new Map(),
+      parts: [],
+      declaresFields: declaresFields(value, this.#dialect),
+      refs: [],
+    };
+    this.nodes.push(node);
+    if (this.nodes.length === MAX_SUBSCHEMAS + 1) {
+      this.#fault('', `must hold at most ${MAX_SUBSCHEMAS} schemas`);
+    }
+    if (this.nodes.length > MAX_SUBSCHEMAS || typeof value === 'boolean') {
+      this.#references.place(node);
+      return node;
+    }
+    const inner = this.#references.enter(node, value, base, this.#dialect, this.faults);
+    for (const [name, content] of Object.entries(value)) {
+      this.#readKeyword(node, value, name, content, inner);
+    }
+    return node;
+  }
+
+  resolve(): ReadonlySet<SchemaNode> {
+    const targets = new Set<SchemaNode>();
+    for (const { from, target } of this.#references.resolve(this.faults)) {
+      this.nodes[from.id]?.refs.push(target);
+      targets.add(target);
+    }
+    return targets;
+  }
+
+  #fault(path: string, message: string): void {
+    this.faults.push({ path, message });
+  }
+
+  #readKeyword(node: MutableNode, value: JsonObject, name: string, content: Json, base: string): void {
+    const path = below(node.pointer, name);
+    const keyword = this.#dialect.keywords.get(name);
+    if (keyword === undefined) {
+      if (!isExtension(name)) this.#fault(path, 'is not a keyword of JSON Schema');
+      return;
+    }
+    // A keyword that is ignored beside a `$ref` may still hold the target of another reference.
+    const isIgnored = isReferenceOnly(value, this.#dialect);
+    if (!isIgnored) this.#readAssertion(node, name, content, path);
+    const { applies, tentative } = keyword;
+    for (const [key, schema] of this.#schemasUnder(name, content)) {
+      const child = this.read(schema, key === undefined ? path : below(path, key), base);
+      const modern = this.#modernName(name, value);
+      if (isIgnored || applies === 'nowhere' || modern === undefined) continue;
+      const part = { keyword: modern, key: key ?? '', applies, tentative, node: child };
+      node.parts.push(modern === 'prefixItems' ? { ...part, applies: 'member' } : part);
+    }
+  }
+
+  *#schemasUnder(name: string, content: Json): Iterable<[string | undefined, JsonObject | boolean]> {
+    const keyword = this.#dialect.keywords.get(name);
+    if (keyword === undefined || keyword.holds === 'nothing') return;
+    if (keyword.holds === 'schema' && isSchema(content)) {
+      yield [undefined, content];
+    } else if (typeof content === 'object' && content !== null) {
+      for (const [key, schema] of Object.entries(content)) if (isSchema(schema)) yield [key, schema];
+    }
+  }
+
+  /** Draft 2020-12 renamed draft-07's `items` of a list to `prefixItems`, and `additionalItems` to `items`. */
+  #modernName(name: string, value: JsonObject): string | undefined {
+    if (this.#dialect.name === '2020-12') return name;
+    if (name === 'items') return Array.isArray(value.items) ? 'prefixItems' : 'items';
+    if (name === 'additionalItems') return Array.isArray(value.items) ? 'items' : undefined;
+    return name;
+  }
+
+  #readAssertion(node: MutableNode, name: string, content: Json, path: string): void {
+    if (this.#dialect.keywords.get(name)?.holds === 'nothing' && !SILENT.has(name)) {
+      node.assertions.set(name, content);
+    }
+    if (name === 'dependencies') node.assertions.set(name, nameLists(content));
+    if (name === 'pattern' && typeof content === 'string') this.#readPattern(content, path);
+    if (name === 'patternProperties' && typeof content === 'object' && content !== null) {
+      for (const pattern of Object.keys(content)) this.#readPattern(pattern, below(path, pattern));
+    }
+    if (name === 'format' && typeof content === 'string' && !FORMATS.has(content)) {
+      this.#fault(path, `must be one of the known formats: ${[...FORMATS.keys()].sort().join(', ')}`);
+    }
+    if (name === 'enum' && Array.isArray(content)) {
+      const before = this.enumValues;
+      this.enumValues += content.length;
+      if (before <= MAX_ENUM_VALUES && this.enumValues > MAX_ENUM_VALUES)
+        this.#fault(path, `must leave the values of all enums at ${MAX_ENUM_VALUES} or fewer`);
+    }
+    if (name === 'required' && Array.isArray(content)) {
+      const before = this.#requiredNames;
+      this.#requiredNames += content.length;
+      if (before <= MAX_REQUIRED_NAMES && this.#requiredNames > MAX_REQUIRED_NAMES)
+        this.#fault(path, `must leave the names of all required at ${MAX_REQUIRED_NAMES} or fewer`);
+    }
+  }
+
+  #readPattern(source: string, path: string): void {
+    const { maxCompileWork, pattern: compile } = this.#tools;
+    if (this.patternWork > maxCompileWork || this.patterns.has(source)) return;
+    const read = readPattern(source, compile);
+    if ('fault' in read) {
+      this.#fault(path, read.fault);
+      return;
+    }
+    this.patterns.set(source, read.pattern);
+    this.patternWork += read.pattern.compileWork;
+    if (this.patternWork > maxCompileWork) this.#fault(path, TOO_MUCH_TO_COMPILE);
+  }
+}
+
+function isSchema(value: Json | undefined): value is JsonObject | boolean {
+  return typeof value === 'boolean' || (typeof value === 'object' && value !== null && !Array.isArray(value));
+}
+
+const DECLARES_FIELDS = [
+  'properties',
+  'patternProperties',
+  'additionalProperties',
+  'unevaluatedProperties',
+] as const;
+
+function declaresFields(schema: JsonObject | boolean, dialect: Dialect): boolean {
+  if (typeof schema === 'boolean' || isReferenceOnly(schema, dialect)) return false;
+  return DECLARES_FIELDS.some((keyword) => dialect.keywords.has(keyword) && Object.hasOwn(schema, keyword));
+}
+
+/** The entries of `dependencies` that list names. */
+function nameLists(dependencies: Json): JsonObject {
+  const entries = Object.entries(dependencies ?? {}) as [string, Json][];
+  return Object.fromEntries(entries.filter(([, value]) => Array.isArray(value)));
+}

@@ -1,0 +1,377 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { describe, expect, it } from 'vitest';
+import type { Json, JsonObject } from '../../event/event.ts';
+import { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from '../definition/definition.ts';
+import { MAX_EXPANSION } from '../definition/schema-bounds.ts';
+import { MAX_ENUM_VALUES, MAX_SUBSCHEMAS } from '../definition/schema-document.ts';
+import { MAX_WORK } from '../work.ts';
+import { checkSchema, compileSchema } from './compile-schema.ts';
+import { SharedParts } from './shared-parts.ts';
+
+const DRAFT_07 = 'http://json-schema.org/draft-07/schema#';
+const DRAFT_2020_12 = 'https://json-schema.org/draft/2020-12/schema';
+
+function isFine(definition: JsonObject, subject: JsonObject): boolean {
+  const { schema, faults } = compileSchema(definition);
+  expect(faults).toEqual([]);
+  schema?.meter.reset();
+  return schema?.checker.errors(subject).length === 0;
+}
+
+function paths(definition: JsonObject): readonly string[] {
+  return checkSchema(definition).map((fault) => fault.path);
+}
+
+function nested(depth: number, inner: Json, name = 'not'): JsonObject {
+  let schema: Json = inner;
+  for (let level = 0; level < depth; level++) schema = { [name]: schema };
+  return schema as JsonObject;
+}
+
+describe('the short form of a schema', () => {
+  const order = {
+    properties: {
+      id: { type: 'string', required: true },
+      note: { type: 'string', required: false },
+      customer: {
+        type: 'object',
+        properties: { email: { type: 'string', format: 'email', required: true } },
+      },
+      lines: {
+        type: 'array',
+        items: { type: 'object', properties: { sku: { type: 'string', required: true } } },
+      },
+    },
+  };
+
+  it('says at each property whether it is required', () => {
+    expect(isFine(order, { id: 'o-1' })).toBe(true);
+    expect(isFine(order, { note: 'no id' })).toBe(false);
+  });
+
+  it('says so at any depth', () => {
+    expect(isFine(order, { id: 'o-1', customer: {} })).toBe(false);
+    expect(isFine(order, { id: 'o-1', lines: [{ sku: 'a' }, {}] })).toBe(false);
+    expect(isFine(order, { id: 'o-1', customer: { email: 'a@b.example' }, lines: [{ sku: 'a' }] })).toBe(
+      true,
+    );
+  });
+
+  it('may be mixed with a list of required names', () => {
+    const mixed = { required: ['a'], properties: { a: {}, b: { required: true } } };
+    expect(isFine(mixed, { a: 1 })).toBe(false);
+    expect(isFine(mixed, { b: 1 })).toBe(false);
+    expect(isFine(mixed, { a: 1, b: 1 })).toBe(true);
+  });
+
+  it('takes fields named like keywords for fields', () => {
+    const definition = {
+      properties: { required: { type: 'boolean', required: true }, properties: { type: 'string' } },
+    };
+    expect(isFine(definition, { required: false, properties: 'x' })).toBe(true);
+    expect(isFine(definition, {})).toBe(false);
+  });
+
+  it('knows no boolean outside of a property', () => {
+    expect(paths({ required: true, properties: {} })).toEqual(['/required']);
+    expect(paths({ properties: { tags: { items: { type: 'string', required: true } } } })).toEqual([
+      '/properties/tags/items/required',
+    ]);
+  });
+
+  it('is not JSON Schema: a definition that names its dialect has none of it', () => {
+    expect(paths({ $schema: DRAFT_07, properties: { a: { required: true } } })).toEqual([
+      '/properties/a/required',
+    ]);
+  });
+});
+
+describe('JSON Schema', () => {
+  it('is draft 2020-12 unless it says otherwise', () => {
+    const tuple = {
+      properties: { pair: { prefixItems: [{ type: 'string' }, { type: 'number' }], items: false } },
+    };
+    expect(isFine(tuple, { pair: ['a', 1] })).toBe(true);
+    expect(isFine(tuple, { pair: ['a', 1, 2] })).toBe(false);
+    expect(isFine({ $schema: DRAFT_2020_12, ...tuple }, { pair: [1] })).toBe(false);
+  });
+
+  it('may be draft-07, with its own words for the same', () => {
+    const tuple = {
+      $schema: DRAFT_07,
+      properties: { pair: { items: [{ type: 'string' }], additionalItems: { type: 'number' } } },
+      dependencies: { card: ['cvc'], gift: { required: ['wrap'] } },
+    };
+    expect(isFine(tuple, { pair: ['a', 1] })).toBe(true);
+    expect(isFine(tuple, { pair: ['a', 'b'] })).toBe(false);
+    expect(isFine(tuple, { card: '1' })).toBe(false);
+    expect(isFine(tuple, { gift: true })).toBe(false);
+    expect(isFine(tuple, { gift: true, wrap: 'red' })).toBe(true);
+  });
+
+  it('heeds nothing beside a $ref in draft-07, and everything in 2020-12', () => {
+    const definition = {
+      definitions: { a: {} },
+      properties: { a: { $ref: '#/definitions/a', type: 'string' } },
+    };
+    expect(isFine({ $schema: DRAFT_07, ...definition }, { a: 1 })).toBe(true);
+    expect(isFine(definition, { a: 1 })).toBe(false);
+  });
+
+  it.each(['http://json-schema.org/draft-04/schema#', 'https://example.com/mine', 7])(
+    'knows no dialect %s',
+    ($schema) => {
+      expect(paths({ $schema })).toEqual(['/$schema']);
+    },
+  );
+
+  it('allows annotations and extensions', () => {
+    const annotated = {
+      title: 't',
+      examples: [1],
+      deprecated: true,
+      'x-owner': 'team',
+      properties: { a: { default: 1 } },
+    };
+    expect(checkSchema(annotated)).toEqual([]);
+  });
+
+  it('does sums on decimals as people do', () => {
+    const price = { properties: { price: { multipleOf: 0.01 } } };
+    expect(isFine(price, { price: 19.99 })).toBe(true);
+    expect(isFine(price, { price: 19.995 })).toBe(false);
+    expect(isFine({ properties: { n: { multipleOf: 0.5 } } }, { n: 1e308 })).toBe(true);
+  });
+});
+
+describe('a fault', () => {
+  it.each<[string, JsonObject, string]>([
+    ['an unknown keyword', { properties: { a: { typ: 'string' } } }, '/properties/a/typ'],
+    ['a field outside of properties', { order_id: { type: 'string' } }, '/order_id'],
+    ['an unknown type', { properties: { a: { type: 'strin' } } }, '/properties/a/type'],
+    ['no schema', { properties: { a: 'string' } }, '/properties/a'],
+    ['an unknown format', { properties: { 'a/b': { format: 'colour' } } }, '/properties/a~1b/format'],
+    ['a malformed pattern', { properties: { a: { pattern: '(' } } }, '/properties/a/pattern'],
+    ['a look-ahead', { properties: { a: { pattern: '^(?=a)' } } }, '/properties/a/pattern'],
+    ['a look-behind', { properties: { a: { pattern: '(?<!a)b' } } }, '/properties/a/pattern'],
+    ['a back-reference', { patternProperties: { '(a)\\1': {} } }, '/patternProperties/(a)\\1'],
+    ['a $ref to the web', { properties: { a: { $ref: 'http://example.com/s' } } }, '/properties/a/$ref'],
+    ['a $ref to a file', { $ref: 'other.json' }, '/$ref'],
+    ['a $ref to the machine', { $ref: 'file:///etc/passwd' }, '/$ref'],
+    ['a $ref to nothing', { properties: { a: { $ref: '#/$defs/a' } } }, '/properties/a/$ref'],
+    ['a $ref to no schema', { properties: { a: { $ref: '#/properties' } } }, '/properties/a/$ref'],
+    ['a $ref to an unknown anchor', { $ref: '#here' }, '/$ref'],
+    ['two schemas of one name', { $defs: { a: { $anchor: 'x' }, b: { $anchor: 'x' } } }, '/$defs/b/$anchor'],
+  ])('is %s', (_, definition, path) => {
+    expect(paths(definition)).toEqual([path]);
+  });
+
+  it('has a message in plain words', () => {
+    expect(checkSchema({ properties: { a: { type: 'strin' }, b: { minimum: '1' } } })).toEqual([
+      {
+        path: '/properties/a/type',
+        message: 'must be one of "array", "boolean", "integer", "null", "number", "object", "string"',
+      },
+      { path: '/properties/b/minimum', message: 'must be a number' },
+    ]);
+  });
+});
+
+describe('references', () => {
+  const tree = { properties: { value: { type: 'integer' }, children: { items: { $ref: '#' } } } };
+
+  it('may lead back to the whole schema', () => {
+    expect(isFine(tree, { value: 1, children: [{ value: 2, children: [{ value: 3 }] }] })).toBe(true);
+    expect(isFine(tree, { value: 1, children: [{ value: 2, children: [{ value: 'x' }] }] })).toBe(false);
+  });
+
+  it('find schemas by pointer, anchor and identifier', () => {
+    const definition = {
+      $id: 'https://example.com/order',
+      properties: {
+        a: { $ref: '#/$defs/a%2Fb%20c' },
+        b: { $ref: '#named' },
+        c: { $ref: 'item' },
+        d: { $ref: 'https://example.com/order#/$defs/a~1b c' },
+      },
+      $defs: {
+        'a/b c': { type: 'string' },
+        named: { $anchor: 'named', type: 'number' },
+        item: { $id: 'item', $ref: '#/$defs/inner', $defs: { inner: { type: 'boolean' } } },
+      },
+    };
+    // The pointer `/$defs/a%2Fb` means a member "a" of which "b c" is a member; a slash in a name is written ~1.
+    expect(paths(definition)).toEqual(['/properties/a/$ref']);
+    const fixed = {
+      ...definition,
+      properties: { ...definition.properties, a: { $ref: '#/$defs/a~1b%20c' } },
+    };
+    expect(isFine(fixed, { a: 'x', b: 1, c: true, d: 'x' })).toBe(true);
+    for (const wrong of [{ a: 1 }, { b: 'x' }, { c: 1 }, { d: 1 }]) expect(isFine(fixed, wrong)).toBe(false);
+  });
+
+  it('of two contracts with one $id never meet', () => {
+    const one = { $id: 'https://example.com/s', properties: { a: { type: 'string' } } };
+    const two = { $id: 'https://example.com/s', properties: { a: { type: 'number' } } };
+    expect(isFine(one, { a: 'x' })).toBe(true);
+    expect(isFine(two, { a: 1 })).toBe(true);
+    expect(paths({ $ref: 'https://example.com/s' })).toEqual(['/$ref']);
+  });
+
+  it.each<[string, JsonObject]>([
+    ['itself', { $ref: '#' }],
+    ['itself in an alternative', { anyOf: [{ type: 'object' }, { $ref: '#' }] }],
+    ['a pair', { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } }],
+    [
+      'a pair met on two ways',
+      {
+        $ref: '#/$defs/a',
+        $defs: {
+          a: { allOf: [{ properties: { x: { $ref: '#/$defs/b' } } }, { $ref: '#/$defs/b' }] },
+          b: { $ref: '#/$defs/a' },
+        },
+      },
+    ],
+  ])('may not go round in circles at one place: %s', (_, definition) => {
+    expect(checkSchema(definition)[0]?.message).toMatch(/must not lead back to itself/);
+  });
+
+  it('may follow a $dynamicRef, but not choose between several anchors', () => {
+    const list = {
+      $dynamicAnchor: 'node',
+      properties: { next: { $dynamicRef: '#node' }, v: { type: 'integer' } },
+    };
+    expect(isFine(list, { next: { next: { v: 1 } } })).toBe(true);
+    expect(isFine(list, { next: { next: { v: 'x' } } })).toBe(false);
+    const several = { ...list, $defs: { other: { $id: 'other', $dynamicAnchor: 'node' } } };
+    expect(paths(several)).toEqual(['/properties/next/$dynamicRef']);
+  });
+});
+
+describe('the bounds of a definition', () => {
+  it('are its bytes', () => {
+    expect(paths({ description: 'x'.repeat(MAX_SCHEMA_BYTES - 20) })).toEqual([]);
+    expect(paths({ description: 'x'.repeat(MAX_SCHEMA_BYTES) })).toEqual(['']);
+  });
+
+  it('are its depth', () => {
+    expect(paths(nested(MAX_SCHEMA_DEPTH - 1, {}))).toEqual([]);
+    expect(paths(nested(MAX_SCHEMA_DEPTH + 1, {}))).toEqual(['']);
+    expect(paths(nested(100_000, {}))).toEqual(['']);
+  });
+
+  it('are the values of its enums, taken together', () => {
+    const half = (from: number) => ({
+      enum: Array.from({ length: MAX_ENUM_VALUES / 2 }, (_, at) => from + at),
+    });
+    expect(paths({ properties: { a: half(0), b: half(1) } })).toEqual([]);
+    expect(paths({ properties: { a: half(0), b: half(1), c: { enum: [1] } } })).toEqual([
+      '/properties/c/enum',
+    ]);
+    expect(paths({ enum: Array(100_000).fill(1) })).toEqual(['/enum']);
+  });
+
+  it('are its schemas', () => {
+    expect(paths({ allOf: Array(MAX_SUBSCHEMAS - 1).fill(true) })).toEqual([]);
+    expect(paths({ allOf: Array(MAX_SUBSCHEMAS).fill(true) })).toEqual(['']);
+  });
+
+  it('are its schemas with every reference written out', () => {
+    const web = (levels: number) => ({
+      $ref: '#/$defs/d0',
+      $defs: Object.fromEntries(
+        Array.from({ length: levels + 1 }, (_, at): [string, Json] => {
+          const next = { $ref: `#/$defs/d${at + 1}` };
+          return [`d${at}`, at === levels ? {} : { allOf: [next, next] }];
+        }),
+      ),
+    });
+    expect(2 ** 40).toBeGreaterThan(MAX_EXPANSION);
+    expect(paths(web(10))).toEqual([]);
+    expect(checkSchema(web(40))[0]?.message).toMatch(/references written out/);
+  });
+
+  it('are the steps to reach a schema', () => {
+    const chain = (length: number) => ({
+      $ref: '#/$defs/d0',
+      $defs: Object.fromEntries(
+        Array.from({ length: length + 1 }, (_, at): [string, Json] => [
+          `d${at}`,
+          at === length ? {} : { properties: { a: { $ref: `#/$defs/d${at + 1}` } } },
+        ]),
+      ),
+    });
+    expect(paths(chain(90))).toEqual([]);
+    expect(checkSchema(chain(400))[0]?.message).toMatch(/must not be reached over/);
+  });
+
+  it('are the sizes of its patterns', () => {
+    expect(paths({ properties: { a: { pattern: 'a'.repeat(1_001) } } })).toEqual(['/properties/a/pattern']);
+    const large = Array.from({ length: 20 }, (_, at) => ({ pattern: `(?:[a-z]{900}){1}${at}`.repeat(5) }));
+    expect(checkSchema({ allOf: large })[0]?.message).toMatch(/must be smaller: .* patterns/);
+  });
+});
+
+/** Bytes of the heap that are in use once everything else was collected. */
+function heapInUse(): number {
+  setFlagsFromString('--expose-gc');
+  const collect: unknown = runInNewContext('gc');
+  if (typeof collect === 'function') for (let i = 0; i < 2; i++) collect();
+  return process.memoryUsage().heapUsed;
+}
+
+describe('the weight of a compiled schema', () => {
+  // The evaluator keeps as many as weigh 256 MiB together.
+  it.each<[string, (at: number, of: number) => Json]>([
+    ['long texts', (at, of) => `text ${at} of ${of}`.padEnd(22, 'x')],
+    ['short texts', (at, of) => `${of}${at.toString(36)}`],
+    ['numbers', (at, of) => at + of / 10],
+    ['lists', (at, of) => [at + of / 10]],
+    ['objects', (at, of) => ({ a: at + of / 10 })],
+  ])('is no less than the memory it takes, with an enum of ten thousand %s', (_, value) => {
+    const ofOne = (of: number): JsonObject => {
+      const values = Array.from({ length: MAX_ENUM_VALUES }, (__, at) => value(at, of));
+      return { properties: { a: { enum: values } } };
+    };
+    const definitions = Array.from({ length: 10 }, (__, of) => ofOne(of));
+    const shared = new SharedParts();
+    compileSchema(ofOne(10), shared);
+    const before = heapInUse();
+    const schemas = definitions.map((definition) => compileSchema(definition, shared).schema);
+    const held = heapInUse() - before;
+    expect(held).toBeGreaterThan(1024 * 1024);
+    expect(schemas.reduce((sum, schema) => sum + (schema?.weight ?? 0), 0)).toBeGreaterThan(held);
+  });
+});
+
+describe('a hostile schema', () => {
+  it('does not block on a pattern that backtracks', () => {
+    const definition = { properties: { a: { pattern: '^(a+)+$' } } };
+    const started = performance.now();
+    expect(isFine(definition, { a: `${'a'.repeat(30_000)}!` })).toBe(false);
+    expect(performance.now() - started).toBeLessThan(2_000);
+  });
+
+  it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf'])(
+    'may name a field %s',
+    (name) => {
+      const definition = JSON.parse(
+        `{"properties":{"${name}":{"type":"string"}},"required":["${name}"]}`,
+      ) as JsonObject;
+      expect(isFine(definition, JSON.parse(`{"${name}":"x"}`) as JsonObject)).toBe(true);
+      expect(isFine(definition, JSON.parse(`{"${name}":1}`) as JsonObject)).toBe(false);
+      expect(isFine(definition, {})).toBe(false);
+      expect(({} as Record<string, unknown>).type).toBeUndefined();
+    },
+  );
+
+  it('is stopped where it would take too much work', () => {
+    const twice = { properties: { a: { $ref: '#' } }, patternProperties: { a: { $ref: '#' } } };
+    const { schema } = compileSchema(twice);
+    const deep = JSON.parse(`${'{"a":'.repeat(60)}1${'}'.repeat(60)}`) as JsonObject;
+    schema?.meter.reset();
+    expect(schema?.meter.left).toBe(MAX_WORK);
+    expect(() => schema?.checker.errors(deep)).toThrow(schema?.meter.exhausted.message);
+  });
+});

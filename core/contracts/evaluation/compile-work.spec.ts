@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest';
+import type { Contract } from '../../catalog/entities.ts';
+import type { CanonicalEvent, Json, JsonObject } from '../../event/event.ts';
+import { createContractEvaluator, createLightEvaluator } from '../evaluator.ts';
+import { checkSchema, compileSchema } from './compile-schema.ts';
+
+const AT = '2026-03-01T00:00:00.000Z';
+
+function times<Item>(count: number, item: (at: number) => Item): Item[] {
+  return Array.from({ length: count }, (_, at) => item(at));
+}
+
+function fields(count: number, value: (at: number) => Json): JsonObject {
+  return Object.fromEntries(times(count, (at) => [`f${at}`, value(at)]));
+}
+
+function contractOf(id: string, schema_definition: JsonObject): Contract {
+  return {
+    id,
+    version: 1,
+    workspace_id: 'w',
+    name: id,
+    event_type: 'track',
+    event_name: 'Signed Up',
+    description: null,
+    schema_definition,
+    enforcement_mode: 'block',
+    undeclared_fields: 'omit',
+    status: 'active',
+    created_by: 'someone',
+    created_at: AT,
+    updated_at: AT,
+  };
+}
+
+function track(properties: JsonObject): CanonicalEvent {
+  return {
+    message_id: 'm',
+    type: 'track',
+    event: 'Signed Up',
+    user_id: 'u',
+    properties,
+    timestamp: AT,
+    received_at: AT,
+    environment: 'production',
+    workspace_id: 'w',
+  };
+}
+
+describe('compiling held everybody up for seconds', () => {
+  const words = (of: number) => times(40, (at) => `w${(at * 7_919 + of * 104_729).toString(36)}`).join('|');
+  const properties = (count: number, schemaAt: (at: number) => Json) => ({
+    properties: fields(count, schemaAt),
+  });
+  const tooMuch: readonly [string, JsonObject][] = [
+    [
+      '300 patterns of 40 words',
+      { patternProperties: Object.fromEntries(times(300, (at) => [`^(${words(at)})$`, {}])) },
+    ],
+    ['990 short patterns', { allOf: times(990, (at) => ({ pattern: `^a${at}.*b$` })) }],
+    ['500 patterns of many states', { allOf: times(500, (at) => ({ pattern: `(a|b)*a(a|b){9}${at}` })) }],
+    ['400 patterns of all letters', { allOf: times(400, (at) => ({ pattern: `\\p{L}\\S\\p{N}${at}` })) }],
+    [
+      'hundreds of properties with as many keywords as there are',
+      properties(700, () => ({
+        ...{ type: ['string', 'array'], minLength: 1, maxLength: 9, minimum: 0, maximum: 5, multipleOf: 2 },
+        ...{ minItems: 1, uniqueItems: true, format: 'date', enum: ['a', 'b'] },
+      })),
+    ],
+    [
+      'names asked for in hundreds of schemas',
+      { allOf: times(900, (at) => ({ required: [`a${at}`, 'b', 'c', 'd'] })) },
+    ],
+    [
+      'names beside others by the thousand',
+      { dependentRequired: fields(60, () => times(90, (at) => `n${at}`)) },
+    ],
+    ['hundreds of alternatives', { oneOf: times(990, (at) => ({ const: at })) }],
+  ];
+
+  it.each(tooMuch)('%s are refused before they are compiled', (_, definition) => {
+    expect(checkSchema(definition).map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/must be smaller: its schemas, keywords, names and patterns/),
+    );
+  });
+
+  it.each(tooMuch.slice(1))(
+    '%s of a contract that an earlier release took are evaluated as ever',
+    (_, definition) => {
+      const { schema, faults } = compileSchema(definition);
+      expect(faults).toEqual([]);
+      expect(schema?.weight).toBeGreaterThan(2 * 1024 * 1024);
+    },
+  );
+
+  it.each<[string, JsonObject]>([
+    ['the properties of a large contract', properties(990, () => ({ type: 'string' }))],
+    ['a hundred patterns', properties(100, (at) => ({ type: 'string', pattern: `^[A-Z]{${at + 1}}-\\d+$` }))],
+    ['500 enums', properties(500, (at) => ({ enum: times(20, (n) => `${at}_${n}`) }))],
+    [
+      'unevaluated properties over 200 alternatives',
+      {
+        anyOf: times(200, (at) => ({ properties: { [`a${at}`]: { type: 'string' } } })),
+        unevaluatedProperties: false,
+      },
+    ],
+    ['a chain of names in one list', { required: times(3_000, (at) => `n${at}`) }],
+  ])('but %s may be', (_, definition) => {
+    expect(checkSchema(definition)).toEqual([]);
+    const { schema } = compileSchema(definition);
+    expect(schema?.weight).toBeLessThan(8 * 1024 * 1024);
+  });
+
+  it('where a thread must not be held: a heavy contract is left to others, a light one gets the same verdict', () => {
+    const light = createLightEvaluator();
+    const { evaluate } = createContractEvaluator();
+    const event = track({ f1: 1, plan: 3 });
+    const small = contractOf(
+      'small',
+      properties(20, () => ({ type: 'string', maxLength: 3 })),
+    );
+    expect(light(small, event)).toEqual(evaluate(small, event));
+    for (const definition of [
+      properties(400, () => ({ type: 'string' })),
+      { description: 'x'.repeat(20_000) },
+    ])
+      expect(light(contractOf('large', definition), event)).toBeUndefined();
+  });
+});

@@ -1,0 +1,181 @@
+import type { ErrorObject } from 'ajv';
+import type { Contract } from '../catalog/entities.ts';
+import { type CanonicalEvent, contractSubject, type JsonObject } from '../event/event.ts';
+import { CompiledContracts } from './compiled-contracts.ts';
+import type { ContractEvaluator, ContractTerms, ContractVerdict } from './contract.ts';
+import { type CompileBounds, type CompiledSchema, compileSchema } from './evaluation/compile-schema.ts';
+import { cutPath, violationsOf } from './evaluation/schema-violations.ts';
+import { SharedParts } from './evaluation/shared-parts.ts';
+import { deeperThan } from './json-values.ts';
+import { MAX_VIOLATIONS, type SchemaViolation } from './violation.ts';
+import { MAX_WORK } from './work.ts';
+
+export interface ContractEvaluatorOptions {
+  /** Compiled contracts of one workspace kept at most. Default 10,000; their weight bounds them too. */
+  readonly maxCompiled?: number;
+  /** Weight of all compiled contracts together, bytes; those of one workspace have half of that. Default 256 MiB. */
+  readonly maxBytes?: number;
+}
+
+/** More than one workspace may have in use in turn: a contract that is not kept compiles for every event. */
+const DEFAULT_MAX_COMPILED = 10_000;
+const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
+const MIN_WEIGHT = 1_024;
+
+/** Compile work and bytes of a contract that compiles within a few milliseconds. */
+const LIGHT: CompileBounds = { maxCompileWork: 200, maxBytes: 16 * 1024 };
+
+/** Units that the quick check of an event may take, besides those of the whole evaluation. */
+const QUICK_CHECK_WORK = MAX_WORK / 10;
+
+const NO_FIELDS: JsonObject = {};
+const NO_PATHS: readonly string[] = [];
+const ACCEPTED: ContractVerdict = { outcome: 'accepted', violations: [] };
+
+/** Contracts compile on first use into a bounded cache, by the contract as an object: a version must never be changed. */
+export function createContractEvaluator(options: ContractEvaluatorOptions = {}): ContractEvaluator {
+  const schemaOf = schemaCache(options, {});
+  return {
+    evaluate(contract, event) {
+      if (contract.enforcement_mode === 'allow') return ACCEPTED;
+      const schema = schemaOf(contract);
+      if (schema === undefined) return verdictOf(contract, notEvaluated('schema', UNUSABLE), () => NO_FIELDS);
+      return evaluate(schema, contract, event[contractSubject(event.type)] ?? NO_FIELDS);
+    },
+  };
+}
+
+/**
+ * For a thread that must never be held for long: gives the same verdicts as an evaluator, but undefined for a contract
+ * that does not compile within a few milliseconds. It takes as long to find that out, once.
+ */
+export function createLightEvaluator(
+  options: ContractEvaluatorOptions = {},
+): (contract: Contract, event: CanonicalEvent) => ContractVerdict | undefined {
+  const schemaOf = schemaCache(options, LIGHT);
+  return (contract, event) => {
+    if (contract.enforcement_mode === 'allow') return ACCEPTED;
+    const schema = schemaOf(contract);
+    return schema && evaluate(schema, contract, event[contractSubject(event.type)] ?? NO_FIELDS);
+  };
+}
+
+/** The schema of a contract, from the cache or compiled; undefined where it has a fault or exceeds the bounds. */
+function schemaCache(
+  { maxCompiled = DEFAULT_MAX_COMPILED, maxBytes = DEFAULT_MAX_BYTES }: ContractEvaluatorOptions,
+  bounds: CompileBounds,
+): (contract: Contract) => CompiledSchema | undefined {
+  const compiled = new CompiledContracts<{ readonly schema: CompiledSchema | undefined }>(
+    { maxEach: maxCompiled, maxBytesEach: maxBytes / 2, maxBytes },
+    ({ schema }) => schema?.weight ?? MIN_WEIGHT,
+  );
+  const shared = new SharedParts();
+  return (contract) => {
+    const known = compiled.get(contract);
+    if (known !== undefined) return known.schema;
+    const { schema } = compileSchema(contract.schema_definition, shared, bounds);
+    compiled.set(contract, { schema });
+    return schema;
+  };
+}
+
+function evaluate(schema: CompiledSchema, terms: ContractTerms, subject: JsonObject): ContractVerdict {
+  const { checker, declared, meter, maxDepth } = schema;
+  if (maxDepth !== Number.POSITIVE_INFINITY && deeperThan(subject, maxDepth)) {
+    const tooDeep = notEvaluated('bounds', `must be nested at most ${maxDepth} deep`);
+    return verdictOf(terms, tooDeep, () => NO_FIELDS);
+  }
+  if (passesQuickCheck(schema, terms, subject)) return ACCEPTED;
+  let errors: readonly ErrorObject[] | undefined;
+  try {
+    meter.reset();
+    errors = checker.errors(subject);
+    const undeclared = terms.undeclared_fields === 'allow' ? NO_PATHS : declared.undeclared(subject);
+    if (errors.length === 0 && undeclared.length === 0) return ACCEPTED;
+    const findings = { violations: violationsOf(errors, checker), undeclared };
+    return verdictOf(terms, findings, () => declared.without(subject));
+  } catch (thrown) {
+    // The bound on depth keeps the stack from overflowing. Should it ever, the event is to blame, not the stage.
+    if (thrown !== meter.exhausted && !(thrown instanceof RangeError)) throw thrown;
+    return verdictOf(terms, unfinished(violationsOf(errors ?? meter.found, checker)), () => NO_FIELDS);
+  }
+}
+
+function passesQuickCheck(
+  { quick, meter }: CompiledSchema,
+  terms: ContractTerms,
+  subject: JsonObject,
+): boolean {
+  if (quick === undefined) return false;
+  try {
+    meter.reset(QUICK_CHECK_WORK);
+    return quick.accepts(subject, terms.undeclared_fields !== 'allow');
+  } catch (thrown) {
+    if (thrown !== meter.exhausted && !(thrown instanceof RangeError)) throw thrown;
+    return false;
+  }
+}
+
+/** The result of checking one subject against its schema. */
+interface Findings {
+  readonly violations: readonly SchemaViolation[];
+  /** JSON pointers of the undeclared fields; none when the contract allows them. */
+  readonly undeclared: readonly string[];
+}
+
+/** Definitions are checked before they become contracts, so only an older release took this one. Stored: do not reword. */
+const UNUSABLE = 'cannot be judged: the schema of the contract does not compile';
+/** Stored: do not reword. */
+const EXHAUSTED = 'cannot be judged: it takes too much work';
+
+function notEvaluated(kind: SchemaViolation['kind'], message: string): Findings {
+  return { violations: [{ kind, path: '', message }], undeclared: NO_PATHS };
+}
+
+/** The violations found before the meter was exhausted are recorded behind that one; there may be more. */
+function unfinished(found: readonly SchemaViolation[]): Findings {
+  const { violations, undeclared } = notEvaluated('schema', EXHAUSTED);
+  return { violations: [...violations, ...found.slice(0, MAX_VIOLATIONS - 1)], undeclared };
+}
+
+type RecordedViolation = ContractVerdict['violations'][number];
+
+/**
+ * The verdict on the findings. Enforcement is the ceiling: nothing rejects unless it is `block`. A field that is
+ * undeclared and that the schema forbids is one violation. A rejected event stays as it is, so nothing of it is
+ * `omitted`: its undeclared fields are then recorded as `warned`. `without` makes the subject without those fields.
+ */
+function verdictOf(
+  terms: Pick<ContractTerms, 'enforcement_mode' | 'undeclared_fields'>,
+  { violations, undeclared }: Findings,
+  without: () => JsonObject,
+): ContractVerdict {
+  const counted = terms.undeclared_fields === 'block' ? undeclared.length : 0;
+  const rejected = terms.enforcement_mode === 'block' && violations.length + counted > 0;
+  const omits = terms.undeclared_fields === 'omit' && undeclared.length > 0 && !rejected;
+  const recorded = record(violations, undeclared.map(cutPath), {
+    schema: rejected ? 'blocked' : 'warned',
+    undeclared: omits ? 'omitted' : rejected && counted > 0 ? 'blocked' : 'warned',
+  });
+  if (rejected) return { outcome: 'rejected', violations: recorded };
+  if (omits) return { outcome: 'omitted', violations: recorded, subject: without() };
+  return { outcome: recorded.length > 0 ? 'warned' : 'accepted', violations: recorded };
+}
+
+function record(
+  violations: readonly SchemaViolation[],
+  undeclared: readonly string[],
+  actions: Readonly<Record<'schema' | 'undeclared', RecordedViolation['action']>>,
+): readonly RecordedViolation[] {
+  const open = new Set(undeclared);
+  const recorded = violations.map((violation): RecordedViolation => {
+    const isBoth = violation.kind === 'undeclared' && open.delete(violation.path);
+    const action = isBoth && actions.schema === 'warned' ? actions.undeclared : actions.schema;
+    return { ...violation, action };
+  });
+  for (const path of open) {
+    if (recorded.length >= MAX_VIOLATIONS) break;
+    recorded.push({ kind: 'undeclared', path, message: 'is not declared', action: actions.undeclared });
+  }
+  return recorded;
+}
