@@ -12,9 +12,8 @@ import {
   TOPIC,
   type TopicSpec,
 } from '@tributary/core';
-import type { CommitRest } from '../stage-runner/committer.ts';
+import { type CommitThrottle, PartitionLost } from '../stage-runner/committer.ts';
 import type { Cursor } from '../stage-runner/cursor.ts';
-import { PartitionLost } from '../stage-runner/failure.ts';
 import { type OwnedPartition, PartitionLoop } from '../stage-runner/partition-loop.ts';
 import type { CrashWatch } from '../suspects/crash-watch.ts';
 import { familyOf } from './family.ts';
@@ -26,7 +25,7 @@ import type { FamilyWriter } from './family-writer.ts';
  * How often a flow stage stores a position that nothing is emitted with, at most. Each time costs an fsync, and nobody
  * waits for it; what a crash repeats is what was done in this time.
  */
-const FLOW_REST: CommitRest = { after: () => 0, positionMs: 50 };
+const FLOW_THROTTLE: CommitThrottle = { pauseAfter: () => 0, positionMs: 50 };
 
 const ONE_ENTRY = { maxBytes: 1, maxEntries: 1 };
 
@@ -152,7 +151,7 @@ function own(
     topic,
     partition,
     committed: claim.committed,
-    ...(stage.kind === 'flow' ? { rest: FLOW_REST } : {}),
+    ...(stage.kind === 'flow' ? { throttle: FLOW_THROTTLE } : {}),
     async fetch(from, limits, signal) {
       while (!signal.aborted) {
         // Between two reads everybody else gets a turn.
