@@ -48,7 +48,7 @@ export {
   type ElasticsearchProfileStoreOptions,
   openElasticsearchProfileStore,
 } from './adapters/profile-store/elasticsearch/index.ts';
-export { NodeDocuments } from './adapters/profile-store/elasticsearch/node-documents.ts';
+export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/node-documents.ts';
 export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,

@@ -76,8 +76,8 @@ describe('the log in an incident', () => {
     logger.warn({ error: 'Kafka: reading: no answer' }, 'repeated');
     logger.warn({ error: 'Redis: no answer' }, 'repeated');
     for (const destination of ['a', 'b']) logger.warn({ destination, error: 'gone' }, 'paused');
-    logger.error({ error: 'Kafka: reading: no answer' }, 'entry given up');
-    logger.error({ error: 'Kafka: reading: no answer' }, 'entry given up');
+    logger.error({ error: 'Kafka: reading: no answer' }, 'entry dead-lettered');
+    logger.error({ error: 'Kafka: reading: no answer' }, 'entry dead-lettered');
     logger.warn({ destination: 'a', state: 'bad' }, 'a destination turned');
     logger.warn({ destination: 'a', state: 'bad' }, 'a destination turned');
     expect(lines).toHaveLength(8);

@@ -1,4 +1,29 @@
-import { type Headers, type NewEntry, partitionOf, type TopicSpec } from '@tributary/core';
+import {
+  type Headers,
+  InvalidInput,
+  MAX_VALUE_BYTES,
+  type NewEntry,
+  partitionOf,
+  type TopicSpec,
+} from '@tributary/core';
+
+/** The overhead of an entry. */
+const ENTRY_BYTES = 64;
+
+/** The bytes of the entries; `InvalidInput` when the topic can never take one of them. */
+export function checkEntries(spec: TopicSpec, entries: readonly NewEntry[]): number {
+  let bytes = 0;
+  for (const { key, value } of entries) {
+    const size = Buffer.byteLength(value);
+    if (size > MAX_VALUE_BYTES) {
+      throw new InvalidInput(`a value of ${size} bytes is more than ${MAX_VALUE_BYTES} on ${spec.name}`);
+    }
+    if (spec.packed && value.includes('\n'))
+      throw new InvalidInput(`a raw newline in a value on ${spec.name}`);
+    bytes += size + key.length + ENTRY_BYTES;
+  }
+  return bytes;
+}
 
 /** Bytes of the entries in one packed record, at most; one entry alone may be larger. */
 const PACKED_RECORD_BYTES = 256 * 1024;
@@ -7,7 +32,7 @@ const PACKED_RECORD_BYTES = 256 * 1024;
 export interface PartitionRecords {
   readonly topic: string;
   readonly partition: number;
-  /** One a record. Packed records do not keep their entries' keys: ''. */
+  /** One a record; '' for packed records, which do not keep the keys of their entries. */
   readonly keys: string[];
   /** One a record. */
   readonly headers: Headers[];
@@ -19,7 +44,7 @@ export interface PartitionRecords {
   lastBytes: number;
 }
 
-/** Where an entry went: the position is known once the offset of the partition's first record is. */
+/** The place of an entry; its position is known once the offset of the partition's first record is. */
 export interface Placed {
   readonly records: PartitionRecords;
   readonly record: number;
@@ -30,7 +55,7 @@ export interface Placed {
 export class RecordPacker {
   readonly #byPartition = new Map<string, PartitionRecords[]>();
 
-  /** `partition`: that of the entry's key, for who knows it already. */
+  /** `partition`: that of the entry's key, where the caller knows it. */
   place(
     spec: TopicSpec,
     entry: NewEntry,

@@ -16,7 +16,7 @@ import {
   Unavailable,
   type ValueFraming,
 } from '@tributary/core';
-import { checkEntries } from '../append/check-entries.ts';
+import { checkEntries } from '../append/record-packer.ts';
 import { pause } from '../stage-runner/waiting.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InHandTable } from '../suspects/in-hand-table.ts';
@@ -26,8 +26,13 @@ import type { KafkaConnection } from './client/connection.ts';
 import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
 import { offsetAt, offsetOf, storedOffsets } from './client/offsets.ts';
 import { KafkaStageRun, specOf } from './group/stage-run.ts';
-import { type KnownPosition, knownPositions } from './positions/known-positions.ts';
-import { positionsSpec, RecordedPositions, type StagePartition } from './positions/recorded-positions.ts';
+import {
+  type KnownPosition,
+  knownPositions,
+  positionsSpec,
+  RecordedPositions,
+  type StagePartition,
+} from './positions/recorded-positions.ts';
 import { BatchLimits } from './records/batches.ts';
 import { entriesOf } from './records/entries.ts';
 import { alterTopics, type TopicChecks, topicFaults } from './topic-checks.ts';
@@ -35,47 +40,47 @@ import { createKafkaTopics } from './topics.ts';
 
 export interface KafkaEventLogOptions {
   readonly connection: KafkaConnection;
-  /** Goes before the names of topics, groups and transactional ids, so that installations share a cluster. */
+  /** Prefix of topics, groups and transactional ids: several installations can share a cluster. */
   readonly prefix: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
-  /** Of topics that are made. Default 3, or the number of brokers where there are fewer. */
+  /** Of topics that are created. Default 3, or the number of brokers where there are fewer. */
   readonly replicationFactor?: number;
   /** Default: plain JSON on every topic. */
   readonly framing?: ValueFraming;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** Epoch ms; default `Date.now`. Judges due times; records are stamped by their broker. */
+  /** Epoch ms; default `Date.now`. For due times; brokers stamp the records. */
   readonly clock?: Clock;
-  /** Bytes waiting to be made durable before `Overloaded`. Default 64 MiB. */
+  /** Unconfirmed bytes of appends, at most; beyond them `Overloaded`. Default 64 MiB. */
   readonly maxUnconfirmedBytes?: number;
-  /** Entries of one partition in a flow stage's hands at most. Default 100,000. */
+  /** Uncommitted entries of one partition in a flow stage, at most. Default 100,000. */
   readonly maxUncommitted?: number;
   /** Bytes read from one partition at a time; a stage holds at most two answers. Default 1 MiB. */
   readonly fetchBytes?: number;
-  /** Waits before a repetition, ms: the first, doubling up to the cap. Default 50 to 5,000. */
+  /** Pauses before repetitions, ms: the first, doubled up to the cap. Default 50 to 5,000. */
   readonly backoff?: { readonly firstMs: number; readonly capMs: number };
-  /** Follows which entries the stages have in hand, for the process to tell after they ended. Default: told nobody. */
+  /** Records the entries that the stages have in hand, to be read after a crash of their thread. Default: a private one. */
   readonly inHand?: InHandTable;
-  /** How long a stage may take to finish what it took when it stops or a partition moves. Default 10,000. */
+  /** How long a stage may take to finish its entries when it stops or a partition moves, ms. Default 10,000. */
   readonly stopGraceMs?: number;
-  /** After so long without a sign of life a process's partitions go to others, ms. Default 6,000. */
+  /** After so long without a heartbeat the partitions of a process go to others, ms. Default 6,000. */
   readonly sessionTimeoutMs?: number;
   /** How long the brokers may take to confirm an append, ms. Default 10,000. */
   readonly appendTimeoutMs?: number;
 }
 
-/** The event log on Kafka, and what its operator does beside the stages. */
+/** The event log on Kafka, with the operator's commands. */
 export interface KafkaLog extends EventLog {
   topicFaults(): Promise<readonly TopicFault[]>;
-  /** Alters settings of topics that are wrong, and answers what it altered, for people. */
+  /** Corrects the settings of topics and describes what it altered. */
   alterTopics(): Promise<readonly string[]>;
-  /** What is known of the positions of stages, where anything is. */
+  /** The known positions of stages. */
   positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]>;
-  /** Sets where a stage goes on with a partition whose position its group has lost. `InvalidInput` where it has one. */
+  /** Sets the position of a partition whose group has lost it. `InvalidInput` where the group has one. */
   setPosition(of: StagePartition, offset: number): Promise<void>;
 }
 
-/** The offset asked for is not kept any more; this one is to be read from. */
+/** The offset is not kept any more; `first` is the first one that is. */
 interface FirstKept {
   readonly first: number;
 }
@@ -83,7 +88,7 @@ interface FirstKept {
 const READ_BYTES = 1024 * 1024;
 const WATCH_WAIT_MS = 250;
 
-/** Opens the event log on Kafka. Kafka need not answer yet: then the calls say `Unavailable`. */
+/** Opens the event log on Kafka. While Kafka does not answer its methods reject with `Unavailable`. */
 export async function openKafkaEventLog(options: KafkaEventLogOptions): Promise<KafkaLog> {
   return new KafkaEventLog(options);
 }
@@ -96,7 +101,7 @@ class KafkaEventLog implements KafkaLog {
   /** For appends alone. */
   readonly #appends: KafkaClient;
   readonly #appender: Appender;
-  /** For reads that do not wait, and for those that do. */
+  /** For reads that do not wait at the broker, and for those that do. */
   readonly #reads: KafkaClient;
   readonly #reader: Fetcher;
   readonly #watches: KafkaClient;
@@ -218,7 +223,7 @@ class KafkaEventLog implements KafkaLog {
       next = behind;
       return entries.length > 0 ? { entries, next } : undefined;
     };
-    // What is there is handed over at once, whatever others wait for.
+    // Existing records are read at once, also while others wait at the broker.
     const end = await offsetOf(this.#reads, this.#nameOf(topic), partition, 'stable');
     while (next < end) {
       const fetched = await this.#fetch(
@@ -274,7 +279,7 @@ class KafkaEventLog implements KafkaLog {
     return stored.get(`${name}/${partition}`);
   }
 
-  /** The bytes leave the brokers' disks with their segments. */
+  /** The brokers delete the bytes with their segments. */
   async dropBelow(topic: string, partition: number, offset: number): Promise<void> {
     if (offset > (await this.end(topic, partition)))
       throw new InvalidInput(`${topic} does not reach to ${offset}`);
@@ -329,7 +334,7 @@ class KafkaEventLog implements KafkaLog {
     await Promise.all([this.#appends.close(), this.#reads.close(), this.#watches.close()]);
   }
 
-  /** Below the first offset kept: that one, to be read from; beyond the end there is nothing, yet. */
+  /** Below the first offset kept it is `FirstKept`; beyond the end undefined. */
   async #fetch(
     fetcher: Fetcher,
     topic: string,
@@ -365,7 +370,7 @@ class KafkaEventLog implements KafkaLog {
   }
 }
 
-/** A broker hands batches over whole; who asked for less gets less. */
+/** Cuts an answer to the bytes that the caller wanted: a broker sends whole batches. */
 function withinBytes(fetched: Fetched, maxBytes: number): Pick<Fetched, 'records' | 'next'> {
   const { records } = fetched;
   let bytes = 0;
@@ -373,7 +378,7 @@ function withinBytes(fetched: Fetched, maxBytes: number): Pick<Fetched, 'records
     bytes += value?.length ?? 0;
     const following = records[i + 1];
     if (bytes >= maxBytes && following) {
-      return { records: records.slice(0, i + 1), next: Number(following.offset) };
+      return { records: records.slice(0, i + 1), next: following.offset };
     }
   }
   return fetched;

@@ -1,5 +1,7 @@
+export { Brokers } from './client/brokers.ts';
+export { KafkaClient } from './client/client.ts';
 export type { KafkaConnection } from './client/connection.ts';
+export { FETCH, TXN_OFFSET_COMMIT } from './client/requests.ts';
 export { type KafkaEventLogOptions, type KafkaLog, openKafkaEventLog } from './event-log.ts';
-export type { KnownPosition } from './positions/known-positions.ts';
-export { positionsSpec } from './positions/recorded-positions.ts';
-export { settingsOf } from './topic-settings.ts';
+export { type KnownPosition, positionsSpec } from './positions/recorded-positions.ts';
+export { settingsOf } from './topics.ts';

@@ -1,44 +1,15 @@
 import type { Logger, TopicFault, TopicSpec } from '@tributary/core';
 import kafkajs, { type Admin } from 'kafkajs';
-import { clientOptions, type KafkaConnection } from './client/connection.ts';
-import { connectionHint, protocolErrorOf, translateKafkaError } from './client/errors.ts';
-import { mendClientsOf } from './client/mended-connections.ts';
-import { type SettingFault, settingFaults } from './topic-settings.ts';
+import { type KafkaConnection, withKafkaAdmin } from './client/connection.ts';
+import { protocolErrorOf } from './client/errors.ts';
+import { type SettingFault, settingFaults } from './topics.ts';
 
 const { ConfigResourceTypes } = kafkajs;
 
-/** Set for the topic itself, not by its broker or by default. */
+/** The source of a setting that the topic itself has. */
 const TOPIC_CONFIG = 1;
 
 const MINUTE_MS = 60_000;
-
-/** Calls an admin client of kafkajs that is closed afterwards. Rejects as ports do. */
-export async function withKafkaAdmin<T>(
-  connection: KafkaConnection,
-  logger: Logger,
-  doing: string,
-  work: (admin: Admin) => Promise<T>,
-): Promise<T> {
-  const kafka = new kafkajs.Kafka({
-    ...clientOptions(connection),
-    requestTimeout: 30_000,
-    retry: { retries: 2, initialRetryTime: 100 },
-    logCreator:
-      () =>
-      ({ namespace, log }) =>
-        logger.debug({ of: namespace }, `kafkajs: ${log.message}`),
-  });
-  mendClientsOf(kafka);
-  const admin = kafka.admin();
-  try {
-    await admin.connect();
-    return await work(admin);
-  } catch (thrown) {
-    throw translateKafkaError(thrown, doing, connectionHint(connection));
-  } finally {
-    await admin.disconnect().catch(() => {});
-  }
-}
 
 export interface TopicChecks {
   readonly connection: KafkaConnection;
@@ -52,14 +23,14 @@ interface Described {
   readonly spec: TopicSpec;
   readonly name: string;
   readonly replicas: number;
-  /** What the topic has of its own. */
+  /** The topic's own settings. */
   readonly own: ReadonlyMap<string, string>;
   readonly faults: readonly SettingFault[];
 }
 
 /**
- * What is wrong with the settings of the topics and of the brokers: others may have made them, or the configuration was
- * changed since. Where it may not ask, there is one fault that says so.
+ * The faults in the settings of topics and brokers, e.g. of topics that others created. Without the right to read them
+ * there is one fault that says so.
  */
 export function topicFaults(checks: TopicChecks): Promise<readonly TopicFault[]> {
   const { connection, logger } = checks;
@@ -75,7 +46,7 @@ export function topicFaults(checks: TopicChecks): Promise<readonly TopicFault[]>
   });
 }
 
-/** Alters the settings of topics that are wrong, and answers what it altered. Others of a topic stay as they are. */
+/** Corrects the faulty settings of topics, leaves the others as they are, and describes what it altered. */
 export function alterTopics(checks: TopicChecks): Promise<readonly string[]> {
   const { connection, logger } = checks;
   return withKafkaAdmin(connection, logger, 'altering the settings of topics', async (admin) => {
@@ -83,7 +54,7 @@ export function alterTopics(checks: TopicChecks): Promise<readonly string[]> {
     if (described.length === 0) return [];
     await admin.alterConfigs({
       validateOnly: false,
-      // The request takes the place of all that a topic has of its own.
+      // The request replaces all of a topic's own settings.
       resources: described.map(({ name, own, faults }) => ({
         type: ConfigResourceTypes.TOPIC,
         name,
@@ -98,7 +69,7 @@ export function alterTopics(checks: TopicChecks): Promise<readonly string[]> {
   });
 }
 
-/** What is asked for, or a fault where the rights for asking are missing. */
+/** The answer, or a fault where the right to read it is missing. */
 async function allowed<T>(
   what: string,
   ask: () => Promise<readonly T[]>,
@@ -151,7 +122,7 @@ function inWords({ name }: Described) {
   });
 }
 
-/** A group without members keeps its positions for this long; the topics' records must not outlive them. */
+/** A group without members keeps its positions for this long; records should not be kept for longer. */
 async function positionFaults(admin: Admin, { topics }: TopicChecks): Promise<readonly TopicFault[]> {
   const kept = Math.max(
     0,

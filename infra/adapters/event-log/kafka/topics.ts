@@ -2,18 +2,98 @@ import { LayoutMismatch, type Logger, type TopicSpec } from '@tributary/core';
 import type { Admin, ITopicConfig, ITopicMetadata } from 'kafkajs';
 import { pause } from '../stage-runner/waiting.ts';
 import type { KafkaClient } from './client/client.ts';
-import type { KafkaConnection } from './client/connection.ts';
+import { type KafkaConnection, withKafkaAdmin } from './client/connection.ts';
 import { protocolErrorOf } from './client/errors.ts';
 import { stableEnds } from './client/offsets.ts';
-import { withKafkaAdmin } from './topic-checks.ts';
-import { SAFE_REPLICATION, settingsOf } from './topic-settings.ts';
 
-/** How long leaders are waited for after topics were made, ms. */
+/** A record is at most a value of 1 MiB and its headers, or in `stages.dead` both once more as JSON within JSON. */
+const MAX_BATCH_BYTES = 4 * 1024 * 1024;
+
+/** A topic that is kept forever begins a segment a day, ms: few enough files for years. */
+const FOREVER_SEGMENT_MS = 86_400_000;
+
+/** Small, as only closed segments are compacted, bytes. */
+const COMPACTED_SEGMENT_BYTES = 16 * 1024 * 1024;
+
+/** Replicas that survive the loss of one broker while another is being restarted. */
+const SAFE_REPLICATION = 3;
+
+/** By name, as brokers write them. */
+export type TopicSettings = Readonly<Record<string, string>>;
+
+/** The settings that a topic is created with. */
+export function settingsOf(spec: TopicSpec, replicas: number): TopicSettings {
+  return {
+    'cleanup.policy': spec.compacted === true ? 'compact' : 'delete',
+    // The broker's clock is one for all, and a writer's wrong one is not refused.
+    'message.timestamp.type': 'LogAppendTime',
+    'retention.ms': spec.retentionMs === 'forever' ? '-1' : String(spec.retentionMs),
+    'retention.bytes': '-1',
+    // Deleted records stay on disk until their segment is closed.
+    ...(spec.retentionMs === 'forever' ? { 'segment.ms': String(FOREVER_SEGMENT_MS) } : {}),
+    // Readers read all of it at their start: records that are not compacted yet are few.
+    ...(spec.compacted === true
+      ? { 'segment.bytes': String(COMPACTED_SEGMENT_BYTES), 'min.cleanable.dirty.ratio': '0.1' }
+      : {}),
+    'max.message.bytes': String(MAX_BATCH_BYTES),
+    // Whatever the cluster's is: to compress a batch the broker decodes it, and each reader again.
+    'compression.type': 'producer',
+    'unclean.leader.election.enable': 'false',
+    ...(replicas >= SAFE_REPLICATION ? { 'min.insync.replicas': '2' } : {}),
+  };
+}
+
+/** A setting of a topic that breaks a guarantee of the log. */
+export interface SettingFault {
+  readonly setting: string;
+  readonly is: string;
+  readonly should: string;
+  /** The topic is kept forever, and by this setting it is not. */
+  readonly losesForever: boolean;
+}
+
+type Rule = (is: string, should: string) => boolean;
+
+const differs: Rule = (is, should) => is !== should;
+const isBelow: Rule = (is, should) => Number(is) < Number(should);
+
+/** The settings that are checked, and when one is a fault; the operator chooses the others. */
+const RULES: Readonly<Record<string, Rule>> = {
+  'cleanup.policy': differs,
+  'retention.ms': differs,
+  'retention.bytes': differs,
+  'max.message.bytes': isBelow,
+  'message.timestamp.type': differs,
+  'unclean.leader.election.enable': differs,
+  'min.insync.replicas': isBelow,
+};
+
+/** Settings by which a topic loses records. */
+const LOSING = new Set(['cleanup.policy', 'retention.ms', 'retention.bytes']);
+
+/** The faults in a topic's settings; a setting that the broker does not name is not checked. */
+export function settingFaults(
+  spec: TopicSpec,
+  replicas: number,
+  actual: ReadonlyMap<string, string>,
+): readonly SettingFault[] {
+  const isKeptForever = spec.retentionMs === 'forever' && spec.compacted !== true;
+  // Retention by time and size does not apply to a topic that is only compacted.
+  const isCompacted = spec.compacted === true && actual.get('cleanup.policy') === 'compact';
+  return Object.entries(settingsOf(spec, replicas)).flatMap(([setting, should]) => {
+    const is = actual.get(setting);
+    if (is === undefined || RULES[setting]?.(is, should) !== true) return [];
+    if (isCompacted && LOSING.has(setting)) return [];
+    return [{ setting, is, should, losesForever: isKeptForever && LOSING.has(setting) }];
+  });
+}
+
+/** How long to wait for the leaders of created topics, ms. */
 const LEADERS_WITHIN_MS = 30_000;
 
 export interface CreateTopicsOptions {
   readonly connection: KafkaConnection;
-  /** To ask the leaders. */
+  /** For requests to the leaders. */
   readonly client: KafkaClient;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   /** The name of a topic in Kafka. */
@@ -24,7 +104,7 @@ export interface CreateTopicsOptions {
 }
 
 /**
- * Makes the declared topics that are missing and waits until all have leaders. The names of those made, as declared.
+ * Creates the declared topics that are missing and waits until all have leaders. Returns the names of those created.
  * `LayoutMismatch` when one has another number of partitions, `Unavailable` when Kafka does not answer.
  */
 export async function createKafkaTopics(options: CreateTopicsOptions): Promise<readonly string[]> {
@@ -58,7 +138,7 @@ async function createMissing(
       topics: missing.map((spec) => topicOf(spec, nameOf(spec.name), replication)),
     });
   } catch (thrown) {
-    // Where a topic is there by now another process was faster.
+    // Another process may have created a topic meanwhile.
     const faults = causesOf(thrown).filter((cause) => protocolErrorOf(cause) !== 'TOPIC_ALREADY_EXISTS');
     if (faults.length > 0) throw faults[0];
   }
@@ -77,17 +157,17 @@ function topicOf(spec: TopicSpec, topic: string, replicationFactor: number): ITo
   };
 }
 
-/** kafkajs tells what is wrong with several topics by an error that holds others, and itself says nothing. */
+/** kafkajs wraps the errors of several topics in one without a message. */
 function causesOf(thrown: unknown): readonly unknown[] {
   return thrown instanceof Error && 'errors' in thrown && Array.isArray(thrown.errors)
     ? thrown.errors
     : [thrown];
 }
 
-/** Leaders are named before they answer, so each is asked for something. */
+/** Metadata names leaders before they answer, so each gets a request. */
 async function checkLayout(admin: Admin, { client, topics, nameOf }: CreateTopicsOptions): Promise<void> {
   const never = new AbortController().signal;
-  const giveUpAt = performance.now() + LEADERS_WITHIN_MS;
+  const deadline = performance.now() + LEADERS_WITHIN_MS;
   for (;;) {
     try {
       const { topics: found } = await admin.fetchTopicMetadata({ topics: [...topics.keys()].map(nameOf) });
@@ -100,8 +180,8 @@ async function checkLayout(admin: Admin, { client, topics, nameOf }: CreateTopic
       return;
     } catch (thrown) {
       const isSoon = /LEADER|UNKNOWN_TOPIC/.test(protocolErrorOf(thrown) ?? '');
-      if (!isSoon || performance.now() > giveUpAt) throw thrown;
-      client.lookAgain();
+      if (!isSoon || performance.now() > deadline) throw thrown;
+      client.invalidateMetadata();
       await pause(50, never);
     }
   }

@@ -17,7 +17,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { translateSqliteError } from '../../sqlite/database.ts';
-import { checkEntries } from '../append/check-entries.ts';
+import { checkEntries } from '../append/record-packer.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InHandTable } from '../suspects/in-hand-table.ts';
 import { dropSegmentsBelow } from './segments/drop-below.ts';

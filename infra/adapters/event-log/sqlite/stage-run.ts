@@ -13,8 +13,7 @@ import {
   TOPIC,
   type TopicSpec,
 } from '@tributary/core';
-import type { CommitRest } from '../stage-runner/committer.ts';
-import { PartitionLost } from '../stage-runner/failure.ts';
+import { type CommitThrottle, PartitionLost } from '../stage-runner/committer.ts';
 import { type OwnedPartition, PartitionLoop } from '../stage-runner/partition-loop.ts';
 import type { CrashWatch } from '../suspects/crash-watch.ts';
 import type { TopicGroupReader } from './topic-groups/topic-group-reader.ts';
@@ -27,7 +26,7 @@ import type { Ownership } from './topic-groups/write-batch.ts';
  * A flow stage stores a position without emissions at most this often: each time costs an fsync. A crash repeats the
  * work of this interval.
  */
-const FLOW_REST: CommitRest = { after: () => 0, positionMs: 50 };
+const FLOW_THROTTLE: CommitThrottle = { pauseAfter: () => 0, positionMs: 50 };
 
 const ONE_ENTRY = { maxBytes: 1, maxEntries: 1 };
 
@@ -161,7 +160,7 @@ function ownedPartition(
     topic,
     partition,
     committed,
-    ...(stage.kind === 'flow' ? { rest: FLOW_REST } : {}),
+    ...(stage.kind === 'flow' ? { throttle: FLOW_THROTTLE } : {}),
     async fetch(from, limits, signal) {
       while (!signal.aborted) {
         // Reads are synchronous: yield to the event loop between two of them.

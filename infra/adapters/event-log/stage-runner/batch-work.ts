@@ -4,20 +4,25 @@ import {
   type LogEntry,
   messageOf,
   type OutputRecord,
+  POISON_ATTEMPTS,
   TooLarge,
 } from '@tributary/core';
 import type { Taken } from './cursor.ts';
-import { checkEmissions } from './emissions.ts';
-import { failureOf } from './failure.ts';
-import { type Range, SplitPlan } from './split.ts';
 import { pause, unlessAborted } from './waiting.ts';
-import { giveUp, quarantine, type Work, withoutEntry } from './work.ts';
+import {
+  checkEmissions,
+  deadLetter,
+  deadLetterByPosition,
+  failureOf,
+  quarantine,
+  type Work,
+} from './work.ts';
 
 /**
- * Hands a batch of one partition to its stage and commits it, in parts where it throws. Resolves when all of it is
- * committed or, where nothing was emitted, reached; and, once it is to stop, when an engine does not answer: whoever is
- * next waits for that. Rejects with the stage's `Rewind` or `Fenced`, with `PartitionLost`, or with the signal's reason; what
- * was committed until then is the committer's to say. `taken` is wholly before or wholly behind the committed position.
+ * Runs a stage on a batch of one partition and commits it, in parts where the stage throws. Resolves when the batch is
+ * committed (without emissions: reached), and also where an engine is unavailable while the stage stops, as the next owner
+ * waits. Rejects with the stage's `Rewind` or `Fenced`, with `PartitionLost`, or with the signal's reason; the committer has
+ * the position until then. `taken` is wholly before or wholly behind the committed position.
  */
 export async function workBatch(stage: BatchStage, taken: readonly Taken[], work: Work): Promise<void> {
   const plan = new SplitPlan(taken.length);
@@ -29,25 +34,25 @@ export async function workBatch(stage: BatchStage, taken: readonly Taken[], work
       repetition = 0;
     } catch (thrown) {
       if (thrown instanceof TooLarge) {
-        await treatTooLarge(plan, part, thrown, work);
+        await afterTooLarge(plan, part, thrown, work);
         continue;
       }
       if (!(thrown instanceof StageThrew)) throw thrown;
       if (failureOf(thrown.cause) === 'repeat') {
         await repeatLater(thrown.cause, part, repetition++, work);
         if (work.stopping.aborted) return;
-      } else if (failureOf(thrown.cause) === 'throw') await treatThrow(plan, range, part, thrown.cause, work);
+      } else if (failureOf(thrown.cause) === 'throw') await afterThrow(plan, range, part, thrown.cause, work);
       else throw thrown.cause;
     }
   }
 }
 
-/** Commits an entry that is given up unseen. Rejects as `workBatch`. */
+/** Dead-letters an entry that the stage does not get. Rejects as `workBatch`. */
 export function quarantineTaken(taken: Taken, reason: string, work: Work): Promise<void> {
   return commitPart([taken], quarantine(work, taken.entry, reason), work);
 }
 
-/** Notes the part as in hand from before the stage sees it until it is committed. */
+/** The entries of the part are in hand from before their dispatch until their commit. */
 async function noted<T>(part: readonly Taken[], { inHand }: Work, work: () => Promise<T>): Promise<T> {
   const [first, last] = [part[0], part.at(-1)];
   if (first !== undefined) inHand.take(first.entry);
@@ -59,20 +64,20 @@ async function noted<T>(part: readonly Taken[], { inHand }: Work, work: () => Pr
   }
 }
 
-/** Tells what the stage threw from what the commit behind it threw. */
+/** Wraps errors of the stage, to tell them from errors of the commit. */
 class StageThrew extends Error {}
 
-/** How many of the first entries were done. */
+/** The number of entries that were committed, from the first on. */
 async function workPart(stage: BatchStage, part: readonly Taken[], work: Work): Promise<number> {
   let entries = part.length;
-  const emissions = await handOver(stage, part, work, (first) => {
+  const emissions = await dispatch(stage, part, work, (first) => {
     entries = Math.max(1, Math.min(first, part.length));
   });
   await commitPart(part.slice(0, entries), emissions, work);
   return entries;
 }
 
-async function handOver(
+async function dispatch(
   stage: BatchStage,
   part: readonly Taken[],
   work: Work,
@@ -109,10 +114,10 @@ async function commitPart(
 }
 
 /**
- * The log takes no record of the size of one that the part emitted: nothing of the part was committed. It is halved
- * until the guilty entry stands alone, which is given up at once, as the same again would be as large.
+ * An emission is larger than its topic takes, and nothing of the part was committed. The part is halved until the guilty
+ * entry stands alone, which is dead-lettered at once: a repetition would be as large.
  */
-async function treatTooLarge(
+async function afterTooLarge(
   plan: SplitPlan,
   part: readonly Taken[],
   thrown: TooLarge,
@@ -123,9 +128,9 @@ async function treatTooLarge(
     plan.threw();
     return;
   }
-  await commitPart([guilty], giveUp(work, guilty.entry, thrown), work).catch(async (again: unknown) => {
+  await commitPart([guilty], deadLetter(work, guilty.entry, thrown), work).catch(async (again: unknown) => {
     if (!(again instanceof TooLarge)) throw again;
-    await commitPart([guilty], [withoutEntry(work, guilty.entry, thrown)], work);
+    await commitPart([guilty], [deadLetterByPosition(work, guilty.entry, thrown)], work);
   });
   plan.done();
 }
@@ -142,7 +147,7 @@ async function repeatLater(
   await pause(backoffMs(repetition, backoff), AbortSignal.any([signal, stopping]));
 }
 
-async function treatThrow(
+async function afterThrow(
   plan: SplitPlan,
   range: Range,
   part: readonly Taken[],
@@ -161,7 +166,52 @@ async function treatThrow(
   logger.warn(fields, 'stage threw');
   if (verdict.kind === 'again') await pause(backoffMs(verdict.throws - 1, backoff), signal);
   if (verdict.kind === 'poison' && guilty) {
-    await commitPart([guilty], giveUp(work, guilty.entry, cause), work);
+    await commitPart([guilty], deadLetter(work, guilty.entry, cause), work);
     plan.done();
+  }
+}
+
+/** Entries `from` (inclusive) to `to` (exclusive) of a batch. */
+export interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * The part of a batch to dispatch next. A part that throws is halved until the guilty entry stands alone, which is
+ * dispatched until it has thrown `POISON_ATTEMPTS` times. Parts come in order, so that each can be committed.
+ */
+export class SplitPlan {
+  /** The next part is last. */
+  readonly #parts: Range[];
+  #throws = 0;
+
+  constructor(length: number) {
+    this.#parts = length > 0 ? [{ from: 0, to: length }] : [];
+  }
+
+  next(): Range | undefined {
+    return this.#parts.at(-1);
+  }
+
+  /** The first entries of the part are done or dead-lettered, by default all. */
+  done(entries = Number.POSITIVE_INFINITY): void {
+    const part = this.#parts.pop();
+    this.#throws = 0;
+    if (part !== undefined && part.from + entries < part.to)
+      this.#parts.push({ from: part.from + entries, to: part.to });
+  }
+
+  /** The part threw. `poison`: its one entry is to be dead-lettered; `again`: it threw `throws` times so far. */
+  threw(): { readonly kind: 'split' | 'poison' } | { readonly kind: 'again'; readonly throws: number } {
+    const part = this.next();
+    if (part && part.to - part.from > 1) {
+      const middle = (part.from + part.to) >> 1;
+      this.#parts.pop();
+      this.#parts.push({ from: middle, to: part.to }, { from: part.from, to: middle });
+      return { kind: 'split' };
+    }
+    this.#throws++;
+    return this.#throws >= POISON_ATTEMPTS ? { kind: 'poison' } : { kind: 'again', throws: this.#throws };
   }
 }

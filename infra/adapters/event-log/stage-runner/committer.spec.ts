@@ -1,19 +1,18 @@
 import { Fenced, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { type CommitRest, Committer } from './committer.ts';
+import { type CommitThrottle, Committer, PartitionLost } from './committer.ts';
 import type { Cursor } from './cursor.ts';
-import { PartitionLost } from './failure.ts';
 
 const at = (offset: number, index = 0): Cursor => ({ offset, index });
 
-function setUp(answers: (Error | undefined)[], rest?: CommitRest) {
+function setUp(answers: (Error | undefined)[], throttle?: CommitThrottle) {
   const calls: { from: Cursor; to: Cursor }[] = [];
   const committer = new Committer({
     stage: 's',
     topic: 't',
     partition: 0,
     committed: at(5),
-    rest,
+    throttle,
     backoff: { firstMs: 1, capMs: 1 },
     metrics: NO_METRICS,
     logger: NO_LOGGER,
@@ -64,11 +63,11 @@ describe('committer', () => {
     await expect(committing).rejects.toThrow('leaving');
   });
 
-  describe('on an engine that wants rest', () => {
-    const rest: CommitRest = { after: () => 10, positionMs: 60_000 };
+  describe('on an engine that throttles commits', () => {
+    const throttle: CommitThrottle = { pauseAfter: () => 10, positionMs: 60_000 };
 
     it('stores a position without emissions at once, and the next ones together', async () => {
-      const { committer, calls } = setUp([], rest);
+      const { committer, calls } = setUp([], throttle);
       await committer.reach(at(6), never);
       await committer.reach(at(7), never);
       await committer.reach(at(8), never);
@@ -81,7 +80,7 @@ describe('committer', () => {
     });
 
     it('stores what was reached with the next emissions', async () => {
-      const { committer, calls } = setUp([], rest);
+      const { committer, calls } = setUp([], throttle);
       await committer.reach(at(6), never);
       await committer.reach(at(7), never);
       await committer.commit(at(9), [{ topic: 'out', key: '', value: '', headers: {} }], never);
@@ -89,8 +88,8 @@ describe('committer', () => {
       expect(calls.map(({ to }) => to)).toEqual([at(6), at(9)]);
     });
 
-    it('has reached nothing once it begins anew', async () => {
-      const { committer, calls } = setUp([], rest);
+    it('has reached no position once it restarts', async () => {
+      const { committer, calls } = setUp([], throttle);
       await committer.reach(at(6), never);
       await committer.reach(at(9), never);
       committer.forget();
@@ -99,7 +98,7 @@ describe('committer', () => {
     });
   });
 
-  it('stores every position at once where no rest is wanted', async () => {
+  it('stores every position at once without a throttle', async () => {
     const { committer, calls } = setUp([]);
     await committer.reach(at(6), never);
     await committer.reach(at(7), never);

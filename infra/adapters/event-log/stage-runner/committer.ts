@@ -10,16 +10,20 @@ import {
   TributaryError,
 } from '@tributary/core';
 import { type Cursor, compareCursors } from './cursor.ts';
-import { PartitionLost } from './failure.ts';
 import { pause } from './waiting.ts';
 
-/** How an engine wants to be left alone between commits. */
-export interface CommitRest {
-  /** ms, after a commit that took so long. */
-  after(tookMs: number): number;
+/** There is a newer owner of the partition: this one can never commit again. */
+export class PartitionLost extends Error {
+  override readonly name = 'PartitionLost';
+}
+
+/** The pauses of an engine between the commits of a partition. */
+export interface CommitThrottle {
+  /** The pause after a commit that took so long, ms. */
+  pauseAfter(tookMs: number): number;
   /**
-   * How often a position is stored at most, ms, that nothing is emitted with: nobody waits for it, and what a process
-   * did behind the stored one is done again, idempotently, by who takes over after a crash.
+   * How often a position without emissions is stored, at most, ms: no reader waits for it, and the work behind the stored
+   * one is repeated, idempotently, by the next owner after a crash.
    */
   readonly positionMs: number;
 }
@@ -31,25 +35,25 @@ export interface CommitterOptions {
   readonly committed: Cursor;
   /**
    * Makes emissions and the position behind them durable together, if the stored position is `from` and this owner is
-   * the newest. `Unavailable`: it may have happened, the same call again is safe. `Fenced`: someone newer owns it.
+   * the newest. `Unavailable`: the outcome is unknown, and the same call again is safe. `Fenced`: there is a newer owner.
    */
   readonly commit: (from: Cursor, to: Cursor, emissions: readonly OutputRecord[]) => Promise<void>;
-  readonly rest?: CommitRest | undefined;
+  readonly throttle?: CommitThrottle | undefined;
   readonly backoff: Backoff;
   readonly metrics: Metrics;
   readonly logger: Logger;
 }
 
-/** Moves one partition's position. One commit at a time. */
+/** Commits one partition, one commit at a time. */
 export class Committer {
   readonly #options: CommitterOptions;
   #committed: Cursor;
-  /** Behind the committed one, with nothing emitted in between. */
+  /** Behind the committed position, without emissions in between. */
   #reached: Cursor | undefined;
-  /** By `performance.now()`. */
-  #restedAt = 0;
-  #positionRestedAt = 0;
-  #lastRestMs = 0;
+  /** Until when commits pause, by `performance.now()`. */
+  #pausedUntil = 0;
+  #positionPausedUntil = 0;
+  #lastPauseMs = 0;
 
   constructor(options: CommitterOptions) {
     this.#options = options;
@@ -60,52 +64,52 @@ export class Committer {
     return this.#committed;
   }
 
-  /** Behind which everything was done, stored or not. */
+  /** All entries before it are done, whether it is stored or not. */
   get reached(): Cursor {
     return this.#reached ?? this.#committed;
   }
 
-  /** How long the engine is better left alone, ms: what comes meanwhile shares the next commit. */
-  restMs(): number {
-    return Math.max(0, this.#restedAt - performance.now());
+  /** How long until the next commit, ms; entries that finish meanwhile share it. */
+  pauseMs(): number {
+    return Math.max(0, this.#pausedUntil - performance.now());
   }
 
-  /** The same for a position that nothing is emitted with. */
-  positionRestMs(): number {
-    return Math.max(0, this.#positionRestedAt - performance.now());
+  /** The same for a position without emissions. */
+  positionPauseMs(): number {
+    return Math.max(0, this.#positionPausedUntil - performance.now());
   }
 
-  /** True while a position was reached that is not stored yet. */
+  /** Whether a position was reached that is not stored. */
   get isBehind(): boolean {
     return this.#reached !== undefined;
   }
 
-  /** True for an entry read again after a rewind, whose emissions are in the log already. */
+  /** Whether an entry was read again after a rewind: its emissions are in the log already. */
   isReplay(position: Position): boolean {
     return compareCursors(position, this.#committed) < 0;
   }
 
-  /** Notes a position that nothing is emitted with: it is stored now, with the next commit, or by `settle`. */
+  /** Moves to a position without emissions, which is stored now, with the next commit, or by `settle`. */
   async reach(to: Cursor, signal: AbortSignal): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
     this.#reached = to;
-    if (this.positionRestMs() === 0) await this.settle(signal);
-    else this.#restedAt = performance.now() + this.#lastRestMs;
+    if (this.positionPauseMs() === 0) await this.settle(signal);
+    else this.#pausedUntil = performance.now() + this.#lastPauseMs;
   }
 
-  /** Stores what was reached. Rejects as `commit`. */
+  /** Stores the position reached. Rejects as `commit`. */
   async settle(signal: AbortSignal): Promise<void> {
     if (this.#reached !== undefined) await this.commit(this.#reached, [], signal);
   }
 
-  /** Whoever begins anew at the committed position has reached nothing. */
+  /** The work begins again at the committed position. */
   forget(): void {
     this.#reached = undefined;
   }
 
   /**
-   * Commits, repeating the very same commit for as long as the engine does not answer. A replay (`to` is not behind
-   * the committed position) commits nothing: its emissions were committed before.
+   * Commits, repeating the same commit while the engine is unavailable. A replay (`to` is not behind the committed
+   * position) is ignored, as its emissions were committed before.
    * Rejects with `PartitionLost`, and with the signal's reason once that fired.
    */
   async commit(to: Cursor, emissions: readonly OutputRecord[], signal: AbortSignal): Promise<void> {
@@ -117,25 +121,25 @@ export class Committer {
         await this.#options.commit(this.#committed, to, emissions);
         this.#committed = to;
         this.#reached = undefined;
-        this.#noteTaken(performance.now() - startedAt);
+        this.#noteCommit(performance.now() - startedAt);
         return;
       } catch (thrown) {
-        await this.#judge(thrown, repetition, signal);
+        await this.#pauseOrThrow(thrown, repetition, signal);
       }
     }
   }
 
-  #noteTaken(tookMs: number): void {
-    const { metrics, stage, rest } = this.#options;
+  #noteCommit(tookMs: number): void {
+    const { metrics, stage, throttle } = this.#options;
     metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, { stage });
-    if (rest === undefined) return;
-    this.#lastRestMs = rest.after(tookMs);
+    if (throttle === undefined) return;
+    this.#lastPauseMs = throttle.pauseAfter(tookMs);
     const now = performance.now();
-    this.#restedAt = now + this.#lastRestMs;
-    this.#positionRestedAt = now + rest.positionMs;
+    this.#pausedUntil = now + this.#lastPauseMs;
+    this.#positionPausedUntil = now + throttle.positionMs;
   }
 
-  async #judge(thrown: unknown, repetition: number, signal: AbortSignal): Promise<void> {
+  async #pauseOrThrow(thrown: unknown, repetition: number, signal: AbortSignal): Promise<void> {
     const { stage, topic, partition, logger, backoff } = this.#options;
     if (thrown instanceof Fenced) {
       throw new PartitionLost(`${topic}/${partition} of stage ${stage} has a newer owner`, { cause: thrown });

@@ -1,15 +1,15 @@
 import type { LogEntry } from '@tributary/core';
 
-/** The next entry to take from a partition: an offset, and the index inside that record. */
+/** The next entry of a partition: an offset, and the index within that record. */
 export interface Cursor {
   readonly offset: number;
   readonly index: number;
 }
 
-/** An entry as an engine hands it to the runner. */
+/** An entry as an engine reads it. */
 export interface Taken {
   readonly entry: LogEntry;
-  /** What to commit once this entry and all before it are done. */
+  /** The position to commit once this entry and all before it are done. */
   readonly after: Cursor;
 }
 

@@ -14,7 +14,7 @@ function after(offset: number) {
 }
 
 describe('flow window', () => {
-  it('bounds the bytes of what is unfinished', () => {
+  it('bounds the bytes of unfinished entries', () => {
     const window = new FlowWindow(LIMITS);
     window.admit(after(0), 600);
     expect(window.hasRoom(400)).toBe(true);
@@ -28,13 +28,13 @@ describe('flow window', () => {
     expect(window.hasRoom(1)).toBe(false);
   });
 
-  it('bounds the count of what is uncommitted', () => {
+  it('bounds the number of uncommitted entries', () => {
     const window = new FlowWindow(LIMITS);
     for (let i = 0; i < 10; i++) window.admit(after(i), 1);
     expect(window.hasRoom(1)).toBe(false);
   });
 
-  it('lets finished entries behind a slow head weigh little', () => {
+  it('counts finished entries behind a slow one with few bytes', () => {
     const window = new FlowWindow(LIMITS);
     window.admit(after(0), 300);
     window.finish(window.admit(after(1), 700), []);
@@ -53,7 +53,7 @@ describe('flow window', () => {
     expect(window.bytes).toBe(0);
   });
 
-  it('cuts what is finished into commits of bounded bytes, and lets a larger entry go alone', () => {
+  it('cuts finished entries into commits of bounded bytes, with a larger entry alone', () => {
     const window = new FlowWindow({ bytes: 1_000, entries: 10 });
     const finish = (n: number, bytes: number) =>
       window.finish(window.admit(after(n), 1), [emission('x'.repeat(bytes))]);
@@ -68,7 +68,7 @@ describe('flow window', () => {
     expect([window.uncommitted, window.bytes]).toEqual([0, 0]);
   });
 
-  it('held the emissions of committed entries until all were done: what was taken is let go', () => {
+  it('does not hold the emissions of committed entries in memory', () => {
     const window = new FlowWindow(LIMITS);
     const slot = window.admit(after(0), 1);
     window.admit(after(1), 1);
@@ -77,7 +77,7 @@ describe('flow window', () => {
     expect(slot.emissions).toEqual([]);
   });
 
-  it('lets only the oldest entry make more while what is finished fills the window', () => {
+  it('lets only the oldest entry make more while finished entries fill the window', () => {
     const window = new FlowWindow(LIMITS);
     const [oldest, behind, last] = [0, 1, 2].map((n) => window.admit(after(n), 1));
     if (!oldest || !behind || !last) throw new Error('three were admitted');

@@ -1,14 +1,14 @@
-import type { OutputRecord, Position } from '@tributary/core';
+import type { FlowContext, LogEntry, OutputRecord, Position } from '@tributary/core';
 import type { Cursor } from './cursor.ts';
-import { emissionBytes } from './emissions.ts';
+import { emissionBytes } from './work.ts';
 
 /**
- * What one commit holds at most, bytes; an entry whose emissions are more goes alone. Small, as the commits of other
- * partitions and workspaces wait for it.
+ * Bytes of one commit, at most; an entry with larger emissions is committed alone. Small, as the commits of other partitions
+ * and workspaces wait for it.
  */
 export const COMMIT_BYTES = 2 * 1024 * 1024;
 
-/** What a finished entry behind an unfinished one weighs beside its emissions, bytes. */
+/** The overhead of a finished entry behind an unfinished one, beside its emissions, bytes. */
 export const FINISHED_BYTES = 64;
 
 export interface FlowLimits {
@@ -21,7 +21,7 @@ export interface FlowLimits {
 /** An entry's place in the window. */
 export interface Slot {
   readonly after: Cursor;
-  /** Of its entry, for the case that what it emitted is too large for the log. */
+  /** Of its entry, for the case that its emissions are too large for the log. */
   readonly position: Position | undefined;
   bytes: number;
   emissions: readonly OutputRecord[] | undefined;
@@ -34,21 +34,24 @@ export interface FinishedPrefix {
   readonly emissions: readonly OutputRecord[];
   readonly count: number;
   readonly bytes: number;
-  /** Theirs, and what each emitted. */
+  /** The entries' slots, and the emissions of each. */
   readonly slots: readonly Slot[];
   readonly emitted: readonly (readonly OutputRecord[])[];
 }
 
-/** What a flow stage has in hand of one partition. Pure bookkeeping: no I/O, no time. */
+/**
+ * The entries of one partition that a flow stage has in hand or that are not committed, bounded in bytes and number. They
+ * are admitted in order and finish in any. Bookkeeping without I/O and time.
+ */
 export class FlowWindow {
   readonly #limits: FlowLimits;
   #slots: Slot[] = [];
   #head = 0;
   #uncommitted = 0;
   #bytes = 0;
-  /** Of those, the bytes of what is finished. */
+  /** Of those, the bytes of finished entries. */
   #finishedBytes = 0;
-  /** Entries that are finished and not taken out, and what they emitted. */
+  /** Entries that are finished and not taken out, and their emissions. */
   #finished = 0;
   #finishedEmissions = 0;
 
@@ -56,7 +59,7 @@ export class FlowWindow {
     this.#limits = limits;
   }
 
-  /** Entries that were admitted and are not committed. */
+  /** Entries that are admitted and not committed. */
   get uncommitted(): number {
     return this.#uncommitted;
   }
@@ -65,13 +68,13 @@ export class FlowWindow {
     return this.#bytes;
   }
 
-  /** Whether what is finished takes that share of the window or more. */
+  /** Whether finished entries take that share of the window. */
   isFull(share: number): boolean {
     const { bytes, entries } = this.#limits;
     return this.#finishedBytes >= bytes * share || this.#finished >= entries * share;
   }
 
-  /** True when something that was emitted waits to be committed. */
+  /** Whether emissions wait to be committed. */
   get holdsEmissions(): boolean {
     return this.#finishedEmissions > 0;
   }
@@ -82,7 +85,7 @@ export class FlowWindow {
     return this.#uncommitted < this.#limits.entries && this.#bytes + bytes <= this.#limits.bytes;
   }
 
-  /** Whether the stage may make more for this entry: the oldest unfinished one always may, else all would wait. */
+  /** Whether the stage may make more emissions for this entry; for the oldest unfinished one always, else all would wait. */
   mayEmit(slot: Slot): boolean {
     return this.#finishedBytes < this.#limits.bytes || this.#slots[this.#head] === slot;
   }
@@ -105,7 +108,7 @@ export class FlowWindow {
     slot.emissions = emissions;
   }
 
-  /** Takes what one commit may hold of the finished prefix out; it keeps its weight until it is released. */
+  /** Takes the finished prefix out, up to one commit; its bytes count until it is released. */
   takeFinished(): FinishedPrefix | undefined {
     const emissions: OutputRecord[] = [];
     const emitted: (readonly OutputRecord[])[] = [];
@@ -137,12 +140,75 @@ export class FlowWindow {
     this.#finishedBytes -= prefix.bytes;
   }
 
-  /** Forgets taken slots in large steps, so that taking one costs little however many there are. */
+  /** Removes taken slots in large steps, so that the cost of taking one does not grow with their number. */
   #compact(): void {
     if (this.#head === this.#slots.length) this.#slots = [];
     else if (this.#head >= 1_024 && this.#head * 2 > this.#slots.length)
       this.#slots = this.#slots.slice(this.#head);
     else return;
     this.#head = 0;
+  }
+}
+
+/** The dispatcher of in-flight records. */
+export interface Dispatcher {
+  readonly signal: AbortSignal;
+  readonly stopping: AbortSignal;
+  emitted(record: InFlightRecord, emissions: readonly OutputRecord[]): void;
+  threw(record: InFlightRecord, thrown: unknown): void;
+  /** Undefined while the stage may make more emissions for it; else resolves when that may have changed. */
+  room(record: InFlightRecord): Promise<void> | undefined;
+}
+
+/**
+ * An entry that a flow stage has in hand, and the context in which the stage finishes it. Its slot stays in the window for
+ * longer, until the entries before it are finished.
+ */
+export class InFlightRecord implements FlowContext {
+  readonly entry: LogEntry;
+  readonly slot: Slot;
+  readonly bytes: number;
+  readonly #dispatcher: Dispatcher;
+  throws = 0;
+  /** How often in a row an engine was unavailable. */
+  repetition = 0;
+  #isOpen = false;
+
+  constructor(dispatcher: Dispatcher, entry: LogEntry, slot: Slot) {
+    this.#dispatcher = dispatcher;
+    this.entry = entry;
+    this.slot = slot;
+    this.bytes = slot.bytes;
+  }
+
+  get signal(): AbortSignal {
+    return this.#dispatcher.signal;
+  }
+
+  get stopping(): AbortSignal {
+    return this.#dispatcher.stopping;
+  }
+
+  /** Before each dispatch: the stage calls `done` or `failed` once. */
+  open(): void {
+    this.#isOpen = true;
+  }
+
+  done(emissions: readonly OutputRecord[]): void {
+    if (this.#close()) this.#dispatcher.emitted(this, emissions);
+  }
+
+  failed(thrown: unknown): void {
+    if (this.#close()) this.#dispatcher.threw(this, thrown);
+  }
+
+  room(): Promise<void> | undefined {
+    return this.#dispatcher.room(this);
+  }
+
+  #close(): boolean {
+    const wasOpen = this.#isOpen;
+    this.#isOpen = false;
+    return wasOpen;
   }
 }

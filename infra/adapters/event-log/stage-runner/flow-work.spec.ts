@@ -13,8 +13,8 @@ import { Committer } from './committer.ts';
 import { FlowWork } from './flow-work.ts';
 import type { Work } from './work.ts';
 
-const REST_MS = 150;
-const POSITION_REST_MS = 60_000;
+const PAUSE_MS = 150;
+const POSITION_PAUSE_MS = 60_000;
 /** The value of an entry that the stage makes nothing of. */
 const NOTHING = 'nothing';
 
@@ -36,7 +36,7 @@ function setUp({
     commit: async (_from, to) => {
       commits.push({ to: to.offset, at: performance.now() });
     },
-    rest: { after: () => REST_MS, positionMs: POSITION_REST_MS },
+    throttle: { pauseAfter: () => PAUSE_MS, positionMs: POSITION_PAUSE_MS },
     backoff,
     metrics: NO_METRICS,
     logger: NO_LOGGER,
@@ -78,8 +78,8 @@ function setUp({
   return { flow, commits, stopping, admit, tryAdmit };
 }
 
-describe('a flow stage on an engine that wants rest between commits', () => {
-  it('commits what came first at once, and what comes during the rest together', async () => {
+describe('a flow stage on an engine that throttles commits', () => {
+  it('commits the first entry at once, and those that finish during the pause together', async () => {
     const { flow, commits, admit } = setUp();
     admit(0);
     await flow.drained();
@@ -87,20 +87,20 @@ describe('a flow stage on an engine that wants rest between commits', () => {
     await flow.drained();
     expect(commits.map(({ to }) => to)).toEqual([1, 4]);
     const [first, second] = commits.map(({ at }) => at);
-    expect((second ?? 0) - (first ?? 0)).toBeGreaterThanOrEqual(REST_MS - 5);
+    expect((second ?? 0) - (first ?? 0)).toBeGreaterThanOrEqual(PAUSE_MS - 5);
   });
 
-  it('does not rest with much to commit', async () => {
+  it('does not pause with much to commit', async () => {
     const { flow, commits, admit } = setUp({ windowBytes: 1_600 });
     admit(0);
     await flow.drained();
     admit(1, 'x'.repeat(100));
     await flow.drained();
     const [first, second] = commits.map(({ at }) => at);
-    expect((second ?? 0) - (first ?? 0)).toBeLessThan(REST_MS);
+    expect((second ?? 0) - (first ?? 0)).toBeLessThan(PAUSE_MS);
   });
 
-  it('does not rest when it stops', async () => {
+  it('does not pause when it stops', async () => {
     const { flow, commits, stopping, admit } = setUp();
     admit(0);
     await flow.drained();
@@ -109,7 +109,7 @@ describe('a flow stage on an engine that wants rest between commits', () => {
     const stoppedAt = performance.now();
     await flow.drained();
     expect(commits.map(({ to }) => to)).toEqual([1, 2]);
-    expect(performance.now() - stoppedAt).toBeLessThan(REST_MS / 2);
+    expect(performance.now() - stoppedAt).toBeLessThan(PAUSE_MS / 2);
   });
 
   it('rests longer with positions alone, until something is emitted', async () => {
@@ -117,14 +117,14 @@ describe('a flow stage on an engine that wants rest between commits', () => {
     admit(0);
     await flow.drained();
     admit(1, NOTHING);
-    await sleep(REST_MS * 1.5);
+    await sleep(PAUSE_MS * 1.5);
     expect(commits.map(({ to }) => to)).toEqual([1]);
     admit(2);
     await flow.drained();
     expect(commits.map(({ to }) => to)).toEqual([1, 3]);
   });
 
-  it('does not rest with many positions to commit', async () => {
+  it('does not pause with many positions to commit', async () => {
     const { flow, commits, admit } = setUp();
     admit(0);
     await flow.drained();

@@ -7,53 +7,56 @@ import {
   TooLarge,
 } from '@tributary/core';
 import type { Cursor, Taken } from './cursor.ts';
-import { checkEmissions } from './emissions.ts';
-import { failureOf } from './failure.ts';
-import { type FinishedPrefix, FlowWindow, type Slot } from './flow-window.ts';
-import { type Handler, Handling } from './handling.ts';
+import {
+  type Dispatcher,
+  type FinishedPrefix,
+  FlowWindow,
+  InFlightRecord,
+  type Slot,
+} from './flow-window.ts';
 import { pause } from './waiting.ts';
-import { giveUp, giveUpTooLarge, quarantine, type Work } from './work.ts';
+import { checkEmissions, deadLetter, deadLetterTooLarge, failureOf, quarantine, type Work } from './work.ts';
 
-/** With so much of the window finished, a commit does not wait. */
-const NO_REST_SHARE = 1 / 16;
+/** A commit does not pause when finished entries take this share of the window. */
+const NO_PAUSE_SHARE = 1 / 16;
 
-/** How soon a stage is asked again that wants no more, ms. */
-const LOOK_AGAIN_MS = 25;
+/** How often to check whether a stage accepts entries again, ms. */
+const BACKPRESSURE_MS = 25;
 
 const NONE: readonly OutputRecord[] = [];
 
-/** A finished entry and what it emitted. */
+/** A finished entry and its emissions. */
 interface Finished {
   readonly slot: Slot;
   readonly emissions: readonly OutputRecord[];
 }
 
-/** The wait before a commit, and what it was begun for. */
-interface Resting {
+/** The pause before a commit. */
+interface CommitPause {
   readonly withEmissions: boolean;
-  over(): void;
+  end(): void;
 }
 
 /**
- * Hands the entries of one partition to a flow stage inside its window, and commits the finished prefix while others
- * go on. It ends for good at the first `Rewind` or `Fenced` of the stage and at a failed commit: that error is the
- * reason of `ended`, and what `tryAdmit` and `drained` throw from then on.
+ * Dispatches the entries of one partition to a flow stage inside its window, and commits the finished prefix while others
+ * go on. It ends for good at the first `Rewind` or `Fenced` of the stage and at a failed commit: that error is the reason of
+ * `ended`, and `tryAdmit` and `drained` throw it from then on.
  */
-export class FlowWork implements Handler {
+export class FlowWork implements Dispatcher {
   readonly #stage: FlowStage;
   readonly #work: Work;
   readonly #window: FlowWindow;
   readonly #ended = new AbortController();
   #running = 0;
-  /** Entries that wait for an engine to answer; while there are any nothing new is admitted. */
+  /** Entries that are repeated as an engine is unavailable; while there are any, no entry is admitted. */
   #waitingForEngine = 0;
   #committing = false;
   #nextChange: PromiseWithResolvers<void> | undefined;
-  #resting: Resting | undefined;
-  #looking: NodeJS.Timeout | undefined;
-  #hurried = false;
+  #pausing: CommitPause | undefined;
+  #checking: NodeJS.Timeout | undefined;
+  #isThrottled = true;
 
-  /** `work.stopping` wakes who waits for `changed()` and is told to the stage; what was admitted goes on. */
+  /** `work.stopping` resolves `changed()`; admitted entries go on. */
   constructor(stage: FlowStage, work: Work, maxUncommitted: number) {
     this.#stage = stage;
     this.#work = work;
@@ -64,57 +67,57 @@ export class FlowWork implements Handler {
     if (work.signal.aborted) this.#end(work.signal.reason);
   }
 
-  /** Fires when nothing can be admitted or committed any more. */
+  /** Fires when no entry can be admitted or committed any more. */
   get ended(): AbortSignal {
     return this.#ended.signal;
   }
 
-  /** Hands the entry over if there is room; else `changed()` says when to try again. */
+  /** Dispatches the entry if there is room; else `changed()` resolves when to try again. */
   tryAdmit(taken: Taken): boolean {
     this.ended.throwIfAborted();
     const bytes = Buffer.byteLength(taken.entry.value);
     if (this.#waitingForEngine > 0 || !this.#window.hasRoom(bytes)) return false;
     const { topic, partition } = taken.entry.position;
     if (this.#stage.canAccept?.(topic, partition) === false) {
-      this.#lookAgain();
+      this.#checkAgain();
       return false;
     }
     this.#running++;
     this.#work.inHand.take(taken.entry);
     const slot = this.#window.admit(taken.after, bytes, taken.entry.position);
-    this.#hand(new Handling(this, taken.entry, slot));
+    this.#dispatch(new InFlightRecord(this, taken.entry, slot));
     return true;
   }
 
-  /** Commits an entry that is given up unseen, behind all that was admitted. */
+  /** Dead-letters an entry that the stage does not get, in its order. */
   quarantine(taken: Taken, reason: string): void {
     this.ended.throwIfAborted();
     this.#running++;
     const slot = this.#window.admit(taken.after, 0, taken.entry.position);
-    this.#finish(new Handling(this, taken.entry, slot), quarantine(this.#work, taken.entry, reason));
+    this.#finish(new InFlightRecord(this, taken.entry, slot), quarantine(this.#work, taken.entry, reason));
   }
 
-  /** Whether commits follow each other without a rest, for callers that wait for each entry. */
-  set hurried(hurried: boolean) {
-    this.#hurried = hurried;
-    if (hurried) this.#resting?.over();
+  /** False: commits follow each other without a pause, for a caller that waits for each entry. */
+  set isThrottled(isThrottled: boolean) {
+    this.#isThrottled = isThrottled;
+    if (!isThrottled) this.#pausing?.end();
   }
 
-  /** What a stage wants may change by the time alone. */
-  #lookAgain(): void {
-    this.#looking ??= setTimeout(() => {
-      this.#looking = undefined;
+  /** A stage may accept entries again without a change here. */
+  #checkAgain(): void {
+    this.#checking ??= setTimeout(() => {
+      this.#checking = undefined;
       this.#changed();
-    }, LOOK_AGAIN_MS);
+    }, BACKPRESSURE_MS);
   }
 
-  /** Resolves at the next change of anything. */
+  /** Resolves at the next change that may make room. */
   changed(): Promise<void> {
     this.#nextChange ??= Promise.withResolvers();
     return this.#nextChange.promise;
   }
 
-  /** Resolves when all that was admitted is committed. */
+  /** Resolves when all admitted entries are committed. */
   async drained(): Promise<void> {
     for (;;) {
       this.ended.throwIfAborted();
@@ -123,7 +126,7 @@ export class FlowWork implements Handler {
     }
   }
 
-  /** Resolves when the stage has nothing of this partition in hand any more, or the signal given fires. */
+  /** Resolves when the stage has no entry of this partition in hand, or the signal fires. */
   async settled(signal: AbortSignal): Promise<void> {
     const notify = () => this.#changed();
     signal.addEventListener('abort', notify, { once: true });
@@ -131,101 +134,104 @@ export class FlowWork implements Handler {
     signal.removeEventListener('abort', notify);
   }
 
-  #hand(handling: Handling): void {
-    handling.open();
+  #dispatch(record: InFlightRecord): void {
+    record.open();
     try {
-      this.#stage.handle(handling.entry, handling);
+      this.#stage.handle(record.entry, record);
     } catch (thrown) {
-      handling.failed(thrown);
+      record.failed(thrown);
     }
   }
 
-  /** Part of `Handler`. */
-  emitted(handling: Handling, emissions: readonly OutputRecord[]): void {
-    this.#engineAnswered(handling);
+  /** Part of `Dispatcher`. */
+  emitted(record: InFlightRecord, emissions: readonly OutputRecord[]): void {
+    this.#engineAnswered(record);
     try {
       checkEmissions(emissions, this.#work.writes);
     } catch (thrown) {
-      this.threw(handling, thrown);
+      this.threw(record, thrown);
       return;
     }
-    this.#finish(handling, emissions);
+    this.#finish(record, emissions);
   }
 
   /**
-   * Part of `Handler`. The entry is handed over again until it meets no `Unavailable`, while which nothing new is
-   * admitted, and until it is poison.
+   * Part of `Dispatcher`. The entry is dispatched again while an engine is unavailable (no other is admitted meanwhile), and
+   * after other errors until it is dead-lettered.
    */
-  threw(handling: Handling, thrown: unknown): void {
+  threw(record: InFlightRecord, thrown: unknown): void {
     const { stage, logger, backoff, signal } = this.#work;
     const failure = failureOf(thrown);
     if (failure === 'repeat' && !signal.aborted) {
-      const { repetition } = handling;
-      logger.warn({ stage, repetition, error: messageOf(thrown) }, 'an engine does not answer');
+      const { repetition } = record;
+      logger.warn(
+        { stage, repetition, error: messageOf(thrown) },
+        'an engine does not answer; the entry will be repeated',
+      );
       if (repetition === 0) this.#waitingForEngine++;
-      handling.repetition++;
-      void this.#handAgain(handling, backoffMs(repetition, backoff));
+      record.repetition++;
+      void this.#dispatchAgain(record, backoffMs(repetition, backoff));
       return;
     }
-    this.#engineAnswered(handling);
+    this.#engineAnswered(record);
     if (signal.aborted) this.#drop(signal.reason);
     else if (failure !== 'throw') this.#drop(thrown);
     else {
-      const { position } = handling.entry;
-      const throws = ++handling.throws;
+      const { position } = record.entry;
+      const throws = ++record.throws;
       if (throws >= POISON_ATTEMPTS) {
-        this.#finish(handling, giveUp(this.#work, handling.entry, thrown));
+        this.#finish(record, deadLetter(this.#work, record.entry, thrown));
         return;
       }
       logger.warn({ stage, position, throws, error: messageOf(thrown) }, 'stage threw');
-      void this.#handAgain(handling, backoffMs(throws - 1, backoff));
+      void this.#dispatchAgain(record, backoffMs(throws - 1, backoff));
     }
   }
 
-  /** Part of `Handler`. */
-  room(handling: Handling): Promise<void> | undefined {
+  /** Part of `Dispatcher`. */
+  room(record: InFlightRecord): Promise<void> | undefined {
     this.ended.throwIfAborted();
-    return this.#window.mayEmit(handling.slot) ? undefined : this.changed();
+    return this.#window.mayEmit(record.slot) ? undefined : this.changed();
   }
 
-  /** Part of `Handler`. */
+  /** Part of `Dispatcher`. */
   get signal(): AbortSignal {
     return this.#work.signal;
   }
 
-  /** Part of `Handler`. */
+  /** Part of `Dispatcher`. */
   get stopping(): AbortSignal {
     return this.#work.stopping;
   }
 
-  async #handAgain(handling: Handling, afterMs: number): Promise<void> {
+  async #dispatchAgain(record: InFlightRecord, afterMs: number): Promise<void> {
     const { signal } = this.#work;
     await pause(afterMs, signal);
     if (signal.aborted) {
-      this.#engineAnswered(handling);
+      this.#engineAnswered(record);
       this.#drop(signal.reason);
-    } else this.#hand(handling);
+    } else this.#dispatch(record);
   }
 
-  #engineAnswered(handling: Handling): void {
-    if (handling.repetition === 0) return;
-    handling.repetition = 0;
+  #engineAnswered(record: InFlightRecord): void {
+    if (record.repetition === 0) return;
+    record.repetition = 0;
     this.#waitingForEngine--;
     this.#changed();
   }
 
-  #finish(handling: Handling, emissions: readonly OutputRecord[]): void {
+  #finish(record: InFlightRecord, emissions: readonly OutputRecord[]): void {
     this.#running--;
     if (!this.ended.aborted) {
-      const isReplay = this.#work.committer.isReplay(handling.entry.position);
-      this.#window.finish(handling.slot, isReplay ? NONE : emissions);
-      if (this.#committing) this.#hurry();
+      const isReplay = this.#work.committer.isReplay(record.entry.position);
+      this.#window.finish(record.slot, isReplay ? NONE : emissions);
+      if (this.#committing) this.#endPauseIfDue();
       else void this.#commitFinished();
     }
     this.#changed();
   }
 
-  /** The stage let go of an entry that the work ends with. */
+  /** The stage returned an entry with an error that ends the work. */
   #drop(reason: unknown): void {
     this.#running--;
     this.#end(reason);
@@ -235,7 +241,7 @@ export class FlowWork implements Handler {
     this.#committing = true;
     try {
       while (!this.ended.aborted) {
-        await this.#rest();
+        await this.#pauseBeforeCommit();
         const prefix = this.#window.takeFinished();
         if (!prefix) break;
         await this.#commit(prefix);
@@ -257,15 +263,15 @@ export class FlowWork implements Handler {
     } catch (thrown) {
       if (!(thrown instanceof TooLarge)) throw thrown;
       const finished = slots.map((slot, i) => ({ slot, emissions: emitted[i] ?? NONE }));
-      await this.#narrow(finished, thrown);
+      await this.#commitInHalves(finished, thrown);
     }
   }
 
   /**
-   * The log takes no record of the size of one that these emitted, and took nothing of them: they are committed in
-   * halves until the guilty one stands alone, which is given up. What the stage did for the others is not done again.
+   * An emission is larger than its topic takes, and nothing of these entries was committed. They are committed in halves
+   * until the guilty one stands alone, which is dead-lettered. The stage does not get the others again.
    */
-  async #narrow(finished: readonly Finished[], thrown: TooLarge): Promise<void> {
+  async #commitInHalves(finished: readonly Finished[], thrown: TooLarge): Promise<void> {
     const { committer, signal } = this.#work;
     const [first] = finished;
     if (first === undefined) return;
@@ -273,7 +279,7 @@ export class FlowWork implements Handler {
       const { after, position } = first.slot;
       if (position === undefined) throw thrown;
       const key = first.emissions[0]?.key ?? '';
-      await committer.commit(after, [giveUpTooLarge(this.#work, position, key, thrown)], signal);
+      await committer.commit(after, [deadLetterTooLarge(this.#work, position, key, thrown)], signal);
       return;
     }
     const middle = finished.length >> 1;
@@ -285,7 +291,7 @@ export class FlowWork implements Handler {
         await committer.commit(to, emissions, signal);
       } catch (again) {
         if (!(again instanceof TooLarge)) throw again;
-        await this.#narrow(half, again);
+        await this.#commitInHalves(half, again);
       }
     }
   }
@@ -296,37 +302,37 @@ export class FlowWork implements Handler {
     else inHand.passed(to);
   }
 
-  /** Until the engine is to be asked again; not when there is much to commit, nor when it is the last time. */
-  async #rest(): Promise<void> {
+  /** Pauses as the throttle demands; not with much to commit, nor while the stage stops. */
+  async #pauseBeforeCommit(): Promise<void> {
     for (;;) {
       const { committer, stopping } = this.#work;
       const withEmissions = this.#window.holdsEmissions;
-      const restMs = withEmissions ? committer.restMs() : committer.positionRestMs();
-      if (restMs === 0 || this.#hurried || stopping.aborted || this.ended.aborted) return;
-      if (this.#window.isFull(NO_REST_SHARE)) return;
+      const pauseMs = withEmissions ? committer.pauseMs() : committer.positionPauseMs();
+      if (pauseMs === 0 || !this.#isThrottled || stopping.aborted || this.ended.aborted) return;
+      if (this.#window.isFull(NO_PAUSE_SHARE)) return;
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, restMs);
-        this.#resting = {
+        const timer = setTimeout(resolve, pauseMs);
+        this.#pausing = {
           withEmissions,
-          over() {
+          end() {
             clearTimeout(timer);
             resolve();
           },
         };
       });
-      this.#resting = undefined;
+      this.#pausing = undefined;
     }
   }
 
-  /** Something finished during a rest: it ends where that was no reason for so long a one. */
-  #hurry(): void {
+  /** An entry finished during a pause, which ends where the entry has a shorter one or fills the window. */
+  #endPauseIfDue(): void {
     const { holdsEmissions } = this.#window;
-    if (holdsEmissions !== this.#resting?.withEmissions || this.#window.isFull(NO_REST_SHARE))
-      this.#resting?.over();
+    if (holdsEmissions !== this.#pausing?.withEmissions || this.#window.isFull(NO_PAUSE_SHARE))
+      this.#pausing?.end();
   }
 
   #wake(): void {
-    this.#resting?.over();
+    this.#pausing?.end();
     this.#changed();
   }
 

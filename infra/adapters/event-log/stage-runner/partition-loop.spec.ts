@@ -1,18 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BatchStage, type LogEntry, NO_LOGGER, NO_METRICS, Rewind, Unavailable } from '@tributary/core';
+import {
+  type BatchStage,
+  type LogEntry,
+  NO_LOGGER,
+  NO_METRICS,
+  Rewind,
+  type Source,
+  Unavailable,
+} from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { crashWatch } from '../suspects/crash-watch.ts';
 import type { Cursor, Taken } from './cursor.ts';
-import { type FetchLimits, type OwnedPartition, PartitionLoop } from './partition-loop.ts';
+import { dueNow, type FetchLimits, type OwnedPartition, PartitionLoop } from './partition-loop.ts';
 import { pause } from './waiting.ts';
 
 const POSITION_MS = 120;
 
-/** A partition in memory that wants rest between commits. */
-class RestingPartition implements OwnedPartition {
+/** A partition in memory whose commits are throttled. */
+class ThrottledPartition implements OwnedPartition {
   readonly topic = 't';
   readonly partition = 0;
-  readonly rest = { after: () => 5, positionMs: POSITION_MS };
+  readonly throttle = { pauseAfter: () => 5, positionMs: POSITION_MS };
   committed: Cursor = { offset: 0, index: 0 };
   readonly stored: number[] = [];
   end = async () => this.#written;
@@ -59,7 +67,7 @@ interface Setting {
 
 /** A stage that emits nothing at work on such a partition, two entries at a time. */
 function atWork({ dueAt, repeats, process }: Setting = {}) {
-  const owned = new RestingPartition();
+  const owned = new ThrottledPartition();
   const handled: number[] = [];
   const source = dueAt === undefined ? { topic: 't' } : { topic: 't', dueAt };
   const stage: BatchStage = {
@@ -104,7 +112,7 @@ function atWork({ dueAt, repeats, process }: Setting = {}) {
   return { owned, loop, handled, stop, until };
 }
 
-describe('positions without emissions, on an engine that wants rest', () => {
+describe('positions without emissions, on an engine that throttles commits', () => {
   it('are stored once for many batches, and when nothing comes any more', async () => {
     const { owned, loop, until } = atWork();
     owned.write(8);
@@ -173,5 +181,49 @@ describe('positions without emissions, on an engine that wants rest', () => {
     owned.write(6);
     await until(6);
     await expect.poll(() => owned.stored).toEqual([2, 4, 6]);
+  });
+});
+
+function entriesAt(...timestamps: number[]): { entry: LogEntry }[] {
+  return timestamps.map((timestamp, offset) => ({
+    entry: {
+      key: '',
+      value: '1',
+      headers: {},
+      timestamp,
+      position: { topic: 't', partition: 0, offset, index: 0 },
+    },
+  }));
+}
+
+const inTen: Source = { topic: 't', dueAt: (entry) => entry.timestamp + 10 };
+
+describe('due', () => {
+  it('is every entry at once without a due time', () => {
+    expect(dueNow({ topic: 't' }, entriesAt(1, 2), 0, 0)).toEqual({ count: 2 });
+  });
+
+  it('is the prefix whose time has come', () => {
+    expect(dueNow(inTen, entriesAt(1, 2, 3), 12, 12)).toEqual({ count: 2 });
+  });
+
+  it('is no entry while the first is not, also when one behind it is', () => {
+    expect(dueNow(inTen, entriesAt(9, 1), 12, 12)).toEqual({ count: 0, wakeAt: 19 });
+  });
+
+  it('is an entry whose source throws, so that the stage gets it', () => {
+    const throwing: Source = {
+      topic: 't',
+      dueAt: () => {
+        throw new Error('no due time');
+      },
+    };
+    expect(dueNow(throwing, entriesAt(1), 0, 0)).toEqual({ count: 1 });
+    expect(dueNow({ topic: 't', dueAt: () => Number.NaN }, entriesAt(1), 0, 0)).toEqual({ count: 1 });
+  });
+
+  it('counts a timestamp of a clock that is ahead as the time of the read', () => {
+    expect(dueNow(inTen, entriesAt(5_000), 100, 109)).toEqual({ count: 0, wakeAt: 110 });
+    expect(dueNow(inTen, entriesAt(5_000), 100, 110)).toEqual({ count: 1 });
   });
 });

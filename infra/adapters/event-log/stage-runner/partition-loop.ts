@@ -13,24 +13,21 @@ import {
   type Source,
   type Stage,
 } from '@tributary/core';
-import type { Suspects } from '../suspects/crash-notes.ts';
-import type { CrashWatch } from '../suspects/crash-watch.ts';
+import { type CrashWatch, PartitionSuspects, type Treatment } from '../suspects/crash-watch.ts';
 import type { InHand } from '../suspects/in-hand-table.ts';
 import { quarantineTaken, workBatch } from './batch-work.ts';
-import { type CommitRest, Committer } from './committer.ts';
+import { type CommitThrottle, Committer } from './committer.ts';
 import { type Cursor, earlier, type Taken } from './cursor.ts';
-import { dueNow } from './due.ts';
-import { failureOf } from './failure.ts';
 import { FlowWork } from './flow-work.ts';
 import { pause, unlessAborted } from './waiting.ts';
-import type { Work } from './work.ts';
+import { failureOf, type Work } from './work.ts';
 
 const DEFAULT_BATCH_ENTRIES = 1_000;
 
-/** Who waits longer than this for its head does not keep what is behind it in memory meanwhile, ms. */
+/** A partition that waits longer than this for its first entry drops the entries behind it from memory meanwhile, ms. */
 const LONG_WAIT_MS = 1_000;
 
-/** How long a stop waits for the last position to be stored, ms: whoever takes over gets there again. */
+/** How long a stop waits for the last position to be stored, ms; without it the next owner repeats the work. */
 const LAST_POSITION_MS = 2_000;
 
 export interface FetchLimits {
@@ -38,13 +35,13 @@ export interface FetchLimits {
   readonly maxBytes: number;
   /** Not cutting a record in two. */
   readonly maxEntries: number;
-  /** For how long more may be waited for once there is something, ms. Default 0. */
+  /** For how long to wait for more entries after the first, ms. Default 0. */
   readonly gatherMs?: number;
-  /** For how long the first may be waited for, ms; then nothing is answered. Default: until there is one. */
+  /** For how long to wait for the first entry, ms. Default: until there is one. */
   readonly waitMs?: number;
 }
 
-/** The engine's part: one partition that this process owns for a stage. */
+/** One partition that this process owns for a stage, as an engine implements it. */
 export interface OwnedPartition {
   readonly topic: string;
   readonly partition: number;
@@ -55,17 +52,17 @@ export interface OwnedPartition {
   readonly end?: () => Promise<number>;
   /** See `CommitterOptions.commit`. */
   commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void>;
-  /** Absent: the engine need not be left alone. */
-  readonly rest?: CommitRest;
+  /** Absent: commits follow each other without a pause. */
+  readonly throttle?: CommitThrottle;
 }
 
 export interface LoopOptions {
   readonly stage: Stage;
   readonly source: Source;
   readonly owned: OwnedPartition;
-  /** Fires when nothing more is to be taken. */
+  /** Fires when no more entries are to be dispatched. */
   readonly stopping: AbortSignal;
-  /** Fires when what was taken is to be dropped. */
+  /** Fires when the dispatched entries are to be dropped. */
   readonly leaving: AbortSignal;
   readonly backoff: Backoff;
   readonly fetchBytes: number;
@@ -76,27 +73,30 @@ export interface LoopOptions {
   readonly logger: Logger;
 }
 
-/** Pulls one partition through a stage, on its own: what it waits for delays no other partition. */
+/**
+ * Runs a stage on one partition: fetches entries, waits until they are due, dispatches them and commits. Partitions do not
+ * wait for each other.
+ */
 export class PartitionLoop {
   readonly #options: LoopOptions;
   readonly #committer: Committer;
   readonly #writes: ReadonlySet<string>;
-  /** How often in a row the partition was begun anew without a commit in between. */
+  /** Restarts in a row without a commit in between. */
   #restarts = 0;
-  /** Undefined once all of them went by. */
-  #suspects: Suspects | undefined;
+  #suspects: PartitionSuspects;
 
   constructor(options: LoopOptions) {
     this.#options = options;
     this.#writes = new Set(options.stage.writes);
-    const { owned, stage, backoff, metrics, logger } = options;
+    const { owned, stage, crashes, backoff, metrics, logger } = options;
+    this.#suspects = new PartitionSuspects(crashes.turns, undefined, false);
     this.#committer = new Committer({
       stage: stage.name,
       topic: owned.topic,
       partition: owned.partition,
       committed: owned.committed,
       commit: (from, to, emissions) => owned.commit(from, to, emissions),
-      rest: owned.rest,
+      throttle: owned.throttle,
       backoff,
       metrics,
       logger,
@@ -112,13 +112,14 @@ export class PartitionLoop {
     return this.#committer.reached;
   }
 
-  /** Resolves once stopped (or left); rejects with `PartitionLost` or a fault that no repetition heals. */
+  /** Resolves once stopped or lost; rejects with `PartitionLost` or a fault that no repetition heals. */
   async run(): Promise<void> {
     const { stage, owned, crashes } = this.#options;
     const { topic, partition } = owned;
-    this.#suspects = await this.#answered('reading noted crashes', () =>
+    const suspects = await this.#repeated('reading noted crashes', () =>
       crashes.notes.suspectsOf(stage.name, topic, partition),
     );
+    this.#suspects = new PartitionSuspects(crashes.turns, suspects, stage.neverQuarantines === true);
     const inHand = crashes.table.open({ stage: stage.name, topic, partition });
     try {
       await this.#run(inHand);
@@ -146,13 +147,13 @@ export class PartitionLoop {
     }
   }
 
-  /** Where to go on after what ended a pull; throws it again when there is no going on. */
+  /** The cursor to restart from after an error; throws any error that a restart does not follow. */
   #restartFrom(thrown: unknown): Cursor {
     const { stage, owned, logger } = this.#options;
     const failure = failureOf(thrown);
     if (failure !== 'rewind' && failure !== 'restart') throw thrown;
     const { topic, partition } = owned;
-    logger.warn({ stage: stage.name, topic, partition, error: messageOf(thrown) }, 'partition begins anew');
+    logger.warn({ stage: stage.name, topic, partition, error: messageOf(thrown) }, 'partition restarts');
     if (!(thrown instanceof Rewind)) return this.committed;
     return earlier({ offset: Math.max(0, thrown.offset), index: 0 }, this.committed);
   }
@@ -161,7 +162,7 @@ export class PartitionLoop {
     const own = new AbortController();
     const { signal } = own;
     const { leaving, backoff, clock, metrics, logger, stage, owned } = this.#options;
-    // A signal of several looks at each of them whenever it is asked, which is for every entry.
+    // `AbortSignal.any` checks all its signals at every access, which is for every entry.
     const leave = () => own.abort(leaving.reason);
     leaving.addEventListener('abort', leave, { once: true, signal });
     if (leaving.aborted) leave();
@@ -184,7 +185,7 @@ export class PartitionLoop {
       if (stage.kind === 'batch') await this.#pullBatches(stage, from, work);
       else await this.#pullFlow(stage, from, work, own);
     } finally {
-      own.abort(new Error('the partition begins anew or was left'));
+      own.abort(new Error('the partition restarts or was left'));
       inHand.clear();
     }
   }
@@ -194,9 +195,9 @@ export class PartitionLoop {
     for await (const ready of this.#ready(from, maxEntries)) {
       if (ready.length === 0) await this.#settle(work.signal, this.#options.stopping);
       for (let at = 0; at < ready.length && !this.#options.stopping.aborted; ) {
-        const batch = this.#cutSuspect(this.#cutReplay(ready.slice(at, at + maxEntries)));
-        await this.#hold();
-        await this.#handBatch(stage, batch, work);
+        const batch = this.#suspects.cut(this.#cutReplay(ready.slice(at, at + maxEntries)));
+        await this.#suspects.released(this.#options.stopping);
+        await this.#workBatch(stage, batch, work);
         at += batch.length;
       }
     }
@@ -206,7 +207,7 @@ export class PartitionLoop {
     });
   }
 
-  /** Stores what was reached, repeating it until `over` fires: the position is not worth a stop that takes long. */
+  /** Stores the position reached, repeating it until `over` fires: a stop does not wait for it for long. */
   async #settle(signal: AbortSignal, over: AbortSignal): Promise<void> {
     try {
       await this.#committer.settle(AbortSignal.any([signal, over]));
@@ -215,29 +216,20 @@ export class PartitionLoop {
     }
   }
 
-  /** Entries read again after a rewind come in batches of their own, so that what those emit can be dropped. */
+  /** Entries read again after a rewind make batches of their own, as their emissions are dropped. */
   #cutReplay(batch: readonly Taken[]): readonly Taken[] {
     const fresh = batch.findIndex(({ entry }) => !this.#committer.isReplay(entry.position));
     return fresh > 0 ? batch.slice(0, fresh) : batch;
   }
 
-  /** A suspect makes a batch of its own. */
-  #cutSuspect(batch: readonly Taken[]): readonly Taken[] {
-    if (this.#suspects === undefined) return batch;
-    const suspect = batch.findIndex(({ entry }) => this.#crashesOf(entry) > 0);
-    return suspect < 0 ? batch : batch.slice(0, Math.max(1, suspect));
-  }
-
-  async #handBatch(stage: BatchStage, batch: readonly Taken[], work: Work): Promise<void> {
+  async #workBatch(stage: BatchStage, batch: readonly Taken[], work: Work): Promise<void> {
     const [first] = batch;
-    const crashes = first === undefined ? 0 : this.#crashesOf(first.entry);
-    const { turns } = this.#options.crashes;
-    if (first === undefined || crashes === 0) return workBatch(stage, batch, work);
-    const guilt = this.#guiltOf(first.entry);
-    if (guilt !== undefined) return quarantineTaken(first, guilt, work);
-    if (!turns.wants(crashes)) return workBatch(stage, batch, work);
+    if (first === undefined) return;
+    const treatment = this.#suspects.treatmentOf(first.entry);
+    if (treatment === 'normal') return workBatch(stage, batch, work);
+    if (treatment !== 'alone') return quarantineTaken(first, treatment.quarantined, work);
     let working = Promise.resolve();
-    await turns.alone(
+    await this.#suspects.alone(
       work.inHand,
       () => {
         working = workBatch(stage, batch, work);
@@ -248,73 +240,52 @@ export class PartitionLoop {
     await working;
   }
 
-  #guiltOf(entry: LogEntry): string | undefined {
-    if (this.#options.stage.neverQuarantines === true) return undefined;
-    return this.#suspects?.guiltOf(entry);
-  }
-
-  /** At how many crashes the entry was in hand; forgets the suspects behind which it lies. */
-  #crashesOf(entry: LogEntry): number {
-    if (this.#suspects?.arePassedBy(entry.position) === true) this.#suspects = undefined;
-    return this.#suspects?.crashesOf(entry) ?? 0;
-  }
-
-  /** Waits while a suspect is to be the only entry in hand. */
-  async #hold(): Promise<void> {
-    const { stopping, crashes } = this.#options;
-    for (let { held } = crashes.turns; held !== undefined && !stopping.aborted; held = crashes.turns.held)
-      await unlessAborted(held, stopping).catch(() => {});
-  }
-
   async #pullFlow(stage: FlowStage, from: Cursor, work: Work, own: AbortController): Promise<void> {
     const { stopping, leaving, maxUncommitted } = this.#options;
     const flow = new FlowWork(stage, work, maxUncommitted);
     try {
       for await (const ready of this.#ready(from, DEFAULT_BATCH_ENTRIES, flow.ended)) {
         for (const taken of ready) {
-          if (this.#suspects !== undefined && this.#crashesOf(taken.entry) > 0)
-            await this.#handSuspect(flow, taken, work);
-          else {
-            if (this.#options.crashes.turns.held !== undefined) await this.#hold();
+          const treatment = this.#suspects.treatmentOf(taken.entry);
+          if (treatment === 'normal') {
+            if (this.#suspects.isHeld) await this.#suspects.released(stopping);
             while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
-          }
+          } else await this.#dispatchSuspect(flow, taken, treatment, work);
           if (stopping.aborted) break;
         }
       }
       await flow.drained();
     } catch (thrown) {
       own.abort(thrown);
-      // The next pull hands the same entries over again: never while the stage still has them.
+      // The next pull dispatches the same entries again, which the stage must not have in hand any more.
       await flow.settled(leaving);
       throw thrown;
     }
   }
 
-  async #handSuspect(flow: FlowWork, taken: Taken, work: Work): Promise<void> {
-    const { stopping, crashes } = this.#options;
-    const admitted = async () => {
-      while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
-    };
-    const guilt = this.#guiltOf(taken.entry);
-    if (guilt !== undefined) flow.quarantine(taken, guilt);
-    else if (!crashes.turns.wants(this.#crashesOf(taken.entry))) await admitted();
-    else {
-      flow.hurried = true;
-      await crashes.turns.alone(
-        work.inHand,
-        async () => {
-          await admitted();
-          await flow.drained();
-        },
-        work.signal,
-      );
-      flow.hurried = false;
+  async #dispatchSuspect(
+    flow: FlowWork,
+    taken: Taken,
+    treatment: Exclude<Treatment, 'normal'>,
+    work: Work,
+  ): Promise<void> {
+    if (treatment !== 'alone') {
+      flow.quarantine(taken, treatment.quarantined);
+      return;
     }
+    const { stopping } = this.#options;
+    const done = async () => {
+      while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
+      await flow.drained();
+    };
+    flow.isThrottled = false;
+    await this.#suspects.alone(work.inHand, done, work.signal);
+    flow.isThrottled = true;
   }
 
   /**
-   * What the source has from the cursor on and what is due, until stopping or `ended` fires; nothing, when nothing came
-   * while a position waits to be stored.
+   * Entries from the cursor on that are due, until stopping or `ended` fires; an empty list when none came while a position
+   * is to be stored.
    */
   async *#ready(from: Cursor, maxEntries: number, ended?: AbortSignal): AsyncGenerator<readonly Taken[]> {
     const { stopping, source, clock } = this.#options;
@@ -338,8 +309,8 @@ export class PartitionLoop {
           cursor = waiting[0]?.after ?? cursor;
         }
         const { isBehind } = this.#committer;
-        const positionMs = isBehind ? this.#committer.positionRestMs() : LONG_WAIT_MS;
-        // Looking again in between costs little and heals a clock that jumped.
+        const positionMs = isBehind ? this.#committer.positionPauseMs() : LONG_WAIT_MS;
+        // Checked at least every second, as the clock may jump.
         if (positionMs > 0) await pause(Math.min(waitMs, LONG_WAIT_MS, positionMs), signal);
         if (isBehind) yield [];
         continue;
@@ -351,12 +322,12 @@ export class PartitionLoop {
 
   async #fetch(from: Cursor, maxEntries: number, signal: AbortSignal): Promise<readonly Taken[]> {
     const { owned, stage, fetchBytes } = this.#options;
-    const fetched = await this.#answered(
+    const fetched = await this.#repeated(
       'fetch',
       () => {
-        // A flow stage hands on at once and rests before it commits.
-        const gatherMs = stage.kind === 'batch' ? this.#committer.restMs() : 0;
-        const waitMs = this.#committer.isBehind ? this.#committer.positionRestMs() : undefined;
+        // A flow stage dispatches at once and pauses before it commits.
+        const gatherMs = stage.kind === 'batch' ? this.#committer.pauseMs() : 0;
+        const waitMs = this.#committer.isBehind ? this.#committer.positionPauseMs() : undefined;
         const limits = { maxBytes: fetchBytes, maxEntries, gatherMs };
         return owned.fetch(from, waitMs === undefined ? limits : { ...limits, waitMs }, signal);
       },
@@ -365,16 +336,16 @@ export class PartitionLoop {
     return fetched ?? [];
   }
 
-  /** The answer of the engine, asked for again for as long as it takes; undefined once the signal fired. */
-  async #answered<T>(
+  /** The answer of the engine, requested again while it is `Unavailable`; undefined once the signal fired. */
+  async #repeated<T>(
     what: string,
-    ask: () => Promise<T>,
+    request: () => Promise<T>,
     signal = this.#options.stopping,
   ): Promise<T | undefined> {
     const { owned, stage, backoff, logger } = this.#options;
     for (let repetition = 0; !signal.aborted; repetition++) {
       try {
-        return await ask();
+        return await request();
       } catch (thrown) {
         if (failureOf(thrown) !== 'repeat') throw thrown;
         const { topic, partition } = owned;
@@ -385,4 +356,41 @@ export class PartitionLoop {
     }
     return undefined;
   }
+}
+
+/**
+ * When an entry that was read at `readAt` is due, epoch ms. It is due at once where the source throws for it, so that the
+ * stage gets it. Its timestamp counts as at most `readAt`: the clock that stamped it may have been ahead, and would delay
+ * all entries behind it.
+ */
+function dueAt(source: Source, entry: LogEntry, readAt: number): number {
+  if (!source.dueAt) return 0;
+  try {
+    const due = source.dueAt(entry.timestamp > readAt ? { ...entry, timestamp: readAt } : entry);
+    return Number.isFinite(due) ? due : 0;
+  } catch {
+    return 0;
+  }
+}
+
+interface Due {
+  /** How many entries from the first on are due. */
+  readonly count: number;
+  /** When the first is due; absent where it is. */
+  readonly wakeAt?: number;
+}
+
+/** Entries of a partition stay in order: one that is not due delays those behind it. */
+export function dueNow(
+  source: Source,
+  waiting: readonly { readonly entry: LogEntry }[],
+  readAt: number,
+  now: number,
+): Due {
+  if (!source.dueAt) return { count: waiting.length };
+  for (const [count, { entry }] of waiting.entries()) {
+    const due = dueAt(source, entry, readAt);
+    if (due > now) return count === 0 ? { count, wakeAt: due } : { count };
+  }
+  return { count: waiting.length };
 }

@@ -1,4 +1,4 @@
-/** The longest timer Node takes; whoever waits longer looks at the clock again in between. */
+/** The longest timer of Node; callers that wait for longer check the clock in between. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Resolves after about `ms` or, without an error, when the signal fires. */
@@ -15,7 +15,7 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The outcome of `work`; rejects with the signal's reason when that fires first, and `work` is left to itself. */
+/** The outcome of `work`; rejects with the signal's reason when that fires first, while `work` goes on. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const aborted = () => reject(signal.reason);

@@ -6,29 +6,31 @@ import {
   iso,
   type LogEntry,
   type Logger,
+  MAX_VALUE_BYTES,
   type Metrics,
   messageOf,
   type OutputRecord,
   type Position,
   type StageContext,
+  TOPIC,
+  TributaryError,
 } from '@tributary/core';
 import type { InHand } from '../suspects/in-hand-table.ts';
 import type { Committer } from './committer.ts';
 
-/** What the work on one partition needs, whatever the engine. */
+/** The context of the work on one partition, whatever the engine. */
 export interface Work {
   readonly stage: string;
   readonly writes: ReadonlySet<string>;
   readonly committer: Committer;
-  /** Where the entries in the stage's hands are noted, for the case that the process ends over one. */
+  /** The entries in hand, for the case that one of them ends the process. */
   readonly inHand: InHand;
-  /** True where positions without emissions may wait to be stored. */
+  /** Whether positions without emissions may be stored later. */
   readonly positionsMayWait: boolean;
-  /** The stage's `StageContext.signal`: once it fired nothing more is handed over or committed. */
+  /** The stage's `StageContext.signal`: once it fired no entry is dispatched or committed. */
   readonly signal: AbortSignal;
-  /** Fires when nothing new is to be begun. */
+  /** Fires when no more entries are to be dispatched. */
   readonly stopping: AbortSignal;
-  /** What the log tells every stage of this partition. */
   readonly context: StageContext;
   readonly backoff: Backoff;
   readonly clock: Clock;
@@ -36,17 +38,17 @@ export interface Work {
   readonly logger: Logger;
 }
 
-/** Gives an entry up: what to emit in place of the stage's own emissions. */
-export function giveUp(work: Work, entry: LogEntry, thrown: unknown): readonly OutputRecord[] {
+/** Dead-letters an entry: the emissions in place of the stage's own. */
+export function deadLetter(work: Work, entry: LogEntry, thrown: unknown): readonly OutputRecord[] {
   const { stage, metrics, logger } = work;
   metrics.count('tributary_stage_dead_letters_total', { stage });
   const error = messageOf(thrown);
-  logger.error({ stage, position: entry.position, error }, 'entry given up');
+  logger.error({ stage, position: entry.position, error }, 'entry dead-lettered');
   return [deadLetterOf(stage, entry, error, iso(work.clock()))];
 }
 
-/** What to emit in place of what `giveUp` emits, where that is too large as well. */
-export function withoutEntry(
+/** The emission where that of `deadLetter` is too large as well. */
+export function deadLetterByPosition(
   work: Work,
   entry: Parameters<typeof deadLetterWithoutEntry>[1],
   thrown: unknown,
@@ -54,15 +56,69 @@ export function withoutEntry(
   return deadLetterWithoutEntry(work.stage, entry, messageOf(thrown), iso(work.clock()));
 }
 
-/** Gives an entry up whose emissions are too large, once only its position is known. */
-export function giveUpTooLarge(work: Work, position: Position, key: string, thrown: unknown): OutputRecord {
+/** Dead-letters an entry whose emissions are too large, by its position alone. */
+export function deadLetterTooLarge(
+  work: Work,
+  position: Position,
+  key: string,
+  thrown: unknown,
+): OutputRecord {
   work.metrics.count('tributary_stage_dead_letters_total', { stage: work.stage });
-  work.logger.error({ stage: work.stage, position, error: messageOf(thrown) }, 'entry given up');
-  return withoutEntry(work, { position, key }, thrown);
+  work.logger.error({ stage: work.stage, position, error: messageOf(thrown) }, 'entry dead-lettered');
+  return deadLetterByPosition(work, { position, key }, thrown);
 }
 
-/** Gives an entry up that ended the process while nothing else was in hand, without handing it over once more. */
+/** Dead-letters an entry that ended the process while no other was in hand, without dispatching it again. */
 export function quarantine(work: Work, entry: LogEntry, reason: string): readonly OutputRecord[] {
   work.metrics.count('tributary_stage_quarantined_total', { stage: work.stage });
-  return giveUp(work, entry, new Error(`not handed over: it ended the process twice (${reason})`));
+  return deadLetter(work, entry, new Error(`not handed over: it ended the process twice (${reason})`));
+}
+
+/** The consequence of an error of a stage. */
+export type Failure =
+  /** An engine is unavailable: pause the partition and repeat the same, for as long as it takes. */
+  | 'repeat'
+  /** Read again from the offset in the error. */
+  | 'rewind'
+  /** Read again from the committed position. */
+  | 'restart'
+  /** The stage throws for an entry: find it, and dead-letter it after its attempts. */
+  | 'throw';
+
+/** `Overloaded` is treated as `Unavailable`: no entry is dead-lettered because an engine has no room. */
+export function failureOf(thrown: unknown): Failure {
+  if (!(thrown instanceof TributaryError)) return 'throw';
+  switch (thrown.code) {
+    case 'unavailable':
+    case 'overloaded':
+      return 'repeat';
+    case 'rewind':
+      return 'rewind';
+    case 'fenced':
+      return 'restart';
+    default:
+      return 'throw';
+  }
+}
+
+/** Checks the emissions of a stage; an error counts as a throw of the stage. */
+export function checkEmissions(emissions: readonly OutputRecord[], writes: ReadonlySet<string>): void {
+  for (const { topic, key, value } of emissions) {
+    if (!writes.has(topic)) throw new Error(`emission to "${topic}", which the stage does not declare`);
+    if (typeof key !== 'string') throw new Error(`emission without a key to "${topic}"`);
+    const size = Buffer.byteLength(value);
+    // A dead letter is JSON within JSON, and is dead-lettered again where its redrive fails.
+    if (size > MAX_VALUE_BYTES && topic !== TOPIC.poison)
+      throw new Error(`emission of ${size} bytes to "${topic}" is too large`);
+  }
+}
+
+export function emissionBytes(emissions: readonly OutputRecord[]): number {
+  let bytes = 0;
+  for (const { key, value, headers } of emissions) {
+    bytes += Buffer.byteLength(value) + key.length;
+    // Headers of hundreds of rules, or of violations, are larger than the event.
+    for (const name in headers) bytes += headers[name]?.length ?? 0;
+  }
+  return bytes;
 }

@@ -2,13 +2,13 @@ import { type EventLog, type LogEntry, type NewEntry, TOPIC } from '@tributary/c
 import { type Cursor, compareCursors } from '../stage-runner/cursor.ts';
 import type { InHandRange } from './in-hand-table.ts';
 
-/** Newest notes that are read: a process that ends every few seconds for another reason leaves one each time. */
+/** The newest notes that are read: a process that ends every few seconds for another reason leaves one each time. */
 const NOTES_READ = 500;
 
-/** Ranges in one entry of the topic; each takes about 200 bytes. */
+/** Ranges in one entry of the topic, at about 200 bytes each. */
 const RANGES_IN_ENTRY = 2_000;
 
-/** Value of an entry on `stages.crashes`: what a process that ended by its own fault had in hand. */
+/** The value of an entry on `stages.crashes`: the entries in hand of a process that ended by its own fault. */
 interface CrashNote {
   readonly at: string;
   readonly reason: string;
@@ -16,21 +16,21 @@ interface CrashNote {
 }
 
 /**
- * The entries that note a crash, empty when nothing was in hand. An entry counts as alone only where nothing else of the
- * whole process was in hand: then that entry ended it.
+ * The entries that note a crash; none where no entry was in hand. An entry is `alone` only where no other entry of the
+ * process was in hand: then it ended the process.
  */
 export function crashEntries(
   ranges: readonly InHandRange[],
   reason: string,
   at: string,
 ): readonly NewEntry[] {
-  const judged = ranges.length === 1 ? ranges : ranges.map((range) => ({ ...range, alone: false }));
+  const noted = ranges.length === 1 ? ranges : ranges.map((range) => ({ ...range, alone: false }));
   const entries: NewEntry[] = [];
-  for (let i = 0; i < judged.length; i += RANGES_IN_ENTRY) {
+  for (let i = 0; i < noted.length; i += RANGES_IN_ENTRY) {
     const note: CrashNote = {
       at,
       reason: reason.slice(0, 500),
-      ranges: judged.slice(i, i + RANGES_IN_ENTRY),
+      ranges: noted.slice(i, i + RANGES_IN_ENTRY),
     };
     entries.push({ key: 'crash', value: JSON.stringify(note), headers: {} });
   }
@@ -49,7 +49,7 @@ export class CrashNotes {
     this.#log = log;
   }
 
-  /** The suspects of a partition that is taken up; undefined where there are none. `Unavailable`: ask again. */
+  /** The suspects of a partition that a stage takes over; undefined where there are none. `Unavailable`: repeat it. */
   async suspectsOf(stage: string, topic: string, partition: number): Promise<Suspects | undefined> {
     if (!this.#log.topics.has(TOPIC.crashes)) return undefined;
     await this.#refresh();
@@ -59,7 +59,7 @@ export class CrashNotes {
     return ranges.length === 0 ? undefined : new Suspects(ranges);
   }
 
-  /** Partitions that are taken up together share a read that begins after each of them asked. */
+  /** Partitions that are taken over together share a read, which begins after the last of them called. */
   #refresh(): Promise<void> {
     this.#queued ??= this.#reading
       .catch(() => {})
@@ -77,13 +77,13 @@ export class CrashNotes {
     while (this.#next < end) {
       const { entries, next } = await this.#log.read(TOPIC.crashes, 0, this.#next);
       for (const entry of entries) this.#ranges.push(...rangesIn(entry));
-      if (next <= this.#next) break; // what lies before the end and cannot be read yet is being written
+      if (next <= this.#next) break; // entries before the end may not be readable yet
       this.#next = next;
     }
   }
 }
 
-/** What cannot be read notes nothing: a broken note must stop no stage. */
+/** None for a malformed note: it must stop no stage. */
 function rangesIn({ value }: LogEntry): (InHandRange & { readonly reason: string })[] {
   try {
     const { ranges, reason } = JSON.parse(value) as Partial<CrashNote>;
@@ -115,21 +115,21 @@ export class Suspects {
     });
   }
 
-  /** Whether the position lies behind all of them. */
+  /** Whether the position is behind all of them. */
   arePassedBy(position: Cursor): boolean {
     return compareCursors(position, this.#until) > 0;
   }
 
-  /** At how many crashes the entry was in hand. */
+  /** The number of crashes at which the entry was in hand. */
   crashesOf({ position }: LogEntry): number {
     const isIn = ({ from, to }: InHandRange) =>
       compareCursors(from, position) <= 0 && compareCursors(position, to) <= 0;
     return this.#ranges.filter(isIn).length;
   }
 
-  /** Why the process ended while it had this entry in hand and nothing else; undefined where that never happened. */
+  /** The reason of a crash at which this entry alone was in hand; undefined where there was none. */
   guiltOf({ position, timestamp }: LogEntry): string | undefined {
-    // A topic that was made anew has another entry at the same offset.
+    // A topic that was created again has another entry at the same offset.
     const guilty = this.#ranges.find(
       (range) => range.alone && compareCursors(range.from, position) === 0 && range.timestamp === timestamp,
     );

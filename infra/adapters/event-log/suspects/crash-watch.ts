@@ -1,9 +1,10 @@
-import type { EventLog } from '@tributary/core';
-import { CrashNotes } from './crash-notes.ts';
-import { InHandTable } from './in-hand-table.ts';
-import { SuspectTurns } from './suspect-turns.ts';
+import type { EventLog, LogEntry } from '@tributary/core';
+import type { Taken } from '../stage-runner/cursor.ts';
+import { pause, unlessAborted } from '../stage-runner/waiting.ts';
+import { CrashNotes, type Suspects } from './crash-notes.ts';
+import { type InHand, InHandTable } from './in-hand-table.ts';
 
-/** What tells an entry that ends the process from the others. Of one log, shared by all stages that it runs. */
+/** Finds the entry that ends the process among those in hand. One for each log, shared by the stages that it runs. */
 export interface CrashWatch {
   readonly table: InHandTable;
   readonly notes: CrashNotes;
@@ -15,4 +16,160 @@ export function crashWatch(
   table = new InHandTable(),
 ): CrashWatch {
   return { table, notes: new CrashNotes(log), turns: new SuspectTurns(table) };
+}
+
+/**
+ * How an entry is dispatched: like all others; alone, with no other entry of the process in hand; or not at all, as it
+ * ended the process twice for the reason given.
+ */
+export type Treatment = 'normal' | 'alone' | { readonly quarantined: string };
+
+/** The suspects of one partition of a stage: entries that were in hand when the process crashed. */
+export class PartitionSuspects {
+  readonly #turns: SuspectTurns;
+  readonly #neverQuarantines: boolean;
+  /** Undefined once the partition is past all of them. */
+  #suspects: Suspects | undefined;
+
+  constructor(turns: SuspectTurns, suspects: Suspects | undefined, neverQuarantines: boolean) {
+    this.#turns = turns;
+    this.#suspects = suspects;
+    this.#neverQuarantines = neverQuarantines;
+  }
+
+  /** Cuts a batch in front of the first suspect; a suspect makes a batch of its own. */
+  cut(batch: readonly Taken[]): readonly Taken[] {
+    if (this.#suspects === undefined) return batch;
+    const suspect = batch.findIndex(({ entry }) => this.#crashesOf(entry) > 0);
+    return suspect < 0 ? batch : batch.slice(0, Math.max(1, suspect));
+  }
+
+  treatmentOf(entry: LogEntry): Treatment {
+    if (this.#suspects === undefined) return 'normal';
+    const crashes = this.#crashesOf(entry);
+    if (crashes === 0) return 'normal';
+    const reason = this.#neverQuarantines ? undefined : this.#suspects.guiltOf(entry);
+    if (reason !== undefined) return { quarantined: reason };
+    return this.#turns.isAlone(crashes) ? 'alone' : 'normal';
+  }
+
+  /** Whether entries of this process are held back for a suspect; then `released` resolves. */
+  get isHeld(): boolean {
+    return this.#turns.held !== undefined;
+  }
+
+  /** Resolves when entries may be dispatched, or the signal fires. */
+  async released(signal: AbortSignal): Promise<void> {
+    for (let { held } = this.#turns; held !== undefined && !signal.aborted; held = this.#turns.held)
+      await unlessAborted(held, signal).catch(() => {});
+  }
+
+  /** See `SuspectTurns.alone`. */
+  alone(inHand: InHand, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    return this.#turns.alone(inHand, work, signal);
+  }
+
+  /** The number of crashes at which the entry was in hand. */
+  #crashesOf(entry: LogEntry): number {
+    if (this.#suspects?.arePassedBy(entry.position) === true) this.#suspects = undefined;
+    return this.#suspects?.crashesOf(entry) ?? 0;
+  }
+}
+
+/** How long a suspect has the process to itself, ms: first for the other entries in hand to finish, then for itself. */
+const SETTLE_MS = 1_000;
+const ALONE_MS = 1_000;
+
+/** How long others are held back for all suspects together, ms: after a first crash, doubled with each further one. */
+const FIRST_BUDGET_MS = 30_000;
+const MOST_DOUBLINGS = 8;
+
+/** Others stay held back for as long between two suspects, ms. */
+const LINGER_MS = 20;
+
+const POLL_MS = 2;
+
+/**
+ * Dispatches suspects one at a time, with no other entry of the process in hand, so that a crash names its cause. The time
+ * for that is bounded: a slow suspect has the process to itself for a second, and once the budget is used up suspects are
+ * dispatched like other entries. The next crash doubles the budget.
+ */
+export class SuspectTurns {
+  readonly #table: Pick<InHandTable, 'isEmpty'>;
+  #last: Promise<void> = Promise.resolve();
+  #opened: PromiseWithResolvers<void> | undefined;
+  #closedAt = 0;
+  #lingering: NodeJS.Timeout | undefined;
+  #spentMs = 0;
+  #budgetMs = FIRST_BUDGET_MS;
+
+  constructor(table: Pick<InHandTable, 'isEmpty'>) {
+    this.#table = table;
+  }
+
+  /** While other entries are held back: resolves when they may be dispatched again. */
+  get held(): Promise<void> | undefined {
+    return this.#opened?.promise;
+  }
+
+  /** Whether an entry that was in hand at so many crashes is dispatched alone: not once the budget is used up. */
+  isAlone(crashes: number): boolean {
+    const budgetMs = FIRST_BUDGET_MS * 2 ** Math.min(MOST_DOUBLINGS, crashes - 1);
+    this.#budgetMs = Math.max(this.#budgetMs, budgetMs);
+    return !this.#isUsedUp;
+  }
+
+  /** Runs `work` on a suspect in its turn, waits for it for a second, and rejects where it rejects until then. */
+  async alone(inHand: InHand, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    const before = this.#last;
+    const turn = Promise.withResolvers<void>();
+    this.#last = turn.promise;
+    await before;
+    try {
+      if (!this.#isUsedUp) await this.#holdOthers(signal);
+      inHand.alone = true;
+      const over = new AbortController();
+      const working = work();
+      // A later failure ends the work on the partition, which reports it.
+      working.catch(() => {});
+      await Promise.race([working, pause(ALONE_MS, over.signal)]).finally(() => over.abort());
+    } finally {
+      inHand.alone = false;
+      turn.resolve();
+      this.#openSoon();
+    }
+  }
+
+  async #holdOthers(signal: AbortSignal): Promise<void> {
+    this.#close();
+    const settleBy = performance.now() + SETTLE_MS;
+    while (!this.#table.isEmpty && performance.now() < settleBy && !signal.aborted)
+      await pause(POLL_MS, signal);
+  }
+
+  get #isUsedUp(): boolean {
+    const closedFor = this.#opened === undefined ? 0 : performance.now() - this.#closedAt;
+    return this.#spentMs + closedFor >= this.#budgetMs;
+  }
+
+  #close(): void {
+    clearTimeout(this.#lingering);
+    this.#lingering = undefined;
+    if (this.#opened !== undefined) return;
+    this.#opened = Promise.withResolvers();
+    this.#closedAt = performance.now();
+  }
+
+  #openSoon(): void {
+    if (this.#opened === undefined) return;
+    clearTimeout(this.#lingering);
+    this.#lingering = setTimeout(() => this.#open(), LINGER_MS);
+  }
+
+  #open(): void {
+    this.#spentMs += performance.now() - this.#closedAt;
+    const opened = this.#opened;
+    this.#opened = undefined;
+    opened?.resolve();
+  }
 }

@@ -1,7 +1,7 @@
 import type { LogEntry } from '@tributary/core';
 import type { Cursor } from '../stage-runner/cursor.ts';
 
-/** Partitions of stages that a table can follow; beyond it a crash is blamed on nothing. 384 KiB. */
+/** Partitions of stages in a table (384 KiB); entries of further ones are not recorded. */
 const MOST_SLOTS = 8_192;
 
 /** Numbers of a slot. */
@@ -9,7 +9,7 @@ const SLOT = { state: 0, fromOffset: 1, fromIndex: 2, toOffset: 3, toIndex: 4, t
 
 const IDLE = 0;
 const IN_HAND = 1;
-/** In hand, and nothing else of its partition was meant to be. */
+/** In hand, and dispatched alone as a suspect. */
 const ALONE = 2;
 
 /** A partition at work for a stage. */
@@ -23,20 +23,20 @@ export interface SlotName {
 export interface InHandRange extends SlotName {
   readonly from: Cursor;
   readonly to: Cursor;
-  /** When the log took the entry `to`, epoch ms. */
+  /** The append time of the entry `to`, epoch ms. */
   readonly timestamp: number;
-  /** It is one entry, and it was handed over alone as a suspect. */
+  /** One entry that was dispatched alone as a suspect. */
   readonly alone: boolean;
 }
 
-/** The memory of a table, to be shared with the thread that outlives the stages. */
+/** The memory of a table, shared with the thread that outlives the stages. */
 export function inHandMemory(slots = MOST_SLOTS): SharedArrayBuffer {
   return new SharedArrayBuffer(slots * SLOT.numbers * Float64Array.BYTES_PER_ELEMENT);
 }
 
 /**
- * Which entries the stages of this thread have in hand, partition by partition, in memory that survives the thread. An
- * entry costs two or three plain stores. The reader reads after the thread has ended, so nothing needs to be atomic.
+ * The entries that the stages of this thread have in hand, by partition, in memory that survives the thread. An entry costs
+ * two or three plain stores. The table is read after the thread has ended, so no store needs to be atomic.
  */
 export class InHandTable {
   readonly #numbers: Float64Array;
@@ -44,7 +44,7 @@ export class InHandTable {
   readonly #named: (slot: number, name: SlotName) => void;
   #used = 0;
 
-  /** `named`: told which partition a slot is for, before it is used. */
+  /** `named` is called with the partition of a slot before the slot is used. */
   constructor(
     memory: SharedArrayBuffer = inHandMemory(),
     named: (slot: number, name: SlotName) => void = () => {},
@@ -53,7 +53,7 @@ export class InHandTable {
     this.#named = named;
   }
 
-  /** A slot for a partition that a stage takes up, until `close`. */
+  /** A slot for a partition of a stage, until `close`. */
   open(name: SlotName): InHand {
     const slot = this.#free.pop() ?? this.#used;
     const from = slot * SLOT.numbers;
@@ -72,9 +72,9 @@ export class InHandTable {
   }
 }
 
-/** What a stage has in hand of one partition. */
+/** The entries of one partition that a stage has in hand. */
 export class InHand {
-  /** Set before a suspect is handed over with nothing else of its partition. */
+  /** Set before a suspect is dispatched alone. */
   alone = false;
   readonly #numbers: Float64Array;
   readonly #closed: () => void;
@@ -84,7 +84,7 @@ export class InHand {
     this.#closed = closed;
   }
 
-  /** An entry is about to be handed over; those before it, since the slot was idle, still are. */
+  /** Adds an entry that is about to be dispatched, behind those in hand. */
   take({ position: { offset, index }, timestamp }: LogEntry): void {
     const numbers = this.#numbers;
     numbers[SLOT.toOffset] = offset;
@@ -96,13 +96,13 @@ export class InHand {
     numbers[SLOT.state] = this.alone ? ALONE : IN_HAND;
   }
 
-  /** All before the cursor is done with. */
+  /** The entries before the cursor are done. */
   passed({ offset, index }: Cursor): void {
     this.#numbers[SLOT.fromOffset] = offset;
     this.#numbers[SLOT.fromIndex] = index;
   }
 
-  /** Nothing is in hand. */
+  /** All entries are done. */
   clear(): void {
     this.#numbers[SLOT.state] = IDLE;
   }
@@ -113,7 +113,7 @@ export class InHand {
   }
 }
 
-/** What was in hand when the thread that wrote the table ended. */
+/** The entries in hand when the thread that wrote the table ended. */
 export function rangesInHand(
   memory: SharedArrayBuffer,
   names: ReadonlyMap<number, SlotName>,
@@ -132,7 +132,7 @@ export function rangesInHand(
   return ranges;
 }
 
-/** The part of a table's memory that has the slots of these names. */
+/** The part of a table's memory with the slots of these names. */
 export function usedMemory(memory: SharedArrayBuffer, names: ReadonlyMap<number, SlotName>): Uint8Array {
   let slots = 0;
   for (const slot of names.keys()) slots = Math.max(slots, slot + 1);

@@ -2,8 +2,8 @@ import type { LogEntry, NewEntry, ReadResult } from '@tributary/core';
 import { TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { CrashNotes, crashEntries } from './crash-notes.ts';
+import { SuspectTurns } from './crash-watch.ts';
 import { InHandTable, inHandMemory, rangesInHand, type SlotName } from './in-hand-table.ts';
-import { SuspectTurns } from './suspect-turns.ts';
 
 const never = new AbortController().signal;
 
@@ -34,7 +34,7 @@ async function suspectsOf(notes: readonly NewEntry[], stage = 's') {
 }
 
 describe('the table of what is in hand', () => {
-  it('has what was handed over and is not committed, and forgets what is', () => {
+  it('has the entries that are dispatched and not committed', () => {
     const { written, inHand } = table();
     const slot = written.open({ stage: 's', topic: 't', partition: 1 });
     expect(inHand()).toEqual([]);
@@ -48,7 +48,7 @@ describe('the table of what is in hand', () => {
     expect(inHand()).toEqual([]);
   });
 
-  it('a slot that another partition got is told under its new name', () => {
+  it('names a slot by the last partition that opened it', () => {
     const { written, inHand } = table();
     written.open({ stage: 's', topic: 't', partition: 1 }).close();
     written.open({ stage: 's', topic: 't', partition: 2 }).take(entry(1));
@@ -82,7 +82,7 @@ describe('an entry that was in hand when the process ended', () => {
     expect(suspects?.arePassedBy(entry(4).position)).toBe(true);
   });
 
-  it('is guilty when it was handed over alone and nothing else of the process was in hand', async () => {
+  it('is guilty when it was dispatched alone and no other entry of the process was in hand', async () => {
     const suspects = await suspectsOf(crashEntries(alone(3).inHand(), 'heap', 'now'));
     expect(suspects?.guiltOf(entry(3))).toBe('heap');
   });
@@ -95,12 +95,12 @@ describe('an entry that was in hand when the process ended', () => {
     expect(suspects?.crashesOf(entry(3))).toBe(1);
   });
 
-  it('is not, when the topic was made anew and another entry has its offset', async () => {
+  it('is not, when the topic was created again and another entry has its offset', async () => {
     const suspects = await suspectsOf(crashEntries(alone(3).inHand(), 'heap', 'now'));
     expect(suspects?.guiltOf(entry(3, 0, 6))).toBeUndefined();
   });
 
-  it('a note that nobody can read holds no stage up', async () => {
+  it('a malformed note stops no stage', async () => {
     const broken = ['', 'null', '{"ranges":7}', '{"ranges":[null,{"from":1}]}'];
     const notes = broken.map((value) => ({ key: '', value, headers: {} }));
     expect(await suspectsOf(notes)).toBeUndefined();

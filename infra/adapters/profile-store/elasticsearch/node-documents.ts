@@ -49,7 +49,7 @@ interface FoundDocument {
  * second time by itself. A request that was refused as a whole is sent again one by one, so that one write cannot spoil
  * those of others.
  */
-export class NodeDocuments implements Documents {
+export class ElasticsearchDocuments implements Documents {
   readonly #connection: ElasticsearchConnection;
   readonly #index: ProfileIndexOptions;
   readonly #reads: SharedCalls<string, StoredDocument | undefined>;

@@ -9,7 +9,7 @@ import {
 } from '@tributary/core';
 import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
 import { DocumentProfileStore } from './document-store.ts';
-import { NodeDocuments } from './node-documents.ts';
+import { ElasticsearchDocuments } from './node-documents.ts';
 
 const SWEEP_EVERY_MS = 5_000;
 
@@ -45,7 +45,7 @@ export async function openElasticsearchProfileStore(
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
   const store = new DocumentProfileStore({
-    documents: new NodeDocuments(connection, { alias: `${indexPrefix(prefix)}profiles`, shards }, logger),
+    documents: new ElasticsearchDocuments(connection, { alias: `${indexPrefix(prefix)}profiles`, shards }, logger),
     publish,
     clock,
     pause: (ms) => pause(ms),

@@ -77,23 +77,23 @@ class Brokers {
   readonly #fates: readonly Fate[];
   #asked = 0;
   #known = [...this.leaders];
-  #lookAgain = false;
+  #invalidateMetadata = false;
   readonly #connections = new Map<number, Connection>();
 
   constructor(fates: readonly Fate[]) {
     this.#fates = fates;
   }
 
-  readonly lookAgain = (): void => {
-    this.#lookAgain = true;
+  readonly invalidateMetadata = (): void => {
+    this.#invalidateMetadata = true;
   };
 
   readonly leaderId = async (_topic: string, partition: number): Promise<number> => {
     const { how, takeMs } = this.#next();
     await after(takeMs);
     if (how === 'not sent') throw new Unavailable('nobody tells who leads');
-    if (this.#lookAgain) this.#known = [...this.leaders];
-    this.#lookAgain = false;
+    if (this.#invalidateMetadata) this.#known = [...this.leaders];
+    this.#invalidateMetadata = false;
     return this.#known[partition] ?? 0;
   };
 

@@ -11,7 +11,7 @@ function setUp(frame = PLAIN_FRAMING.frame) {
   const appender = new Appender({
     client: {
       leaderId: async () => 1,
-      lookAgain: () => {},
+      invalidateMetadata: () => {},
       async produce(_nodeId, { topicData }) {
         const topics = topicData.map(({ topic, partitions }) => ({
           topicName: topic,

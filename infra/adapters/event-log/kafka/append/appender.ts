@@ -10,58 +10,57 @@ import {
 import type { KafkaClient } from '../client/client.ts';
 import { failOn, translateKafkaError } from '../client/errors.ts';
 import type { ProduceAnswer } from '../client/protocol.ts';
-import { Call, type Part } from './call.ts';
-import { PartitionOfGroup, takeGroup } from './group.ts';
-import { Leader } from './leader.ts';
-import { PartitionQueue } from './partition-queue.ts';
+import { AppendRequest, type Part } from './append-request.ts';
+import { Leader, PartitionGroup, PartitionQueue } from './queues.ts';
 
 export interface AppenderOptions {
-  readonly client: Pick<KafkaClient, 'leaderId' | 'produce' | 'lookAgain'>;
+  readonly client: Pick<KafkaClient, 'leaderId' | 'produce' | 'invalidateMetadata'>;
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
-  /** Bytes that were taken and are not yet durable, at most. One call alone may be larger. */
+  /** Bytes that were accepted and are not yet durable, at most. One append alone may be larger. */
   readonly maxUnconfirmedBytes: number;
-  /** How long the brokers may take to have a group in all in-sync replicas, ms. */
+  /** How long the brokers may take to write a group to all in-sync replicas, ms. */
   readonly timeoutMs: number;
 }
 
-/** The batches that one request writes, one a partition. */
-interface Request {
+/** One produce request: a batch of each partition. */
+interface Produce {
   readonly round: number;
-  readonly partitions: readonly PartitionOfGroup[];
+  readonly partitions: readonly PartitionGroup[];
 }
 
-/** So many calls go without waiting for the end of this turn of the event loop: brokers work while more are read. */
-const EAGER_CALLS = 64;
+/** So many appends are sent before the end of this turn of the event loop: brokers work while more are read. */
+const EAGER_APPENDS = 64;
 
-/** What an append that was refused may take beyond its timeout, ms. */
-const REFUSED_WITHIN_MS = 2_000;
+/** How long beyond its timeout an append may take to be rejected, ms. */
+const REJECTED_WITHIN_MS = 2_000;
 
 /**
- * Makes entries durable in groups: acks from all in-sync replicas. What is asked for in one turn of the event loop, or
- * while a leader is busy, goes to it as its next group.
+ * Makes entries durable in groups, acknowledged by all in-sync replicas. The appends of one turn of the event loop, and
+ * those that come while a leader is busy, go to it as its next group. Partitions wait for their own leader alone.
  *
- * Nothing is sent again that may be there, so what is confirmed of one partition stands in the order of the calls: what
- * failed is the caller's to repeat, and may be there. A batch that a broker refuses for its size is not there, and is tried
- * in parts. Partitions wait for their own leader alone.
+ * A batch that may be in the log is never sent again, so the entries of a partition are in the order of the appends; the
+ * caller repeats a failed append, which may be in the log already. A batch that a broker refuses for its size is not in
+ * the log, and is sent again in parts.
  */
 export class Appender {
   readonly #options: AppenderOptions;
   readonly #queues = new Map<string, PartitionQueue[]>();
   readonly #leaders = new Map<number, Leader>();
-  readonly #unanswered = new Set<Call>();
+  readonly #unanswered = new Set<AppendRequest>();
   #unconfirmedBytes = 0;
-  #undispatchedCalls = 0;
+  #undispatched = 0;
 
   constructor(options: AppenderOptions) {
     this.#options = options;
   }
 
   /**
-   * The position of each entry. `bytes` is what they count for against the bound. Rejects with `Overloaded` when that is
-   * passed (nothing was taken), with `Unavailable` when a part of them is not known to be durable, with `TooLarge` when the
-   * call holds more than its partition takes at once: of a call with several entries some may be durable all the same.
+   * The position of each entry. `bytes` count against the bound of unconfirmed bytes. Rejects
+   * - with `Overloaded` beyond the bound: nothing was accepted;
+   * - with `Unavailable` when some entry is not known to be durable;
+   * - with `TooLarge` when the entries of a partition are more than its topic takes at once. Others may be durable.
    */
   append(spec: TopicSpec, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
     const { maxUnconfirmedBytes, timeoutMs } = this.#options;
@@ -69,30 +68,30 @@ export class Appender {
       return Promise.reject(new Overloaded(`${this.#unconfirmedBytes} bytes wait to be made durable`));
     }
     this.#unconfirmedBytes += bytes;
-    const call = new Call({
+    const request = new AppendRequest({
       spec,
       entries,
       timeoutMs,
-      // Who waits behind others that wait for a silent broker does not wait for all of them.
-      answerWithinMs: timeoutMs + REFUSED_WITHIN_MS,
+      // An append queued behind others that wait for a silent broker does not wait for all of their timeouts.
+      answerWithinMs: timeoutMs + REJECTED_WITHIN_MS,
       onAnswered: (answered) => this.#unanswered.delete(answered),
       onSettled: () => {
         this.#unconfirmedBytes -= bytes;
       },
     });
-    this.#unanswered.add(call);
-    for (const part of call.parts) {
+    this.#unanswered.add(request);
+    for (const part of request.parts) {
       const queue = this.#queueOf(spec, part.partition);
       queue.add(part);
-      this.#wantsToLeave(queue);
+      this.#enqueue(queue);
     }
-    this.#undispatchedCalls++;
-    if (this.#undispatchedCalls >= EAGER_CALLS) this.#dispatch();
-    else if (this.#undispatchedCalls === 1) setImmediate(() => this.#dispatch());
-    return call.appended;
+    this.#undispatched++;
+    if (this.#undispatched >= EAGER_APPENDS) this.#dispatch();
+    else if (this.#undispatched === 1) setImmediate(() => this.#dispatch());
+    return request.appended;
   }
 
-  /** Resolves when nobody waits for an answer. */
+  /** Resolves when every append has its answer. */
   async drained(): Promise<void> {
     while (this.#unanswered.size > 0)
       await Promise.allSettled([...this.#unanswered].map(({ appended }) => appended));
@@ -105,68 +104,68 @@ export class Appender {
     return ofTopic[partition];
   }
 
-  /** Lines it up at its leader, which is looked up where it is not known. */
-  #wantsToLeave(queue: PartitionQueue): void {
+  /** Adds the queue to those of its leader, which is looked up where it is not known. */
+  #enqueue(queue: PartitionQueue): void {
     if (queue.empty) return;
-    if (queue.leader && !queue.leader.gone) queue.leader.waiting.add(queue);
-    else if (!queue.lookedUp) void this.#lookUp(queue);
+    if (queue.leader && !queue.leader.isLost) queue.leader.queues.add(queue);
+    else if (!queue.isFindingLeader) void this.#findLeader(queue);
   }
 
-  async #lookUp(queue: PartitionQueue): Promise<void> {
+  async #findLeader(queue: PartitionQueue): Promise<void> {
     const { client, nameOf } = this.#options;
     const { spec, partition } = queue;
-    queue.lookedUp = true;
+    queue.isFindingLeader = true;
     try {
       const nodeId = await client.leaderId(nameOf(spec.name), partition);
       queue.leader = this.#leaders.get(nodeId) ?? new Leader(nodeId);
       this.#leaders.set(nodeId, queue.leader);
-      this.#wantsToLeave(queue);
+      this.#enqueue(queue);
       setImmediate(() => this.#dispatch());
     } catch (thrown) {
       queue.failAll(translateKafkaError(thrown, `appending to ${spec.name}/${partition}`));
     } finally {
-      queue.lookedUp = false;
+      queue.isFindingLeader = false;
     }
   }
 
   #dispatch(): void {
-    this.#undispatchedCalls = 0;
+    this.#undispatched = 0;
     for (const leader of this.#leaders.values()) this.#drive(leader);
   }
 
   #drive(leader: Leader): void {
-    while (leader.ready) {
-      const group = takeGroup(leader, this.#options.framing);
+    while (leader.isReady) {
+      const group = leader.takeGroup(this.#options.framing);
       if (group.length > 0) void this.#send(leader, group);
     }
   }
 
-  /** Groups of a leader go off one after the other and are confirmed side by side. */
-  async #send(leader: Leader, group: readonly PartitionOfGroup[]): Promise<void> {
-    leader.leaving = true;
+  /** The groups of a leader are sent one after the other and confirmed side by side. */
+  async #send(leader: Leader, group: readonly PartitionGroup[]): Promise<void> {
+    leader.isSending = true;
     leader.inFlight++;
     for (const partition of group) {
-      partition.queue.leaving = true;
+      partition.queue.isSending = true;
       partition.queue.inFlight.push(partition);
     }
     const confirmations: Promise<void>[] = [];
-    // A request takes one batch a partition.
+    // A produce request takes one batch a partition.
     const rounds = Math.max(...group.map(({ batches }) => batches.length));
     for (let round = 0; round < rounds; round++) {
       const partitions = group.filter(({ batches }) => round < batches.length);
       confirmations.push((await this.#produce(leader, { round, partitions })).confirmed);
     }
-    leader.leaving = false;
+    leader.isSending = false;
     for (const { queue } of group) {
-      queue.leaving = false;
-      // Its leader may be another by now.
+      queue.isSending = false;
+      // The leader may have moved meanwhile.
       if (queue.leader !== leader && queue.leader) this.#drive(queue.leader);
     }
     this.#drive(leader);
     await Promise.all(confirmations);
     leader.inFlight--;
     for (const partition of group) {
-      if (partition.tooLarge) void this.#narrow(partition, partition.tooLarge);
+      if (partition.tooLarge) void this.#sendAgain(partition, partition.tooLarge);
       else partition.settle();
       if (!partition.tooLarge) forget(partition);
     }
@@ -174,24 +173,27 @@ export class Appender {
   }
 
   /**
-   * A partition takes no batch of the size that was sent: its operator lowered `max.message.bytes`. The calls that it was
-   * made of go again in halves, until the one that is too large stands alone and is refused; meanwhile nothing else goes
-   * to the partition. A call is `Unavailable` instead where a later one with its key is on its way already: order is kept.
+   * A partition takes no batch of the size that was sent: its operator lowered `max.message.bytes`. The parts of the batch
+   * are sent again in halves, until the one that is too large stands alone and is rejected; meanwhile nothing else goes to
+   * the partition. A part with a key that a later batch in flight has as well is `Unavailable` instead: order is kept.
    */
-  async #narrow(refused: PartitionOfGroup, reason: TooLarge): Promise<void> {
+  async #sendAgain(refused: PartitionGroup, reason: TooLarge): Promise<void> {
     const { queue } = refused;
     queue.held++;
     const behind = queue.inFlight.slice(queue.inFlight.indexOf(refused) + 1);
     const left: Part[] = [];
-    for (const part of refused.confirmPlaced()) {
+    for (const part of refused.confirmDurable()) {
       const keys = new Set(part.entries.map(({ key }) => key));
       if (!behind.some((later) => later.hasAny(keys))) left.push(part);
-      else part.call.failed(new Unavailable(`Kafka: ${refused.doing}: it would come behind later ones`));
+      else
+        part.request.failed(
+          new Unavailable(`Kafka: ${refused.doing}: later entries of the key are on their way`),
+        );
     }
     await this.#appendInHalves(queue, left, reason);
     forget(refused);
     queue.held--;
-    this.#wantsToLeave(queue);
+    this.#enqueue(queue);
     if (queue.leader) this.#drive(queue.leader);
   }
 
@@ -199,7 +201,7 @@ export class Appender {
     const [first] = parts;
     if (first === undefined) return;
     if (parts.length === 1) {
-      first.call.failed(reason);
+      first.request.failed(reason);
       return;
     }
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
@@ -211,23 +213,23 @@ export class Appender {
   async #appendAlone(queue: PartitionQueue, parts: readonly Part[]): Promise<void> {
     const { client, nameOf, framing } = this.#options;
     try {
-      const alone = new PartitionOfGroup(queue, parts, framing);
+      const alone = new PartitionGroup(queue, parts, framing);
       const nodeId = await client.leaderId(nameOf(queue.spec.name), queue.partition);
       const leader = this.#leaders.get(nodeId) ?? new Leader(nodeId);
       for (let round = 0; round < alone.batches.length && !alone.failed; round++)
         await (await this.#produce(leader, { round, partitions: [alone] })).confirmed;
-      if (alone.tooLarge) await this.#appendInHalves(queue, alone.confirmPlaced(), alone.tooLarge);
+      if (alone.tooLarge) await this.#appendInHalves(queue, alone.confirmDurable(), alone.tooLarge);
       else alone.settle();
     } catch (thrown) {
       const failure = translateKafkaError(thrown, `appending to ${queue.spec.name}/${queue.partition}`);
-      for (const part of parts) part.call.failed(failure);
+      for (const part of parts) part.request.failed(failure);
     }
   }
 
-  /** Resolves once the request is on its way, with its confirmation. Neither rejects. */
-  async #produce(leader: Leader, request: Request): Promise<{ readonly confirmed: Promise<void> }> {
+  /** Resolves once the request is written to the connection, with its confirmation. Neither rejects. */
+  async #produce(leader: Leader, produce: Produce): Promise<{ readonly confirmed: Promise<void> }> {
     const { client, nameOf, timeoutMs } = this.#options;
-    const byTopic = Map.groupBy(request.partitions, ({ queue }) => queue.spec.name);
+    const byTopic = Map.groupBy(produce.partitions, ({ queue }) => queue.spec.name);
     try {
       const { answer } = await client.produce(leader.nodeId, {
         acks: -1,
@@ -237,22 +239,22 @@ export class Appender {
           topic: nameOf(topic),
           partitions: ofTopic.map(({ queue, batches }) => ({
             partition: queue.partition,
-            messages: batches[request.round] ?? [],
+            messages: batches[produce.round] ?? [],
           })),
         })),
       });
       return {
         confirmed: answer
-          .then((all) => this.#settleAll(request, all))
-          .catch((thrown) => this.#gaveNoAnswer(leader, request, thrown)),
+          .then((all) => this.#settleAll(produce, all))
+          .catch((thrown) => this.#failWithLeader(leader, produce, thrown)),
       };
     } catch (thrown) {
-      this.#gaveNoAnswer(leader, request, thrown);
+      this.#failWithLeader(leader, produce, thrown);
       return { confirmed: Promise.resolve() };
     }
   }
 
-  #settleAll({ round, partitions }: Request, { topics }: ProduceAnswer): void {
+  #settleAll({ round, partitions }: Produce, { topics }: ProduceAnswer): void {
     const { client, nameOf } = this.#options;
     for (const partition of partitions) {
       const { queue } = partition;
@@ -266,29 +268,29 @@ export class Appender {
       } catch (thrown) {
         partition.fail(thrown);
         if (partition.tooLarge) continue;
-        client.lookAgain();
-        this.#lostLeader(queue);
+        client.invalidateMetadata();
+        this.#findLeaderAgain(queue);
       }
     }
   }
 
-  /** What else waits for this leader need not find out the same. */
-  #gaveNoAnswer(leader: Leader, { partitions }: Request, thrown: unknown): void {
+  /** Its other partitions look their leaders up again instead of waiting for the same failure. */
+  #failWithLeader(leader: Leader, { partitions }: Produce, thrown: unknown): void {
     for (const partition of partitions) partition.fail(thrown);
-    leader.gone = true;
+    leader.isLost = true;
     if (this.#leaders.get(leader.nodeId) === leader) this.#leaders.delete(leader.nodeId);
-    for (const queue of leader.waiting) this.#lostLeader(queue);
+    for (const queue of leader.queues) this.#findLeaderAgain(queue);
   }
 
-  #lostLeader(queue: PartitionQueue): void {
-    queue.leader?.waiting.delete(queue);
+  #findLeaderAgain(queue: PartitionQueue): void {
+    queue.leader?.queues.delete(queue);
     queue.leader = undefined;
-    this.#wantsToLeave(queue);
+    this.#enqueue(queue);
   }
 }
 
-/** It is settled: nothing can come before or behind it any more. */
-function forget(partition: PartitionOfGroup): void {
+/** Removes a settled batch: the order of later ones no longer depends on it. */
+function forget(partition: PartitionGroup): void {
   const { inFlight } = partition.queue;
   inFlight.splice(inFlight.indexOf(partition), 1);
 }

@@ -4,22 +4,21 @@ import loggers from 'kafkajs/src/loggers/index.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
 import { unlessAborted } from '../../stage-runner/waiting.ts';
-import { clientOptions, type KafkaConnection } from './connection.ts';
-import { connectionHint, protocolErrorOf, translateKafkaError } from './errors.ts';
+import { clientOptions, connectionHint, type KafkaConnection } from './connection.ts';
+import { protocolErrorOf, translateKafkaError } from './errors.ts';
+import { mendConnections, Sockets } from './kafkajs-fixes.ts';
 import type { Definition, KafkaBroker, KafkaLogEntry } from './kafkajs-shapes.ts';
-import { mendConnections } from './mended-connections.ts';
-import { Sockets } from './sockets.ts';
 
 const METADATA_MAX_AGE_MS = 60_000;
 const LOG_LEVEL_WARN = 2;
 
-/** kafkajs tells of a request without an answer, and goes on with its connection. */
+/** kafkajs emits this for a request without an answer, and goes on with the connection. */
 const REQUEST_TIMED_OUT = 'network.request_timeout';
 
 /** How long it may take to find a broker, connect and authenticate, ms. */
 const CONNECTED_WITHIN_MS = 15_000;
 
-/** Answers after which the places of leaders and coordinators are looked up again. */
+/** Errors after which leaders and coordinators are looked up again. */
 const MOVED = /NOT_LEADER|LEADER_NOT_AVAILABLE|COORDINATOR|UNKNOWN_TOPIC|LEADER_EPOCH|REPLICA_NOT_AVAILABLE/;
 
 export interface KafkaClientOptions {
@@ -30,26 +29,26 @@ export interface KafkaClientOptions {
 }
 
 /**
- * The brokers of a cluster by kafkajs: their connections, the leaders of partitions and the coordinators of groups and
- * transactional ids. A call rejects with `Unavailable` when no broker answers in time or a leader or coordinator moved;
- * the next call looks it up again.
+ * The brokers of a cluster: their connections, the leaders of partitions, and the coordinators of groups and transactional
+ * ids. A request rejects with `Unavailable` when no broker answers in time or a leader or coordinator moved; the next one
+ * looks it up again.
  */
 export class Brokers {
   readonly #cluster: Cluster;
   readonly #sockets = new Sockets();
-  /** After so long a call is given up whatever it waits for, ms. */
-  readonly #patienceMs: number;
+  /** After so long a request fails, whatever it waits for, ms. */
+  readonly #timeoutMs: number;
   readonly #topics = new Set<string>();
   readonly #coordinators = new Map<string, number>();
   #connected: Promise<void> | undefined;
   #stale = false;
   #refreshing: Promise<void> | undefined;
   #closed = false;
-  /** Given where a broker ends a connection, until one answered a call. */
+  /** Added to the error where a broker closes the connection, until the first answer. */
   #hint: string | undefined;
 
   constructor({ connection, requestTimeoutMs = 10_000, logger }: KafkaClientOptions) {
-    this.#patienceMs = requestTimeoutMs + CONNECTED_WITHIN_MS;
+    this.#timeoutMs = requestTimeoutMs + CONNECTED_WITHIN_MS;
     this.#hint = connectionHint(connection);
     this.#cluster = new Cluster({
       ssl: undefined,
@@ -64,23 +63,23 @@ export class Brokers {
       requestTimeout: requestTimeoutMs,
       enforceRequestTimeout: true,
       metadataMaxAge: METADATA_MAX_AGE_MS,
-      // Callers repeat requests; a repetition here would only hide how long that takes.
+      // Callers repeat requests; repetitions here would hide how long that takes.
       retry: { retries: 1, initialRetryTime: 50 },
       allowAutoTopicCreation: false,
       maxInFlightRequests: null,
       isolationLevel: 1,
       instrumentationEmitter: {
         emit: (event, { broker }) => {
-          // It may lead nowhere, which a kernel finds out in a quarter of an hour: the next call connects anew.
+          // The connection may be dead, which the kernel notices after a quarter of an hour: the next request reconnects.
           if (event === REQUEST_TIMED_OUT) this.#sockets.cut(broker);
         },
       },
     });
     mendConnections(this.#cluster);
-    acceptInPart(this.#cluster);
+    acceptPartialMetadata(this.#cluster);
   }
 
-  /** Calls the leader of a partition. Topics go by their names in Kafka. */
+  /** Calls the leader of a partition. Topics have their names in Kafka. */
   async withLeader<T>(
     topic: string,
     partition: number,
@@ -104,28 +103,28 @@ export class Brokers {
     return this.#guarded(doing, async () => call(await this.#coordinator(transactionalId, 1)));
   }
 
-  /** The node that leads a partition. */
+  /** The id of the broker that leads a partition. */
   leaderId(topic: string, partition: number): Promise<number> {
     return this.#guarded('finding a leader', () => this.#leaderOf(topic, partition));
   }
 
-  /** Calls a node that is known to lead what the call is about. */
+  /** Calls a broker by its id. */
   withNode<T>(nodeId: number, doing: string, call: (broker: KafkaBroker) => Promise<T>): Promise<T> {
     return this.#guarded(doing, async () => call(await this.#broker(nodeId)));
   }
 
-  /** A call that was sent to a broker already. */
+  /** Waits for the answer to a request that was written to the connection already. */
   answered<T>(doing: string, answer: () => Promise<T>): Promise<T> {
     return this.#guarded(doing, answer);
   }
 
-  /** Somebody moved: the next call looks for them again. */
-  lookAgain(): void {
+  /** The next request looks leaders and coordinators up again. */
+  invalidateMetadata(): void {
     this.#stale = true;
     this.#coordinators.clear();
   }
 
-  /** Calls under way are given up at once. */
+  /** Requests in flight fail at once. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -135,18 +134,18 @@ export class Brokers {
   }
 
   async #guarded<T>(doing: string, call: () => Promise<T>): Promise<T> {
-    const patience = new AbortController();
+    const overdue = new AbortController();
     const timer = setTimeout(() => {
-      patience.abort(new Unavailable(`no answer within ${this.#patienceMs} ms`));
+      overdue.abort(new Unavailable(`no answer within ${this.#timeoutMs} ms`));
       this.#sockets.cut();
-    }, this.#patienceMs);
+    }, this.#timeoutMs);
     try {
-      const answer = await unlessAborted(call(), patience.signal);
+      const answer = await unlessAborted(call(), overdue.signal);
       this.#hint = undefined;
       return answer;
     } catch (thrown) {
       const type = protocolErrorOf(thrown);
-      if (type === undefined || MOVED.test(type)) this.lookAgain();
+      if (type === undefined || MOVED.test(type)) this.invalidateMetadata();
       throw translateKafkaError(thrown, doing, this.#hint);
     } finally {
       clearTimeout(timer);
@@ -164,7 +163,7 @@ export class Brokers {
     }
   }
 
-  /** Connected, and with the whereabouts of brokers and of the topic's partitions, looked up again where they are stale. */
+  /** Connects, and fetches the metadata of brokers and of the topic where it is missing or stale. */
   async #ready(topic?: string): Promise<void> {
     await this.#connect();
     if (topic !== undefined && !this.#topics.has(topic)) {
@@ -177,7 +176,7 @@ export class Brokers {
         this.#refreshing = undefined;
       });
     }
-    // Callers that come while a refresh is under way share its result.
+    // Callers share a refresh in progress.
     await this.#refreshing;
     await this.#cluster.refreshMetadataIfNecessary();
   }
@@ -186,11 +185,11 @@ export class Brokers {
     await this.#ready(topic);
     const found = this.#cluster.findTopicPartitionMetadata(topic).find((p) => p.partitionId === partition);
     if (found && found.leader >= 0) return found.leader;
-    this.lookAgain();
+    this.invalidateMetadata();
     throw new Unavailable(`Kafka: ${topic}/${partition} has no leader`);
   }
 
-  /** A node that is known is called as it is: nothing that is asked of another broker stands between. */
+  /** Without a look at metadata, which may wait for another broker. */
   async #broker(nodeId: number): Promise<KafkaBroker> {
     await this.#connect();
     return this.#cluster.findBroker({ nodeId });
@@ -201,7 +200,7 @@ export class Brokers {
     const known = this.#coordinators.get(key);
     if (known !== undefined) return this.#broker(known);
     await this.#ready();
-    // kafkajs asks all brokers, also those that are silent, and keeps to itself why none of them says who it is.
+    // kafkajs's own lookup asks all brokers, also silent ones, and hides the reason when none answers.
     const asked = await this.#cluster.brokerPool.findConnectedBroker();
     const { coordinator } = await asked.findGroupCoordinator({ groupId, coordinatorType });
     this.#coordinators.set(key, coordinator.nodeId);
@@ -210,8 +209,8 @@ export class Brokers {
 }
 
 /**
- * Encodes a request and hands back what sends it. Its answer is not judged as a whole: one partition's failure says
- * nothing about the others.
+ * Encodes a request and returns a function that sends it. The answer is not checked for errors: the caller looks at each
+ * partition's, as the failure of one means nothing for the others.
  */
 export async function prepared<Payload, Answer>(
   broker: KafkaBroker,
@@ -228,7 +227,7 @@ export async function prepared<Payload, Answer>(
         response: { decode: (bytes) => response.decode(bytes), parse: async (answer) => answer },
       });
     } catch (thrown) {
-      // As kafkajs does for its own requests: the next one connects anew.
+      // As kafkajs does for its own requests: the next one reconnects.
       if (thrown instanceof Error && thrown.name === 'KafkaJSConnectionClosedError')
         await broker.disconnect();
       throw thrown;
@@ -237,10 +236,10 @@ export async function prepared<Payload, Answer>(
 }
 
 /**
- * kafkajs rejects the whole metadata of a broker when one topic does not exist or one partition has no leader: then no
- * leader was found at all. A caller that needs a missing one gets the error.
+ * kafkajs rejects the metadata of all topics when one topic does not exist or one partition has no leader. Here the rest is
+ * accepted; a caller that needs the missing one gets the error.
  */
-function acceptInPart({ brokerPool }: Cluster): void {
+function acceptPartialMetadata({ brokerPool }: Cluster): void {
   const { createBroker } = brokerPool;
   brokerPool.createBroker = (options) => {
     const broker = createBroker(options);

@@ -1,10 +1,10 @@
+import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
 import { Brokers, type KafkaClientOptions, prepared } from './brokers.ts';
-import './compression.ts';
-import { PRODUCE } from './produce-request.ts';
+import { protocolErrorOf } from './errors.ts';
+import type { KafkajsJoinAnswer, KafkajsJoinRequest } from './kafkajs-shapes.ts';
 import type {
-  AssignmentToSync,
   FetchAnswer,
   FetchRequest,
   GroupMember,
@@ -12,6 +12,7 @@ import type {
   JoinRequest,
   ListedOffsets,
   ListOffsetsRequest,
+  MemberAssignment,
   OffsetCommitAnswer,
   OffsetCommitRequest,
   OffsetsOfTopic,
@@ -19,16 +20,20 @@ import type {
   ProduceRequest,
   ProducerIdentity,
   TopicPartitions,
+  TxnOffsetCommitRequest,
 } from './protocol.ts';
+import { FENCING_COMMIT_VERSION, FETCH, PRODUCE, TXN_OFFSET_COMMIT } from './requests.ts';
+
+const { MemberAssignment: Assignment, MemberMetadata } = assignerProtocol;
+const METADATA_VERSION = 1;
 
 /**
- * Everything that the adapter asks of Kafka, as plain objects. Each client has connections of its own: a broker answers
- * the requests of one connection one after the other, so a request that may wait there (a join, an append) goes through
- * a client of its own.
+ * All requests of the adapter to Kafka, as plain objects. A broker answers the requests of one connection one after the
+ * other, so a request that may wait at the broker (a join, an append) has a client of its own, with its own connections.
  *
- * Errors: `Unavailable` when Kafka does not answer in time, refuses, or a leader or coordinator moved (the same call
+ * Errors: `Unavailable` when Kafka does not answer in time, refuses, or a leader or coordinator moved (the same request
  * again finds the new one); `TooLarge` and `InvalidInput` where no repetition helps. `protocolErrorOf` gives the
- * protocol's name of a refusal. Another library would implement this class and nothing else.
+ * protocol's name of a refusal. To replace kafkajs, implement this class on another library.
  */
 export class KafkaClient {
   readonly #brokers: Brokers;
@@ -42,19 +47,19 @@ export class KafkaClient {
     return this.#brokers.leaderId(topic, partition);
   }
 
-  /** Leaders and coordinators are looked up again by the next call. */
-  lookAgain(): void {
-    this.#brokers.lookAgain();
+  /** The next request looks leaders and coordinators up again. */
+  invalidateMetadata(): void {
+    this.#brokers.invalidateMetadata();
   }
 
-  /** Calls under way are given up at once. */
+  /** Requests in flight fail at once. */
   close(): Promise<void> {
     return this.#brokers.close();
   }
 
   /**
-   * Appends to partitions the node leads. Resolves once the request is on its way, so that a caller which waits for that
-   * before the next request keeps their order. The answer holds an error code a partition; it may be that of a failure.
+   * Appends to partitions that the node leads. Resolves once the request is written to the connection: a caller that
+   * waits for that before its next request keeps their order. The answer holds an error code for each partition.
    */
   async produce(
     nodeId: number,
@@ -68,14 +73,14 @@ export class KafkaClient {
     return { answer };
   }
 
-  /** Reads partitions the node leads. The answer holds an error code a partition; it may be that of a failure. */
+  /** Reads partitions that the node leads. The answer holds an error code for each partition. */
   fetch(nodeId: number, request: FetchRequest): Promise<FetchAnswer> {
     return this.#brokers.withNode(nodeId, 'reading', async (broker) =>
-      (await prepared(broker, apiKeys.Fetch, protocol.requests.Fetch, request))(),
+      (await prepared(broker, apiKeys.Fetch, FETCH, request))(),
     );
   }
 
-  /** Of partitions that one node leads; `of` is one of them. */
+  /** All partitions must have the same leader; `of` is one of them. */
   async listOffsets(
     of: { readonly topic: string; readonly partition: number },
     request: ListOffsetsRequest,
@@ -89,7 +94,7 @@ export class KafkaClient {
     return responses;
   }
 
-  /** Records below the offset are not read any more; the brokers remove their segments later. */
+  /** Makes the offset the first one that is read; the brokers remove the segments before it later. */
   async deleteRecords(topic: string, partition: number, offset: number): Promise<void> {
     await this.#brokers.withLeader(topic, partition, `deleting records of ${topic}`, async (broker) => {
       try {
@@ -103,10 +108,25 @@ export class KafkaClient {
   }
 
   /**
-   * Joins a group. A new member is told its id before its join waits for the other members, so that it can leave
-   * meanwhile: else the group would wait for it until its session ends.
+   * Joins a group. `named` has the id of a new member before its join waits for the other members: a process that stops
+   * meanwhile leaves the group with it, else the group would wait for it until its session ends.
    */
-  joinGroup(request: JoinRequest, named: (memberId: string) => void): Promise<JoinAnswer> {
+  async joinGroup(request: JoinRequest, named: (memberId: string) => void): Promise<JoinAnswer> {
+    const { protocol: name, topics, userData, ...rest } = request;
+    const metadata = MemberMetadata.encode({
+      version: METADATA_VERSION,
+      topics,
+      userData: Buffer.from(userData),
+    });
+    const joined = await this.#join({ ...rest, groupProtocols: [{ name, metadata }] }, named);
+    const members = joined.members.map(({ memberId, memberMetadata }) => ({
+      memberId,
+      userData: MemberMetadata.decode(memberMetadata).userData?.toString('utf8') ?? '',
+    }));
+    return { ...joined, members };
+  }
+
+  #join(request: KafkajsJoinRequest, named: (memberId: string) => void): Promise<KafkajsJoinAnswer> {
     return this.#brokers.withGroup(request.groupId, 'joining the group', async (broker) => {
       if (request.memberId !== '') return broker.joinGroup(request);
       const join = broker.lookupRequest(apiKeys.JoinGroup, protocol.requests.JoinGroup);
@@ -121,14 +141,22 @@ export class KafkaClient {
     });
   }
 
-  /** The part of a member in the generation; the leader of the generation brings the parts of all. */
-  async syncGroup(member: GroupMember, groupAssignment: readonly AssignmentToSync[]): Promise<Buffer> {
+  /** The partitions of a member in the generation; the leader of the generation sends those of all members. */
+  async syncGroup(
+    member: GroupMember,
+    assignments: readonly MemberAssignment[],
+  ): Promise<readonly TopicPartitions[]> {
+    const groupAssignment = assignments.map(({ memberId, partitions: part }) => {
+      const assignment = Object.fromEntries(part.map(({ topic, partitions }) => [topic, partitions]));
+      return { memberId, memberAssignment: Assignment.encode({ version: METADATA_VERSION, assignment }) };
+    });
     const { memberAssignment } = await this.#brokers.withGroup(
       member.groupId,
       'getting its part of the group',
       (broker) => broker.syncGroup({ ...member, groupAssignment }),
     );
-    return memberAssignment;
+    const assigned = memberAssignment.length === 0 ? null : Assignment.decode(memberAssignment);
+    return Object.entries(assigned?.assignment ?? {}).map(([topic, partitions]) => ({ topic, partitions }));
   }
 
   async heartbeat({ groupId, memberId, generationId }: GroupMember): Promise<void> {
@@ -137,13 +165,23 @@ export class KafkaClient {
     );
   }
 
+  /** Rejects unless the coordinator has the member in the group's present generation; one that is ending counts. */
+  async confirmMember(member: GroupMember): Promise<void> {
+    try {
+      await this.heartbeat(member);
+    } catch (thrown) {
+      // The present generation holds until the next one is made.
+      if (protocolErrorOf(thrown) !== 'REBALANCE_IN_PROGRESS') throw thrown;
+    }
+  }
+
   async leaveGroup(groupId: string, memberId: string): Promise<void> {
     await this.#brokers.withGroup(groupId, 'leaving the group', (broker) =>
       broker.leaveGroup({ groupId, memberId }),
     );
   }
 
-  /** Stores positions of a group's member. The answer holds an error code a partition; it may be that of a failure. */
+  /** Stores positions of a member's group. The answer holds an error code for each partition. */
   commitOffsets(request: OffsetCommitRequest): Promise<OffsetCommitAnswer> {
     return this.#brokers.withGroup(request.groupId, 'storing positions', async (broker) =>
       (await prepared(broker, apiKeys.OffsetCommit, protocol.requests.OffsetCommit, request))(),
@@ -167,7 +205,7 @@ export class KafkaClient {
     return responses;
   }
 
-  /** Ends the transaction that is open under the id, and every earlier user of it. */
+  /** Finishes or aborts the open transaction of the id, and refuses every earlier user of it from then on. */
   async initProducer(transactionalId: string, timeoutMs: number): Promise<ProducerIdentity> {
     const { producerId, producerEpoch } = await this.#brokers.withTransaction(
       transactionalId,
@@ -191,15 +229,17 @@ export class KafkaClient {
     );
   }
 
-  /** Stores positions of a group with the transaction. */
-  async commitInTransaction(
-    producer: ProducerIdentity,
-    groupId: string,
-    topics: readonly OffsetsOfTopic[],
-  ): Promise<void> {
-    await this.#brokers.withGroup(groupId, 'storing a position', (broker) =>
-      broker.txnOffsetCommit({ ...producer, groupId, topics }),
-    );
+  /**
+   * Stores positions of the member's group with the transaction. Rejects where the member does not belong to the group's
+   * present generation: the coordinator of a version before 2.5 does not check that, so it is asked by a heartbeat first.
+   */
+  async commitInTransaction(request: TxnOffsetCommitRequest): Promise<void> {
+    const { member } = request;
+    await this.#brokers.withGroup(member.groupId, 'storing a position', async (broker) => {
+      const commit = broker.lookupRequest(apiKeys.TxnOffsetCommit, TXN_OFFSET_COMMIT)(request);
+      if (commit.request.apiVersion < FENCING_COMMIT_VERSION) await this.confirmMember(member);
+      await broker.connectionPool.send(commit);
+    });
   }
 
   /** Commits the transaction. */
@@ -210,13 +250,13 @@ export class KafkaClient {
   }
 }
 
-/** The id a broker gives to a new member, with the answer that it needs one. */
+/** The id for a new member, in the broker's answer that the member needs one. */
 function memberIdIn(thrown: unknown): string | undefined {
   if (!(thrown instanceof Error && thrown.name === 'KafkaJSMemberIdRequired')) return undefined;
   return 'memberId' in thrown && typeof thrown.memberId === 'string' ? thrown.memberId : undefined;
 }
 
-/** kafkajs reports the failure of each partition inside of an error about all. */
+/** kafkajs wraps the failures of partitions in one error. */
 function errorOfPartition(thrown: unknown): unknown {
   const of = thrown instanceof Error && 'partitions' in thrown ? thrown.partitions : undefined;
   const first: unknown = Array.isArray(of) ? of[0] : undefined;

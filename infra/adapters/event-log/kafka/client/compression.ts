@@ -1,27 +1,48 @@
 import { promisify } from 'node:util';
-import { zstdDecompress } from 'node:zlib';
+import { gunzip, zstdDecompress } from 'node:zlib';
 import kafkajs from 'kafkajs';
 import lz4 from 'lz4js';
 import snappy from 'snappyjs';
 
 const { CompressionCodecs, CompressionTypes } = kafkajs;
 
-/** Java's snappy streams begin so; then come two numbers that say which versions can read it. */
+type Decompress = (bytes: Buffer) => Promise<Buffer>;
+
+/** A snappy stream of Kafka's Java client begins so; two int32 follow, the versions that wrote it and can read it. */
 const STREAM_MARK = Buffer.from([0x82, ...Buffer.from('SNAPPY'), 0]);
 const STREAM_HEADER_BYTES = STREAM_MARK.length + 8;
 
-/** The size of a block comes before it. */
+/** Each block of the stream has its size before it. */
 const SIZE_BYTES = 4;
 
-/**
- * kafkajs 2.2.4 reads gzip alone. Tributary compresses nothing, but brokers do where a topic or the cluster has a
- * `compression.type`, and so do the tools that copy topics: one such batch held up all that was read of its broker.
- */
-CompressionCodecs[CompressionTypes.Snappy] = reading(async (bytes) => unsnap(bytes));
-CompressionCodecs[CompressionTypes.LZ4] = reading(async (bytes) => asBuffer(lz4.decompress(bytes)));
-CompressionCodecs[CompressionTypes.ZSTD] = reading(promisify(zstdDecompress));
+const fromSnappy: Decompress = async (bytes) => unsnap(bytes);
+const fromLz4: Decompress = async (bytes) => asBuffer(lz4.decompress(bytes));
+const fromZstd: Decompress = promisify(zstdDecompress);
 
-function reading(decompress: (bytes: Buffer) => Promise<Buffer>) {
+/** By the codec's number in the attributes of a batch. */
+const DECOMPRESS = new Map<number, Decompress>([
+  [CompressionTypes.GZIP, promisify(gunzip)],
+  [CompressionTypes.Snappy, fromSnappy],
+  [CompressionTypes.LZ4, fromLz4],
+  [CompressionTypes.ZSTD, fromZstd],
+]);
+
+/**
+ * Tributary compresses nothing, but brokers do where a topic or the cluster has a `compression.type`, and so do tools
+ * that copy topics.
+ */
+export function decompressed(codec: number, bytes: Buffer): Promise<Buffer> {
+  const decompress = DECOMPRESS.get(codec);
+  if (decompress === undefined) throw new Error(`a batch is compressed with the unknown codec ${codec}`);
+  return decompress(bytes);
+}
+
+// kafkajs reads batches itself where a broker lacks our version of Fetch, and has a codec for gzip alone.
+CompressionCodecs[CompressionTypes.Snappy] = codecOf(fromSnappy);
+CompressionCodecs[CompressionTypes.LZ4] = codecOf(fromLz4);
+CompressionCodecs[CompressionTypes.ZSTD] = codecOf(fromZstd);
+
+function codecOf(decompress: Decompress) {
   const compress = () => Promise.reject(new Error('nothing is compressed here'));
   return () => ({ compress, decompress });
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { connectionHint, translateKafkaError } from './errors.ts';
+import { connectionHint } from './connection.ts';
+import { translateKafkaError } from './errors.ts';
 
 /** As kafkajs throws it. */
 function thrownAs(name: string, message: string, fields: object = {}): Error {
@@ -19,7 +20,7 @@ describe('what is said of a broker', () => {
       'the broker k:9092 cannot be reached (ECONNREFUSED)',
     ],
     [
-      'the same in what tells how often it was tried',
+      'the same within an error that counts retries',
       thrownAs('KafkaJSNumberOfRetriesExceeded', 'Connection timeout', {
         cause: thrownAs('KafkaJSConnectionError', 'Connection timeout'),
       }),

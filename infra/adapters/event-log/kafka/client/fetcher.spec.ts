@@ -2,37 +2,34 @@ import { Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import type { KafkaClient } from './client.ts';
 import { Fetcher } from './fetcher.ts';
-import type { FetchAnswer } from './protocol.ts';
+import type { FetchedPartition } from './protocol.ts';
 
-type Partition = FetchAnswer['responses'][number]['partitions'][number];
-
-const EMPTY: Omit<Partition, 'partition'> = {
+const EMPTY: Omit<FetchedPartition, 'partition'> = {
   errorCode: 0,
-  highWatermark: '7',
-  lastStableOffset: '7',
+  highWatermark: 7,
   abortedTransactions: [],
-  messages: [],
+  batches: [],
 };
 
-function fetcherOf(client: Partial<Pick<KafkaClient, 'leaderId' | 'fetch' | 'lookAgain'>>): Fetcher {
+function fetcherOf(client: Partial<Pick<KafkaClient, 'leaderId' | 'fetch' | 'invalidateMetadata'>>): Fetcher {
   return new Fetcher(client as KafkaClient, () => 1);
 }
 
 describe('a fetcher', () => {
-  it('waited for a leader that was looked for, also once nobody wanted to read any more', async () => {
+  it('does not wait for a leader once the signal fired', async () => {
     const stop = new AbortController();
     const fetched = fetcherOf({ leaderId: () => new Promise(() => {}) }).fetch('t', 0, 0, 1, stop.signal);
     stop.abort();
     expect(await fetched).toBeUndefined();
   });
 
-  it('says why there is no leader', async () => {
+  it('rejects with the reason where there is no leader', async () => {
     const client = { leaderId: () => Promise.reject(new Unavailable('t/0 has no leader')) };
     const never = new AbortController().signal;
     await expect(fetcherOf(client).fetch('t', 0, 0, 1, never)).rejects.toThrow('t/0 has no leader');
   });
 
-  it('asks no more once nobody wants to read, and again for who comes after', async () => {
+  it('sends no requests once all signals fired, and again for a later fetch', async () => {
     const stop = new AbortController();
     const asked: string[] = [];
     const fetcher = fetcherOf({

@@ -1,21 +1,22 @@
 import { Unavailable } from '@tributary/core';
-import { type Committed, committed } from '../records/committed.ts';
+import { type Committed, committed } from '../records/entries.ts';
 import type { KafkaClient } from './client.ts';
 import { failOn, protocolErrorOf, translateKafkaError } from './errors.ts';
-import type { FetchAnswer } from './protocol.ts';
+import type { FetchAnswer, FetchedPartition } from './protocol.ts';
 
 /** Bytes of one answer of a broker, at most; one record may be larger. */
 const ANSWER_BYTES = 8 * 1024 * 1024;
 
-/** The offset asked for is not kept any more, or not written yet. */
+/** The offset is not kept any more, or not written yet. */
 export class OffsetOutOfRange extends Unavailable {}
 
 export interface Fetched extends Committed {
-  /** The end of the partition as its leader knew it. */
+  /** The high watermark of the partition. */
   readonly end: number;
 }
 
-interface Want {
+/** A partition to read, with the caller's promise. */
+interface Wanted {
   readonly topic: string;
   readonly partition: number;
   readonly offset: number;
@@ -26,23 +27,24 @@ interface Want {
 }
 
 /**
- * Reads many partitions with one request a broker at a time. What wants to be read while a request waits at its
- * broker is part of the next one, so `waitMs` bounds how long it is held up.
+ * Reads many partitions with one request to each broker at a time. A fetch that is called while a request waits at its
+ * broker is part of the next request, so `waitMs` bounds its delay.
  */
 export class Fetcher {
   readonly #client: KafkaClient;
   readonly #waitMs: () => number;
-  readonly #wants = new Map<number, Want[]>();
+  readonly #wanted = new Map<number, Wanted[]>();
 
-  /** `waitMs` is asked before each request: how long its broker may wait for something to come. */
+  /** `waitMs`, called before each request: how long the broker may wait for records. */
   constructor(client: KafkaClient, waitMs: () => number) {
     this.#client = client;
     this.#waitMs = waitMs;
   }
 
   /**
-   * Committed records from the offset on, about `maxBytes` of them; waits until there are some or the offset can be
-   * moved past what nobody sees. Undefined once the signal fired. Rejects with `OffsetOutOfRange`, else `Unavailable`.
+   * Committed records from the offset on, about `maxBytes` of them; waits until there are some, or the offset can move
+   * past records that are not visible. Undefined once the signal fired. Rejects with `OffsetOutOfRange`, else
+   * `Unavailable`.
    */
   fetch(
     topic: string,
@@ -53,57 +55,58 @@ export class Fetcher {
   ): Promise<Fetched | undefined> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return resolve(undefined);
-      const give = () => resolve(undefined);
-      signal.addEventListener('abort', give, { once: true });
+      const abandon = () => resolve(undefined);
+      signal.addEventListener('abort', abandon, { once: true });
       const settled = <T>(settle: (value: T) => void) => {
         return (value: T) => {
-          signal.removeEventListener('abort', give);
+          signal.removeEventListener('abort', abandon);
           settle(value);
         };
       };
-      const want = { topic, partition, offset, maxBytes, signal };
-      const waiting = { ...want, resolve: settled(resolve), reject: settled<Error>(reject) };
-      // Whoever does not want it any more does not wait for a leader either.
-      this.#client.leaderId(topic, partition).then((nodeId) => this.#add(nodeId, waiting), waiting.reject);
+      const fetch = { topic, partition, offset, maxBytes, signal };
+      const wanted = { ...fetch, resolve: settled(resolve), reject: settled<Error>(reject) };
+      this.#client.leaderId(topic, partition).then((nodeId) => this.#add(nodeId, wanted), wanted.reject);
     });
   }
 
-  #add(nodeId: number, want: Want): void {
-    const wants = this.#wants.get(nodeId);
-    if (wants) {
-      wants.push(want);
+  #add(nodeId: number, one: Wanted): void {
+    const wanted = this.#wanted.get(nodeId);
+    if (wanted) {
+      wanted.push(one);
       return;
     }
-    this.#wants.set(nodeId, [want]);
+    this.#wanted.set(nodeId, [one]);
     void this.#serve(nodeId);
   }
 
-  /** Asks one broker for as long as somebody wants something of it. */
+  /** Sends requests to one broker for as long as there are partitions to read from it. */
   async #serve(nodeId: number): Promise<void> {
     for (;;) {
-      // Those who were just answered get a turn to want more.
+      // Callers that were just answered fetch again in the same turn.
       await new Promise((resolve) => setImmediate(resolve));
-      const wants = (this.#wants.get(nodeId) ?? []).filter(({ signal }) => !signal.aborted);
-      if (wants.length === 0) {
-        this.#wants.delete(nodeId);
+      const wanted = (this.#wanted.get(nodeId) ?? []).filter(({ signal }) => !signal.aborted);
+      if (wanted.length === 0) {
+        this.#wanted.delete(nodeId);
         return;
       }
-      // A request names a partition once: whoever wants it for the longest goes first.
-      const byPartition = new Map<string, Want>();
-      for (const want of wants) {
-        const name = `${want.topic}/${want.partition}`;
-        if (!byPartition.has(name)) byPartition.set(name, want);
+      // A request names a partition once: the fetch that has waited for the longest goes first.
+      const byPartition = new Map<string, Wanted>();
+      for (const one of wanted) {
+        const name = `${one.topic}/${one.partition}`;
+        if (!byPartition.has(name)) byPartition.set(name, one);
       }
       const now = [...byPartition.values()];
-      const later = wants.filter((want) => !now.includes(want));
-      this.#wants.set(nodeId, later);
-      const unanswered = await this.#ask(nodeId, now);
-      this.#wants.get(nodeId)?.push(...unanswered);
+      this.#wanted.set(
+        nodeId,
+        wanted.filter((one) => !now.includes(one)),
+      );
+      const unanswered = await this.#request(nodeId, now);
+      this.#wanted.get(nodeId)?.push(...unanswered);
     }
   }
 
-  /** Settles what the answer settles; the rest is to be asked again. */
-  async #ask(nodeId: number, wants: readonly Want[]): Promise<readonly Want[]> {
+  /** Settles the fetches that the answer has records for, and returns the others. */
+  async #request(nodeId: number, wanted: readonly Wanted[]): Promise<readonly Wanted[]> {
     let answer: FetchAnswer;
     try {
       answer = await this.#client.fetch(nodeId, {
@@ -113,14 +116,14 @@ export class Fetcher {
         minBytes: 1,
         maxBytes: ANSWER_BYTES,
         rackId: '',
-        topics: inRandomOrder(wants).map(({ topic, partition, offset, maxBytes }) => ({
+        topics: rotated(wanted).map(({ topic, partition, offset, maxBytes }) => ({
           topic,
           partitions: [{ partition, fetchOffset: String(offset), maxBytes }],
         })),
       });
     } catch (thrown) {
       const failure = translateKafkaError(thrown, 'reading');
-      for (const want of wants) want.reject(failure);
+      for (const { reject } of wanted) reject(failure);
       return [];
     }
     const answers = new Map(
@@ -128,33 +131,34 @@ export class Fetcher {
         partitions.map((partition) => [`${topicName}/${partition.partition}`, partition] as const),
       ),
     );
-    return wants.filter((want) => !this.#settle(want, answers.get(`${want.topic}/${want.partition}`)));
+    return wanted.filter((one) => !this.#settle(one, answers.get(`${one.topic}/${one.partition}`)));
   }
 
-  #settle(want: Want, answer: FetchAnswer['responses'][number]['partitions'][number] | undefined): boolean {
+  /** False where the answer has nothing for it: to be requested again. */
+  #settle(wanted: Wanted, answer: FetchedPartition | undefined): boolean {
     if (answer === undefined) return false;
-    const { topic, partition, offset } = want;
+    const { topic, partition, offset } = wanted;
     try {
       failOn(answer.errorCode);
     } catch (thrown) {
       const doing = `reading ${topic}/${partition} at ${offset}`;
       if (protocolErrorOf(thrown) === 'OFFSET_OUT_OF_RANGE') {
-        want.reject(new OffsetOutOfRange(`Kafka: ${doing}: out of range`, { cause: thrown }));
+        wanted.reject(new OffsetOutOfRange(`Kafka: ${doing}: out of range`, { cause: thrown }));
       } else {
-        this.#client.lookAgain();
-        want.reject(translateKafkaError(thrown, doing));
+        this.#client.invalidateMetadata();
+        wanted.reject(translateKafkaError(thrown, doing));
       }
       return true;
     }
-    const seen = committed(answer.messages, answer.abortedTransactions ?? [], offset);
+    const seen = committed(answer.batches, answer.abortedTransactions, offset);
     if (seen.next === offset) return false;
-    want.resolve({ ...seen, end: Number(answer.highWatermark) });
+    wanted.resolve({ ...seen, end: answer.highWatermark });
     return true;
   }
 }
 
-/** The bytes of an answer go to the partitions named first: each gets its turn to be one of them. */
-function inRandomOrder(wants: readonly Want[]): readonly Want[] {
-  const first = Math.floor(Math.random() * wants.length);
-  return [...wants.slice(first), ...wants.slice(0, first)];
+/** From a random one on: a broker fills its answer with the partitions that a request names first. */
+function rotated(wanted: readonly Wanted[]): readonly Wanted[] {
+  const first = Math.floor(Math.random() * wanted.length);
+  return [...wanted.slice(first), ...wanted.slice(0, first)];
 }

@@ -1,7 +1,5 @@
 import type {
-  AssignmentToSync,
   GroupMember,
-  JoinAnswer,
   JoinRequest,
   ListedOffsets,
   ListOffsetsRequest,
@@ -10,7 +8,7 @@ import type {
   TopicPartitions,
 } from './protocol.ts';
 
-// What `client/` uses of kafkajs's protocol layer; nothing outside of this folder imports it.
+// The parts of kafkajs's protocol layer that `client/` uses; nothing outside of this folder imports them.
 
 export interface KafkaLogEntry {
   readonly namespace: string;
@@ -18,23 +16,72 @@ export interface KafkaLogEntry {
   readonly log: { readonly message: string };
 }
 
-/** A request with the code that reads its answer. */
+/** A request with the decoder of its answer. */
 export interface Exchange<Answer> {
-  readonly request: { encode(): Promise<unknown> };
+  readonly request: {
+    readonly apiKey: number;
+    readonly apiName: string;
+    readonly apiVersion: number;
+    encode(): Promise<unknown>;
+  };
   readonly response: {
     decode(bytes: Buffer): Promise<Answer>;
-    /** Throws for an answer that says it failed. */
+    /** Throws for the answer of a failure. */
     parse(answer: Answer): Promise<Answer>;
   };
 }
 
-/** Makes the exchange of one kind of request, in the newest version both sides know. */
+/** Makes the exchange of one kind of request, in the newest version that both sides know. */
 export interface Definition<Payload, Answer> {
   readonly versions: readonly string[];
   protocol(chosen: { readonly version: string | number }): (payload: Payload) => Exchange<Answer>;
 }
 
-/** One broker; connects as needed. Each call throws for an answer that says it failed. */
+export interface KafkajsRecord {
+  readonly offset: string;
+  readonly timestamp: string;
+  readonly key: Buffer | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, Buffer | readonly Buffer[] | null>>;
+  /** The same object for every record of one batch. */
+  readonly batchContext: {
+    readonly firstOffset: string;
+    readonly lastOffsetDelta: number;
+    readonly producerId: string;
+    readonly inTransaction: boolean;
+    readonly isControlBatch: boolean;
+  };
+}
+
+export interface KafkajsFetchAnswer {
+  readonly clientSideThrottleTime?: number;
+  readonly responses: readonly {
+    readonly topicName: string;
+    readonly partitions: readonly {
+      readonly partition: number;
+      readonly errorCode: number;
+      readonly highWatermark: string;
+      readonly abortedTransactions:
+        | readonly { readonly producerId: string; readonly firstOffset: string }[]
+        | null;
+      readonly messages: readonly KafkajsRecord[];
+    }[];
+  }[];
+}
+
+export interface KafkajsJoinRequest
+  extends Pick<JoinRequest, 'groupId' | 'memberId' | 'sessionTimeout' | 'rebalanceTimeout'> {
+  readonly groupProtocols: readonly { readonly name: string; readonly metadata: Buffer }[];
+}
+
+export interface KafkajsJoinAnswer {
+  readonly generationId: number;
+  readonly leaderId: string;
+  readonly memberId: string;
+  readonly members: readonly { readonly memberId: string; readonly memberMetadata: Buffer }[];
+}
+
+/** One broker; connects as needed. Each method throws for the answer of a failure. */
 export interface KafkaBroker {
   readonly nodeId: number;
   readonly connectionPool: {
@@ -51,9 +98,11 @@ export interface KafkaBroker {
     readonly groupId: string;
     readonly coordinatorType: 0 | 1;
   }): Promise<{ readonly coordinator: { readonly nodeId: number } }>;
-  joinGroup(request: JoinRequest): Promise<JoinAnswer>;
+  joinGroup(request: KafkajsJoinRequest): Promise<KafkajsJoinAnswer>;
   syncGroup(
-    request: GroupMember & { readonly groupAssignment: readonly AssignmentToSync[] },
+    request: GroupMember & {
+      readonly groupAssignment: readonly { readonly memberId: string; readonly memberAssignment: Buffer }[];
+    },
   ): Promise<{ readonly memberAssignment: Buffer }>;
   heartbeat(request: {
     readonly groupId: string;
@@ -86,9 +135,6 @@ export interface KafkaBroker {
     request: ProducerIdentity & { readonly topics: readonly TopicPartitions[] },
   ): Promise<unknown>;
   addOffsetsToTxn(request: ProducerIdentity & { readonly groupId: string }): Promise<unknown>;
-  txnOffsetCommit(
-    request: ProducerIdentity & { readonly groupId: string; readonly topics: readonly OffsetsOfTopic[] },
-  ): Promise<unknown>;
   /** `transactionResult`: true to commit. */
   endTxn(request: ProducerIdentity & { readonly transactionResult: boolean }): Promise<unknown>;
 }

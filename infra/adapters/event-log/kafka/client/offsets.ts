@@ -3,8 +3,10 @@ import type { KafkaClient } from './client.ts';
 const READ_UNCOMMITTED = 0 as const;
 const READ_COMMITTED = 1 as const;
 
-/** The offset behind the last record, or that of the first one kept. `stable`: behind the last one a read-committed
- *  reader gets to. */
+/**
+ * `end`: behind the last record; `first`: of the first record kept; `stable`: behind the last record that a read-committed
+ * reader gets to.
+ */
 export async function offsetOf(
   client: KafkaClient,
   topic: string,
@@ -21,20 +23,20 @@ export async function offsetOf(
   return Number(listed[0]?.partitions[0]?.offset ?? 0);
 }
 
-/** The offset of the first record that its broker stamped at or after `ms`; where none is, the end. */
+/** The offset of the first record that its broker stamped at or after `ms`; the end where there is none. */
 export async function offsetAt(
   client: KafkaClient,
   topic: string,
   partition: number,
   ms: number,
 ): Promise<number> {
-  // Asked before: whatever comes between the two questions lies above it.
+  // Listed first: a record that is appended between the two requests is behind it.
   const end = await offsetOf(client, topic, partition, 'end');
   const listed = await client.listOffsets(
     { topic, partition },
     {
       isolationLevel: READ_UNCOMMITTED,
-      // Below 0 a time would be one of the protocol's words.
+      // Negative times have special meanings.
       topics: [{ topic, partitions: [{ partition, timestamp: Math.max(0, Math.ceil(ms)) }] }],
     },
   );
@@ -42,7 +44,7 @@ export async function offsetAt(
   return found < 0 ? end : found;
 }
 
-/** When its broker stamped the first record that is kept, epoch ms; undefined where none is. */
+/** The broker's timestamp of the first record kept, epoch ms; undefined where there is none. */
 export async function firstStamp(
   client: KafkaClient,
   topic: string,
@@ -96,7 +98,7 @@ async function endsOf(
   return ends;
 }
 
-/** The positions a group has stored, where it has: its owners may be further. By `topic/partition`. */
+/** The stored positions of a group, by `topic/partition`; the stages may be further. */
 export async function storedOffsets(
   client: KafkaClient,
   groupId: string,

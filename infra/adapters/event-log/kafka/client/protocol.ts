@@ -1,6 +1,6 @@
 /**
- * What `KafkaClient` takes and answers: plain objects, named as in Kafka's protocol. Topics go by their names in Kafka,
- * offsets and producer ids as decimal texts.
+ * Requests and answers of `KafkaClient`: plain objects, named as in Kafka's protocol. Topics have their names in Kafka;
+ * offsets that kafkajs encodes, and producer ids, are decimal texts.
  */
 
 export interface OffsetsOfTopic {
@@ -80,41 +80,56 @@ export interface FetchRequest {
   }[];
 }
 
-export interface RecordBatchContext {
-  readonly firstOffset: string;
-  readonly lastOffsetDelta: number;
-  readonly producerId: string;
-  readonly inTransaction: boolean;
-  readonly isControlBatch: boolean;
+/** A record as a broker keeps it. */
+export interface RecordRead {
+  readonly offset: number;
+  /** Epoch ms. */
+  readonly timestamp: number;
+  readonly key: string | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
-export interface RecordRead {
-  readonly offset: string;
-  readonly timestamp: string;
-  readonly key: Buffer | null;
-  readonly value: Buffer | null;
-  readonly headers: Readonly<Record<string, Buffer | readonly Buffer[] | null>>;
-  /** The same object for every record of one batch. */
-  readonly batchContext: RecordBatchContext;
+export interface RecordBatch {
+  /** The offset of the last record that was written to the batch; compaction may have removed it, and all others. */
+  readonly lastOffset: number;
+  /** -1 where its producer is not idempotent. */
+  readonly producerId: bigint;
+  readonly isTransactional: boolean;
+  /** The marker at the end of a transaction; `isAbort`: that aborts it. */
+  readonly isControl: boolean;
+  readonly isAbort: boolean;
+  /** None of a control batch. */
+  readonly records: readonly RecordRead[];
 }
 
 export interface AbortedTransaction {
-  readonly producerId: string;
-  readonly firstOffset: string;
+  readonly producerId: bigint;
+  readonly firstOffset: number;
+}
+
+export interface FetchedPartition {
+  readonly partition: number;
+  readonly errorCode: number;
+  readonly highWatermark: number;
+  readonly abortedTransactions: readonly AbortedTransaction[];
+  readonly batches: readonly RecordBatch[];
 }
 
 export interface FetchAnswer {
+  /** For how long the broker asks the client to wait before the next request, ms. */
+  readonly clientSideThrottleTime?: number;
   readonly responses: readonly {
     readonly topicName: string;
-    readonly partitions: readonly {
-      readonly partition: number;
-      readonly errorCode: number;
-      readonly highWatermark: string;
-      readonly lastStableOffset: string;
-      readonly abortedTransactions: readonly AbortedTransaction[] | null;
-      readonly messages: readonly RecordRead[];
-    }[];
+    readonly partitions: readonly FetchedPartition[];
   }[];
+}
+
+/** The position of a group to store in a transaction, by a member of the group. */
+export interface TxnOffsetCommitRequest {
+  readonly producer: ProducerIdentity;
+  readonly member: GroupMember;
+  readonly topics: readonly OffsetsOfTopic[];
 }
 
 export interface JoinRequest {
@@ -125,14 +140,19 @@ export interface JoinRequest {
   readonly sessionTimeout: number;
   /** ms */
   readonly rebalanceTimeout: number;
-  readonly groupProtocols: readonly { readonly name: string; readonly metadata: Buffer }[];
+  /** The name of the assignment protocol, which all members of the group share. */
+  readonly protocol: string;
+  readonly topics: readonly string[];
+  /** For the leader of the generation. */
+  readonly userData: string;
 }
 
 export interface JoinAnswer {
   readonly generationId: number;
   readonly leaderId: string;
   readonly memberId: string;
-  readonly members: readonly { readonly memberId: string; readonly memberMetadata: Buffer }[];
+  /** With their data; empty but for the leader. */
+  readonly members: readonly { readonly memberId: string; readonly userData: string }[];
 }
 
 /** A member of a group in one generation. */
@@ -142,13 +162,13 @@ export interface GroupMember {
   readonly generationId: number;
 }
 
-/** What the leader of a generation assigns to a member; the other members send none. */
-export interface AssignmentToSync {
+/** The partitions that the leader of a generation assigns to a member. */
+export interface MemberAssignment {
   readonly memberId: string;
-  readonly memberAssignment: Buffer;
+  readonly partitions: readonly TopicPartitions[];
 }
 
-/** A user of a transactional id. An epoch ends where the next user initialises the id. */
+/** A user of a transactional id. Its epoch ends when the id is initialised again. */
 export interface ProducerIdentity {
   readonly transactionalId: string;
   readonly producerId: string;
@@ -163,7 +183,7 @@ export interface TopicPartitions {
 export interface ListOffsetsRequest {
   /** 1: read committed. */
   readonly isolationLevel: 0 | 1;
-  /** `timestamp` -1: the end, -2: the first kept; else the first stamped at that epoch millisecond or later. */
+  /** `timestamp` -1: the end, -2: the first record kept; else the first record at that epoch ms or later. */
   readonly topics: readonly {
     readonly topic: string;
     readonly partitions: readonly { readonly partition: number; readonly timestamp: number }[];

@@ -49,7 +49,7 @@ describe('assignment of partitions', () => {
     expect([...parts.values()].flat().sort()).toEqual(['a/0', 'a/1']);
   });
 
-  it('gives every partition to one member, evenly, whoever comes and goes', () => {
+  it('gives every partition to one member, evenly, also when members come and go', () => {
     const ids = fc.uniqueArray(fc.constantFrom('a', 'b', 'c', 'd', 'e'), { minLength: 1 });
     const topicsOf = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 3 });
     fc.assert(

@@ -1,14 +1,14 @@
-/** A member of a group at the time of a join. */
+/** A member at the time of a join. */
 export interface Member {
   readonly id: string;
-  /** What it has at work, as `topic/partition`. Only what it surely owns: see `Membership`. */
+  /** The partitions that it reliably owns, as `topic/partition`. */
   readonly owned: readonly string[];
 }
 
 /**
- * Who gets which partitions, as `topic/partition`, by member id. Evenly per topic and over all topics; a member keeps
- * what it owns as far as that goes. What moves is given to nobody until its owner, which sees it missing from its
- * part, has finished it and joins again without it.
+ * The partitions of each member, as `topic/partition`, by member id. Evenly per topic and over all topics; a member keeps
+ * its partitions as far as that goes. A partition that is to move is assigned to no member until its owner joins again
+ * without it.
  */
 export function assign(
   topics: ReadonlyMap<string, number>,
@@ -26,7 +26,7 @@ export function assign(
   );
 }
 
-/** Whom nobody else contradicts. */
+/** The owner of each partition that one member alone claims. */
 function ownersOf(members: readonly Member[]): ReadonlyMap<string, string> {
   const owners = new Map<string, string>();
   const contested = new Set<string>();
@@ -40,7 +40,7 @@ function ownersOf(members: readonly Member[]): ReadonlyMap<string, string> {
   return owners;
 }
 
-/** The partitions of one topic: as many for each, the odd ones for those who have the least so far. */
+/** The partitions of one topic: as many for each member, the odd ones for those with the fewest so far. */
 function shareOut(
   names: readonly string[],
   ids: readonly string[],

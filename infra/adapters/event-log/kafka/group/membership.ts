@@ -2,28 +2,21 @@ import { type Backoff, backoffMs, type Logger, messageOf, Unavailable } from '@t
 import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { protocolErrorOf } from '../client/errors.ts';
-import {
-  decodeAssignment,
-  decodeUserData,
-  encodeAssignment,
-  encodeMemberMetadata,
-} from '../client/member-metadata.ts';
-import type { TopicPartitions } from '../client/protocol.ts';
+import type { GroupMember, JoinAnswer, MemberAssignment, TopicPartitions } from '../client/protocol.ts';
 import { assign, type Member } from './assignment.ts';
 import { StoredPositions } from './stored-positions.ts';
 
-/** Name of the protocol of the group: how its leader shares partitions out. */
+/** The name of the group's assignment protocol. */
 const PROTOCOL = 'tributary-sticky';
 
-/** What the member does with its part of the group. Partitions go as `topic/partition`, topics by names in Kafka. */
+/** The partitions at work in this process, as `topic/partition`; topics have their names in Kafka. */
 export interface Assignee {
-  /** What is at work here. */
   owned(): readonly string[];
-  /** These are to be at work from now on, beside what else is; called again with the same after each join. */
+  /** Starts these beside those at work; called with all assigned partitions after each join. */
   take(partitions: readonly string[]): void;
-  /** Finishes these and resolves once nothing of them is at work. */
+  /** Finishes these; resolves once none of them is at work. */
   giveBack(partitions: readonly string[]): Promise<void>;
-  /** Drops everything at once: others may own it by now. */
+  /** Drops all partitions at once: others may own them. */
   lose(): void;
 }
 
@@ -32,7 +25,7 @@ export interface MembershipOptions {
   /** The topics of the stage with their partitions. */
   readonly topics: ReadonlyMap<string, number>;
   readonly assignee: Assignee;
-  /** For joins alone, which wait at the broker for the other members. */
+  /** For joins alone, as they wait at the broker for the other members. */
   readonly joinClient: KafkaClient;
   readonly client: KafkaClient;
   readonly sessionTimeoutMs: number;
@@ -42,68 +35,73 @@ export interface MembershipOptions {
   readonly logger: Logger;
 }
 
-/** How long a goodbye may take, ms: who does not get it hears of the end of the session. */
+/** How long leaving may take, ms; without it the group goes on when the session ends. */
 const LEAVE_WITHIN_MS = 2_000;
 
-/** Errors that say: this member is none any more. */
-const GONE = new Set(['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'FENCED_INSTANCE_ID', 'MEMBER_ID_REQUIRED']);
+/** Errors of a member that is not in the group's present generation. */
+const NOT_A_MEMBER = new Set([
+  'UNKNOWN_MEMBER_ID',
+  'ILLEGAL_GENERATION',
+  'FENCED_INSTANCE_ID',
+  'MEMBER_ID_REQUIRED',
+]);
 
-/** What a member tells of itself when it joins. */
-interface Claim {
-  /** The generation in which it claimed this before, or got it. */
+/** The data that a member sends to the leader of the generation when it joins. As JSON. */
+interface OwnershipClaim {
+  /** The generation in which the member last claimed these partitions, or got them. */
   readonly generation: number;
   readonly owned: readonly string[];
 }
 
 /**
- * Keeps a place in a consumer group and works on while the group changes. A partition stays at work over a change if
- * the member owned it in the very generation before and gets it again; then nobody else had it in between. What is to
- * move is finished here before anyone else gets it. Who was away for a generation drops everything and begins anew.
+ * Keeps this process in a consumer group while its partitions go on working.
+ *
+ * A partition stays at work over a rebalance if the member owned it in the generation before and gets it again: then no
+ * other member had it in between. A partition that moves is finished here before another member gets it: the leader
+ * leaves it out of all assignments until its owner, which sees that, has finished it and joins again without it. A member
+ * that missed a generation drops all its partitions.
  */
 export class Membership {
+  readonly groupId: string;
   readonly #options: MembershipOptions;
   readonly #positions: StoredPositions;
   readonly #leaving = new AbortController();
   #memberId = '';
-  /** Of the last assignment; undefined while there is none to rely on. */
+  /** The generation that the member commits in; undefined while it is in none. */
   #generation: number | undefined;
-  /** The last one it brought its claim into, also when it did not hear of its part: nobody else got what it claimed. */
+  /** The last generation that it joined with its claim, even without an assignment: no other member got its partitions. */
   #claimedIn = -1;
   #ended: Promise<void> | undefined;
 
   constructor(options: MembershipOptions) {
+    this.groupId = options.groupId;
     this.#options = options;
     this.#positions = new StoredPositions(options.client, options.groupId);
   }
 
-  /** Joins, and joins again for as long as it takes, until `leave()`. */
+  /** Joins, and rejoins after each rebalance and failure, until `leave()`. */
   start(): void {
     this.#ended ??= this.#run();
   }
 
-  /** Throws `Unavailable` unless the coordinator says that this member belongs to the group's present generation. */
+  /** The member in the group's present generation, as far as this process knows. Throws `Unavailable` between two. */
+  get member(): GroupMember {
+    const generationId = this.#generation;
+    if (generationId === undefined) throw new Unavailable('not a member of the group at present');
+    return { groupId: this.groupId, memberId: this.#memberId, generationId };
+  }
+
+  /** Rejects unless the coordinator has this member in the group's present generation. */
   async confirm(): Promise<void> {
-    const generation = this.#generation;
-    if (generation === undefined) throw new Unavailable('not a member of the group at present');
-    try {
-      await this.#heartbeat(generation);
-    } catch (thrown) {
-      // The next generation is being made: until it is there this one holds.
-      if (protocolErrorOf(thrown) !== 'REBALANCE_IN_PROGRESS') throw thrown;
-    }
+    await this.#options.client.confirmMember(this.member);
   }
 
-  /** Stores a position, if this member belongs to the present generation. */
+  /** Stores a position; the coordinator refuses it unless this member belongs to the present generation. */
   async commitOffset(topic: string, partition: number, offset: number, metadata: string): Promise<void> {
-    const generation = this.#generation;
-    if (generation === undefined) throw new Unavailable('not a member of the group at present');
-    await this.#positions.store(
-      { topic, partition, offset, metadata },
-      { memberId: this.#memberId, generation },
-    );
+    await this.#positions.store({ topic, partition, offset, metadata }, this.member);
   }
 
-  /** Leaves the group at once; what was owned must be finished by then. */
+  /** Leaves the group at once; all owned partitions must be finished. */
   async leave(): Promise<void> {
     this.#leaving.abort();
     const memberId = this.#memberId;
@@ -112,12 +110,15 @@ export class Membership {
       const { groupId, client, logger } = this.#options;
       const leaving = client.leaveGroup(groupId, memberId);
       await unlessAborted(leaving, AbortSignal.timeout(LEAVE_WITHIN_MS)).catch((thrown: unknown) =>
-        logger.warn({ group: groupId, error: messageOf(thrown) }, 'left the group without telling it'),
+        logger.warn(
+          { group: groupId, error: messageOf(thrown) },
+          'could not leave the group; its partitions move when the session ends',
+        ),
       );
     }
   }
 
-  /** Resolves when it takes part no more; a join under way ends with its client. */
+  /** Resolves when it has stopped joining; a join in progress ends with its client. */
   async ended(): Promise<void> {
     await this.#ended;
   }
@@ -132,82 +133,79 @@ export class Membership {
         if (settled) await this.#beat(this.#leaving.signal);
       } catch (thrown) {
         if (this.#leaving.signal.aborted) return;
-        this.#judge(thrown);
-        // A change under way is joined at once: members come and go as an operator wants it.
+        this.#loseIfNotAMember(thrown);
+        // A rebalance is joined at once: members come and go as an operator wants it.
         if (protocolErrorOf(thrown) === 'REBALANCE_IN_PROGRESS') {
-          logger.info({ group: groupId }, 'the members of the group change; joining it again');
+          logger.info({ group: groupId }, 'the group rebalances; rejoining');
           continue;
         }
-        logger.warn(
-          { group: groupId, error: messageOf(thrown) },
-          'not a member of the group; joining it again',
-        );
+        logger.warn({ group: groupId, error: messageOf(thrown) }, 'not a member of the group; rejoining');
         await pause(backoffMs(failures++, backoff), this.#leaving.signal);
       }
     }
   }
 
-  #judge(thrown: unknown): void {
+  #loseIfNotAMember(thrown: unknown): void {
     const type = protocolErrorOf(thrown);
-    if (type === undefined || !GONE.has(type)) return;
+    if (type === undefined || !NOT_A_MEMBER.has(type)) return;
     this.#memberId = type === 'ILLEGAL_GENERATION' ? this.#memberId : '';
     this.#lose(type);
   }
 
-  #lose(why: string): void {
+  #lose(reason: string): void {
     if (this.#generation === undefined) return;
     const { groupId, assignee, logger } = this.#options;
-    logger.warn({ group: groupId, error: `Kafka: ${why}` }, 'lost its part of the group');
+    logger.warn({ group: groupId, error: `Kafka: ${reason}` }, 'lost its part of the group');
     this.#generation = undefined;
     assignee.lose();
   }
 
-  /** Takes part in the making of a generation. False: what was given back is for the others once it joins again. */
+  /** Joins the next generation. False where partitions were given back: others get them after one more join. */
   async #join(): Promise<boolean> {
     const { groupId, joinClient, topics, assignee, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
     const before = this.#generation === undefined ? undefined : this.#claimedIn;
-    const claim: Claim = { generation: before ?? -1, owned: assignee.owned() };
+    const claim: OwnershipClaim = { generation: before ?? -1, owned: assignee.owned() };
     const request = {
       groupId,
       memberId: this.#memberId,
       sessionTimeout: sessionTimeoutMs,
       rebalanceTimeout: rebalanceTimeoutMs,
-      groupProtocols: [{ name: PROTOCOL, metadata: encodeClaim([...topics.keys()], claim) }],
+      protocol: PROTOCOL,
+      topics: [...topics.keys()],
+      userData: JSON.stringify(claim),
     };
     const joined = await joinClient.joinGroup(request, (memberId) => {
       this.#memberId = memberId;
     });
-    const { generationId, memberId, leaderId, members } = joined;
+    const { generationId, memberId, leaderId } = joined;
     this.#memberId = memberId;
     if (!followsOn(generationId, before)) this.#lose('missed a generation');
     this.#claimedIn = generationId;
-    const groupAssignment = memberId === leaderId ? this.#shareOut(generationId, members) : [];
-    const part = await joinClient.syncGroup({ groupId, memberId, generationId }, groupAssignment);
+    // The partitions that go on commit in the new generation from now on: the coordinator refuses the one before.
+    if (this.#generation !== undefined) this.#generation = generationId;
+    const assignments = memberId === leaderId ? this.#assignAll(joined) : [];
+    const assigned = await joinClient.syncGroup({ groupId, memberId, generationId }, assignments);
     this.#generation = generationId;
-    return this.#apply(namesOf(decodeAssignment(part)));
+    return this.#apply(namesOf(assigned));
   }
 
-  /** What the leader of a generation decides for all. */
-  #shareOut(
-    generation: number,
-    members: readonly { readonly memberId: string; readonly memberMetadata: Buffer }[],
-  ): readonly { readonly memberId: string; readonly memberAssignment: Buffer }[] {
-    const claims = members.map(({ memberId, memberMetadata }): Member => {
-      const claim = decodeClaim(memberMetadata);
-      // Older claims are not to be relied on; their members drop them by the same rule.
-      return { id: memberId, owned: claim.generation === generation - 1 ? claim.owned : [] };
+  /** The assignments of all members, by the leader of the generation. */
+  #assignAll({ generationId, members }: JoinAnswer): readonly MemberAssignment[] {
+    const claims = members.map(({ memberId, userData }): Member => {
+      const claim = claimOf(userData);
+      // Claims of older generations are not reliable; their members drop the partitions by the same rule.
+      return { id: memberId, owned: claim.generation === generationId - 1 ? claim.owned : [] };
     });
-    const parts = assign(this.#options.topics, claims);
-    return [...parts].map(([memberId, part]) => ({
+    return [...assign(this.#options.topics, claims)].map(([memberId, names]) => ({
       memberId,
-      memberAssignment: encodeAssignment(byTopic(part)),
+      partitions: byTopic(names),
     }));
   }
 
-  /** Works on its part, and gives back what is not in it any more, with heartbeats all the while. */
-  async #apply(part: readonly string[]): Promise<boolean> {
+  /** Starts the assigned partitions and gives back the others that it owns, sending heartbeats meanwhile. */
+  async #apply(assigned: readonly string[]): Promise<boolean> {
     const { assignee, groupId, logger } = this.#options;
-    const readable = part.filter((name) => this.#options.topics.has(topicOf(name)));
+    const readable = assigned.filter((name) => this.#options.topics.has(topicOf(name)));
     const revoked = assignee.owned().filter((name) => !readable.includes(name));
     logger.info(
       { group: groupId, generation: this.#generation, part: readable, revoked },
@@ -223,8 +221,8 @@ export class Membership {
   }
 
   /**
-   * Heartbeats until the group changes, which it throws. `overChanges`: goes on over a change; to join before all is
-   * given back would be to claim it again.
+   * Sends heartbeats until the group rebalances, which it throws. `overChanges`: goes on over a rebalance; a join before
+   * all is given back would claim it again.
    */
   async #beat(until: AbortSignal, { overChanges = false } = {}): Promise<void> {
     const { heartbeatMs, sessionTimeoutMs } = this.#options;
@@ -241,10 +239,10 @@ export class Membership {
         if (type === 'REBALANCE_IN_PROGRESS') {
           if (!overChanges) throw thrown;
           heardAt = performance.now();
-        } else if (type !== undefined && GONE.has(type)) {
+        } else if (type !== undefined && NOT_A_MEMBER.has(type)) {
           throw thrown;
         } else if (performance.now() - heardAt > sessionTimeoutMs) {
-          // By now the coordinator may have given everything away.
+          // By now the coordinator may have assigned the partitions to others.
           this.#lose('no heartbeat was answered');
           throw thrown;
         }
@@ -258,7 +256,7 @@ export class Membership {
   }
 }
 
-/** Whether who claimed in generation `before` owns on in this one: nobody can have had its part in between. */
+/** Whether a member of generation `before` still owns its partitions: no other member can have had them in between. */
 function followsOn(generation: number, before: number | undefined): boolean {
   return before === undefined || generation === before || generation === before + 1;
 }
@@ -267,22 +265,17 @@ function topicOf(name: string): string {
   return name.slice(0, name.lastIndexOf('/'));
 }
 
-function encodeClaim(topics: readonly string[], claim: Claim): Buffer {
-  return encodeMemberMetadata(topics, JSON.stringify(claim));
+function claimOf(userData: string): OwnershipClaim {
+  return userData === '' ? { generation: -1, owned: [] } : (JSON.parse(userData) as OwnershipClaim);
 }
 
-function decodeClaim(memberMetadata: Buffer): Claim {
-  const text = decodeUserData(memberMetadata);
-  return text === '' ? { generation: -1, owned: [] } : (JSON.parse(text) as Claim);
-}
-
-function byTopic(part: readonly string[]): readonly TopicPartitions[] {
-  return [...Map.groupBy(part, topicOf)].map(([topic, names]) => ({
+function byTopic(names: readonly string[]): readonly TopicPartitions[] {
+  return [...Map.groupBy(names, topicOf)].map(([topic, of]) => ({
     topic,
-    partitions: names.map((name) => Number(name.slice(topic.length + 1))),
+    partitions: of.map((name) => Number(name.slice(topic.length + 1))),
   }));
 }
 
-function namesOf(part: readonly TopicPartitions[]): readonly string[] {
-  return part.flatMap(({ topic, partitions }) => partitions.map((partition) => `${topic}/${partition}`));
+function namesOf(assigned: readonly TopicPartitions[]): readonly string[] {
+  return assigned.flatMap(({ topic, partitions }) => partitions.map((partition) => `${topic}/${partition}`));
 }

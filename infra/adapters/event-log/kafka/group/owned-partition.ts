@@ -1,24 +1,34 @@
 import { Fenced, type Logger, type Metrics, type OutputRecord, Unavailable } from '@tributary/core';
+import { type CommitThrottle, PartitionLost } from '../../stage-runner/committer.ts';
 import { type Cursor, compareCursors, type Taken } from '../../stage-runner/cursor.ts';
-import { PartitionLost } from '../../stage-runner/failure.ts';
 import type { FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
 import { unlessAborted } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { OffsetOutOfRange } from '../client/fetcher.ts';
 import { offsetOf } from '../client/offsets.ts';
-import { PositionUnknown } from '../positions/evidence.ts';
 import type { RecordedPositions, StagePartition } from '../positions/recorded-positions.ts';
 import {
   type Evidence,
   type FurtherEvidence,
   foundStart,
+  PositionUnknown,
   type StartingPoint,
   storedStart,
 } from '../positions/starting-point.ts';
 import type { Membership } from './membership.ts';
 import type { PartitionReader } from './partition-reader.ts';
-import { Rest } from './rest.ts';
 import type { Transactions } from './transactions.ts';
+
+/** The pause between commits of a partition, as a multiple of their duration... */
+const PAUSE_FACTOR = 4;
+/** ...and at most, ms. */
+const MAX_PAUSE_MS = 60;
+
+/** How often a position without emissions is stored, ms: a crash repeats at most as much work. */
+const POSITION_MS = 500;
+
+/** Weight of the newest commit in the mean. */
+const NEWEST = 0.2;
 
 export interface KafkaPartitionOptions {
   readonly stage: string;
@@ -33,29 +43,31 @@ export interface KafkaPartitionOptions {
   readonly reader: PartitionReader;
   readonly transactions: Transactions;
   readonly positions: RecordedPositions;
-  /** Asked where the group has no position. */
+  /** Gathered where the group has no position. */
   readonly evidence: () => Promise<FurtherEvidence>;
-  /** Fires when the partition is not this process's any more. */
+  /** Fires when this process loses the partition. */
   readonly leaving: AbortSignal;
   readonly metrics: Metrics;
   readonly logger: Logger;
 }
 
 /**
- * One partition that this process owns for a stage. Two things keep anyone else from committing beside it: whoever
- * takes over fences the partition's transactional id and only then reads the position; and the coordinator is asked
- * whether this process is a member of the present generation after each fencing and with each position stored outside
- * of a transaction. So whatever a former owner still believes, it commits before its successor reads, or never.
+ * One partition that this process owns for a stage. A former owner commits before its successor reads the position, or
+ * never:
+ * - the successor first initialises the partition's transactional id, which finishes or aborts the former owner's open
+ *   transaction and refuses all later ones of that epoch;
+ * - each commit, in a transaction or outside, names the member and its generation, and the coordinator of the group
+ *   refuses a member that left and one of an older generation, even if it initialised the transactional id later.
  */
 export class KafkaPartition implements OwnedPartition {
   readonly topic: string;
   readonly partition: number;
-  readonly rest = new Rest();
+  readonly throttle = new KafkaCommitThrottle();
   readonly #options: KafkaPartitionOptions;
   #committed: Cursor = { offset: 0, index: 0 };
   #missedUntil = 0;
 
-  /** Takes over. `Unavailable` while that is not possible; the same again may be. */
+  /** Takes the partition over. Rejects with `Unavailable` while that is not possible; the caller repeats it. */
   static async acquire(options: KafkaPartitionOptions): Promise<KafkaPartition> {
     const owned = new KafkaPartition(options);
     const stored = await owned.#takeOver();
@@ -103,13 +115,13 @@ export class KafkaPartition implements OwnedPartition {
       if (from.offset >= first) {
         throw new PartitionLost(`${topic}/${partition} does not reach to ${from.offset}`, { cause: thrown });
       }
-      // The same again, after a failure, is told once.
+      // Reported once, also where the read is repeated.
       const missed = first - Math.max(from.offset, this.#missedUntil);
       if (missed > 0) {
         metrics.count('tributary_stage_missed_records_total', { stage, topic }, missed);
         logger.error(
           { stage, topic, partition, from: from.offset, to: first },
-          'retention was faster than the stage',
+          'records were deleted by retention before the stage read them',
         );
       }
       this.#missedUntil = first;
@@ -122,7 +134,7 @@ export class KafkaPartition implements OwnedPartition {
     return offsetOf(client, name, this.partition, 'end');
   };
 
-  /** What is under way when the partition is left ends as it may: whoever has it next fences first. */
+  /** A commit in progress when the partition is lost is abandoned: the next owner fences before it reads the position. */
   async commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void> {
     await unlessAborted(this.#commit(from, to, emissions), this.#options.leaving);
   }
@@ -131,7 +143,7 @@ export class KafkaPartition implements OwnedPartition {
     const { transactions, positions, leaving } = this.#options;
     leaving.throwIfAborted();
     if (!transactions.begun) {
-      // The last commit ended in doubt.
+      // The outcome of the last commit is unknown.
       const stored = await this.#takeOver();
       this.#committed = stored ?? from;
       if (compareCursors(this.#committed, to) === 0) return;
@@ -147,19 +159,21 @@ export class KafkaPartition implements OwnedPartition {
     this.#committed = to;
   }
 
-  /** Fences whoever had the partition and says where they got to; undefined when nobody ever had it. */
+  /**
+   * Ends the transactions of earlier owners for good and returns the position they got to; undefined where there never
+   * was one. The membership is confirmed first so that a late process does not disturb the owner. After the fencing it
+   * need not be: a process that lost the partition in between is refused when it commits.
+   */
   async #takeOver(): Promise<Cursor | undefined> {
     const { transactions, membership, leaving } = this.#options;
-    // Before: not to disturb the rightful owner. After: whoever takes over later fences later, and finds all of it.
     await membership.confirm();
     leaving.throwIfAborted();
     await transactions.begin();
-    await membership.confirm();
     leaving.throwIfAborted();
     return this.#stored();
   }
 
-  /** Where to begin: where the last owner got to, as far as that is known and still there. */
+  /** The position to begin at: that of the last owner, as far as it is known and its records are kept. */
   async #startFrom(stored: Cursor | undefined): Promise<Cursor> {
     const { client, name, positions } = this.#options;
     const first = await offsetOf(client, name, this.partition, 'first');
@@ -171,7 +185,7 @@ export class KafkaPartition implements OwnedPartition {
         `the position of ${this.topic}/${this.partition} is lost and the stage does not begin at the first record by itself: ${start.unknown}. \`tributary positions\` shows what is known and sets it`,
       );
     this.#report(start, evidence);
-    // From now on it says so itself, also if what is first is dropped meanwhile.
+    // The group has the position from now on, also if the first records are deleted before the first commit.
     if (start.found !== 'stored') await this.#storeInGroup(start.from);
     await positions.recordStart(this.#of(), start.from);
     return start.from;
@@ -182,7 +196,7 @@ export class KafkaPartition implements OwnedPartition {
     const further = await gather();
     const start = foundStart(evidence, further);
     const isBeginning = 'found' in start && start.found === 'fresh' && evidence.first < evidence.end;
-    // The first partition decides for all: to the next one this one would be a sibling with a position.
+    // Decided once for all partitions: for the next one, this one would be a sibling with a position.
     if (isBeginning && !further.topicBegun && !further.startsAtFirst) await positions.recordBegun(this.#of());
     return start;
   }
@@ -196,12 +210,12 @@ export class KafkaPartition implements OwnedPartition {
     if (start.found === 'anew')
       logger.error(
         { stage, topic, partition, stored: stored?.offset, end, first },
-        'the position lies behind the end: the topic was made anew, the stage begins at its start',
+        'the position is behind the end: the topic was created again, and the stage begins at its first record',
       );
     if (start.found === 'lost')
       logger.warn(
         { stage, topic, partition, position: start.from.offset, first, end },
-        'the consumer group has lost its position; the stage goes on at the one it recorded',
+        'the consumer group has lost its position; the stage goes on at the recorded one',
       );
   }
 
@@ -218,7 +232,7 @@ export class KafkaPartition implements OwnedPartition {
     return { offset: Number(found.offset), index: Number(found.metadata || 0) };
   }
 
-  /** All below is done, also where another member owns the partition by now: so the record needs no generation. */
+  /** The record needs no generation: all below it is done, also where another member owns the partition by now. */
   async #store(to: Cursor): Promise<void> {
     await Promise.all([this.#storeInGroup(to), this.#options.positions.record(this.#of(), to)]);
   }
@@ -230,8 +244,8 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   #position({ offset, index }: Cursor) {
-    const { groupId, name } = this.#options;
-    return { groupId, topic: name, partition: this.partition, offset, metadata: metadataOf(index) };
+    const { name } = this.#options;
+    return { topic: name, partition: this.partition, offset, metadata: metadataOf(index) };
   }
 }
 
@@ -240,7 +254,21 @@ function weighsLess(taken: readonly Taken[], { maxEntries, maxBytes }: FetchLimi
   return taken.reduce((sum, { entry }) => sum + entry.value.length, 0) < maxBytes;
 }
 
-/** The index inside of a record stands beside the offset; none for most. */
+/** The index within a record, where it is not 0. */
 function metadataOf(index: number): string {
   return index === 0 ? '' : String(index);
+}
+
+/**
+ * The pause of a partition between commits. A transaction costs brokers about the same for one record as for a hundred, so
+ * partitions that commit as soon as they can slow a busy broker down for all. The first event after a pause does not wait.
+ */
+export class KafkaCommitThrottle implements CommitThrottle {
+  readonly positionMs = POSITION_MS;
+  #meanMs = 0;
+
+  pauseAfter(tookMs: number): number {
+    this.#meanMs = this.#meanMs === 0 ? tookMs : this.#meanMs * (1 - NEWEST) + tookMs * NEWEST;
+    return Math.min(this.#meanMs * PAUSE_FACTOR, MAX_PAUSE_MS);
+  }
 }

@@ -2,28 +2,21 @@ import { declareTopics, PLAIN_FRAMING, pack, TOPIC, type TopicSpec } from '@trib
 import { describe, expect, it } from 'vitest';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
 import type { RecordRead } from '../client/protocol.ts';
-import { PartitionReader } from './partition-reader.ts';
+import { isStuck, PartitionReader } from './partition-reader.ts';
 
 const never = new AbortController().signal;
 
 function recordAt(offset: number, timestamp = 0, value = '{}'): RecordRead {
   return {
-    offset: String(offset),
-    timestamp: String(timestamp),
-    key: Buffer.from('k'),
+    offset,
+    timestamp,
+    key: 'k',
     value: Buffer.from(value),
     headers: {},
-    batchContext: {
-      firstOffset: String(offset),
-      lastOffsetDelta: 0,
-      producerId: '-1',
-      inTransaction: false,
-      isControlBatch: false,
-    },
   };
 }
 
-/** A reader whose questions are answered here, in turn; what is not answered waits until it is cancelled. */
+/** A reader whose fetches are answered here, in turn; a fetch without an answer waits until it is cancelled. */
 function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.accepted) {
   const waiting = [...answers];
   const asked: number[] = [];
@@ -54,7 +47,7 @@ function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.acce
 const first: Fetched = { records: [recordAt(0)], next: 1, end: 1 };
 
 describe('a reader that gathers', () => {
-  it('hands over what comes in time', async () => {
+  it('returns entries that come in time', async () => {
     const { reader } = setUp([first, { records: [recordAt(1)], next: 2, end: 2 }]);
     const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
     const more = await reader.fetchWithin(1_000, taken?.after ?? { offset: 0, index: 0 }, never);
@@ -70,7 +63,7 @@ describe('a reader that gathers', () => {
     expect(asked).toEqual([0, 1]);
   });
 
-  it('an answer that failed was handed out for ever, and nothing was asked any more', async () => {
+  it('fetches again after a failure', async () => {
     const { reader, asked } = setUp([
       first,
       new Error('connection reset'),
@@ -95,7 +88,7 @@ describe('a reader that gathers', () => {
   });
 });
 
-describe('what a reader knows of the backlog', () => {
+describe('the backlog of a reader', () => {
   const start = { offset: 0, index: 0 };
 
   it('the age of the oldest record was that of one that was done long ago', async () => {
@@ -122,5 +115,26 @@ describe('what a reader knows of the backlog', () => {
     expect(reader.entriesPerRecord).toBeUndefined();
     await reader.fetch(start, never);
     expect(reader.entriesPerRecord).toBe(2);
+  });
+});
+
+const LONG_MS = 30_000;
+
+describe('a partition is stuck', () => {
+  it('when a fetch waits for long for records that are there', () => {
+    expect(isStuck({ at: 9, ms: LONG_MS }, 10)).toBe(true);
+  });
+
+  it('not while the fetch is young', () => {
+    expect(isStuck({ at: 9, ms: LONG_MS - 1 }, 10)).toBe(false);
+  });
+
+  it('not while its stage is busy', () => {
+    expect(isStuck(undefined, 10)).toBe(false);
+  });
+
+  // A check of the lag restarted the partition every half minute, and the stage got the slow entry again and again.
+  it('not at the end of the partition, although a slow entry holds the position back', () => {
+    expect(isStuck({ at: 10, ms: 10 * LONG_MS }, 10)).toBe(false);
   });
 });

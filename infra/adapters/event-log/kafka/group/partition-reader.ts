@@ -3,7 +3,6 @@ import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
 import { pause } from '../../stage-runner/waiting.ts';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
 import { entriesOf } from '../records/entries.ts';
-import type { Waiting } from './stuck.ts';
 
 export interface PartitionReaderOptions {
   readonly fetcher: Fetcher;
@@ -15,11 +14,14 @@ export interface PartitionReaderOptions {
   readonly maxBytes: number;
 }
 
-/** Answers remembered for the age of what is first not done with. */
+/** How long a fetch may wait for records that its broker has, ms. */
+const STUCK_AFTER_MS = 30_000;
+
+/** Answers remembered for the age of the first unfinished entry. */
 const MAX_MARKS = 1_024;
 
-/** A question on its way, or its answer. */
-interface Asked {
+/** A fetch in progress, or its answer. */
+interface Prefetch {
   readonly from: number;
   readonly fetched: Promise<Fetched | undefined>;
   readonly cancel: () => void;
@@ -28,16 +30,16 @@ interface Asked {
 }
 
 /**
- * Reads one partition for a stage, one answer ahead: while a stage works on what it has, the next is on its way, and
- * a partition that waits for something to come is part of every request.
+ * Reads one partition for a stage, one answer ahead: the next is fetched while the stage works on this one, and a partition
+ * without records is part of every fetch request.
  */
 export class PartitionReader {
   readonly #options: PartitionReaderOptions;
-  #ahead: Asked | undefined;
-  /** Between the two there is nothing to hand over. */
+  #ahead: Prefetch | undefined;
+  /** There are no entries between these offsets. */
   #gap = { from: 0, to: 0 };
   #waiting: { readonly at: number; readonly since: number } | undefined;
-  /** The answers that were read and may not be done with; each with the time of its first entry. */
+  /** Answers with entries that may be unfinished, each with the time of its first entry. */
   readonly #read: { readonly offset: number; readonly next: number; readonly timestamp: number }[] = [];
   #records = 0;
   #entries = 0;
@@ -47,8 +49,8 @@ export class PartitionReader {
   }
 
   /**
-   * Entries from the cursor on; empty once the signal fired. Rejects as `Fetcher.fetch`. `position`: where the stage is,
-   * when what lies between it and the cursor is gone.
+   * Entries from the cursor on; empty once the signal fired. Rejects as `Fetcher.fetch`. `position`: the stage's, where
+   * the entries between it and the cursor are no longer kept.
    */
   async fetch(from: Cursor, signal: AbortSignal, position = from.offset): Promise<readonly Taken[]> {
     const { spec, partition, framing } = this.#options;
@@ -57,7 +59,7 @@ export class PartitionReader {
     for (let cursor = from; ; cursor = { offset: this.#gap.to, index: 0 }) {
       const fetched = await this.#answer(cursor.offset, signal);
       if (!fetched) return [];
-      this.#ahead = this.#ask(fetched.next);
+      this.#ahead = this.#prefetch(fetched.next);
       const taken = entriesOf(fetched.records, of, cursor);
       this.#note(taken, fetched);
       const last = taken.at(-1);
@@ -65,30 +67,29 @@ export class PartitionReader {
         this.#gap.to = fetched.next;
         continue;
       }
-      // Whoever is done with the last one is done with what nobody sees behind it.
+      // Behind the last entry there may be records that are not visible: finishing it finishes them.
       return [...taken.slice(0, -1), { entry: last.entry, after: { offset: fetched.next, index: 0 } }];
     }
   }
 
   /**
-   * As `fetch` right behind the last answer, but empty when nothing comes in time, also where all that comes is what
-   * nobody sees; nothing is lost by it. Empty as well when the question failed: it is asked anew by the next `fetch`,
-   * which tells what is wrong.
+   * As `fetch` directly behind the last answer, but empty when no entries come in time, or records that are not visible
+   * alone. Empty as well when the fetch failed: the next `fetch` repeats it and rejects with the reason.
    */
   async fetchWithin(ms: number, from: Cursor, signal: AbortSignal): Promise<readonly Taken[]> {
-    const asked = this.#ahead;
-    if (asked?.from !== from.offset || from.index !== 0) return [];
+    const prefetch = this.#ahead;
+    if (prefetch?.from !== from.offset || from.index !== 0) return [];
     const over = new AbortController();
     const timer = setTimeout(() => over.abort(), ms);
     try {
       const inTime = AbortSignal.any([signal, over.signal]);
-      const came = asked.fetched.then(
+      const came = prefetch.fetched.then(
         (fetched) => (fetched === undefined ? 'nothing' : 'something'),
         () => 'failure',
       );
-      // Whoever does not wait for the answer leaves it for the next to take.
+      // An answer that comes too late is there for the next fetch.
       const found = await Promise.race([came, pause(ms, inTime).then(() => 'nothing')]);
-      if (found === 'failure' && this.#ahead === asked) this.#ahead = undefined;
+      if (found === 'failure' && this.#ahead === prefetch) this.#ahead = undefined;
       return found === 'something' ? await this.fetch(from, inTime) : [];
     } finally {
       clearTimeout(timer);
@@ -96,17 +97,17 @@ export class PartitionReader {
     }
   }
 
-  /** A position moved over what there is nothing to hand over of. */
+  /** The position behind the offsets without entries. */
   pastGap(offset: number): number {
     return offset === this.#gap.from ? this.#gap.to : offset;
   }
 
-  /** Entries in a record, on average of what was read; undefined before anything was. */
+  /** Entries in a record, on average; undefined before the first. */
   get entriesPerRecord(): number | undefined {
     return this.#records === 0 ? undefined : this.#entries / this.#records;
   }
 
-  /** When the log took what is first not done with, to the answer that it came in, epoch ms; undefined where it was not read. */
+  /** The append time of the first unfinished entry, exact to one answer, epoch ms; undefined where it was not read. */
   oldestAt(done: number): number | undefined {
     while ((this.#read[0]?.next ?? Number.POSITIVE_INFINITY) <= done) this.#read.shift();
     return this.#read[0]?.timestamp;
@@ -118,20 +119,20 @@ export class PartitionReader {
     this.#records += records.length;
     this.#entries += taken.length;
     const { offset } = first.entry.position;
-    // After a rewind the same is read again.
+    // After a rewind the same entries are read again.
     while ((this.#read.at(-1)?.offset ?? -1) >= offset) this.#read.pop();
     this.#read.push({ offset, next, timestamp: first.entry.timestamp });
-    // Scrapes may be rare; the oldest is what counts.
+    // The oldest stays.
     if (this.#read.length > MAX_MARKS) this.#read.splice(1, MAX_MARKS / 2);
   }
 
-  /** For how long an answer has lain here, ms; undefined when there is none. */
+  /** How long ago the next answer came, ms; undefined where it did not. */
   aheadFor(now: number): number | undefined {
     return this.#ahead?.answeredAt === undefined ? undefined : now - this.#ahead.answeredAt;
   }
 
-  /** What a stage waits for; undefined while it does not. */
-  waiting(now: number): Waiting | undefined {
+  /** The fetch that the stage waits for; undefined while it does not. */
+  waiting(now: number): WaitingFetch | undefined {
     return this.#waiting && { at: this.#waiting.at, ms: now - this.#waiting.since };
   }
 
@@ -142,29 +143,43 @@ export class PartitionReader {
 
   async #answer(offset: number, signal: AbortSignal): Promise<Fetched | undefined> {
     if (this.#ahead?.from !== offset) this.#ahead?.cancel();
-    const asked = this.#ahead?.from === offset ? this.#ahead : this.#ask(offset);
+    const prefetch = this.#ahead?.from === offset ? this.#ahead : this.#prefetch(offset);
     this.#ahead = undefined;
     this.#waiting = { at: offset, since: performance.now() };
-    signal.addEventListener('abort', asked.cancel, { once: true });
-    if (signal.aborted) asked.cancel();
+    signal.addEventListener('abort', prefetch.cancel, { once: true });
+    if (signal.aborted) prefetch.cancel();
     try {
-      return await asked.fetched;
+      return await prefetch.fetched;
     } finally {
-      signal.removeEventListener('abort', asked.cancel);
+      signal.removeEventListener('abort', prefetch.cancel);
       this.#waiting = undefined;
     }
   }
 
-  #ask(from: number): Asked {
+  #prefetch(from: number): Prefetch {
     const { fetcher, name, partition, maxBytes } = this.#options;
-    const cancelling = new AbortController();
-    const fetched = fetcher.fetch(name, partition, from, maxBytes, cancelling.signal);
-    const asked: Asked = { from, fetched, cancel: () => cancelling.abort() };
+    const cancellation = new AbortController();
+    const fetched = fetcher.fetch(name, partition, from, maxBytes, cancellation.signal);
+    const prefetch: Prefetch = { from, fetched, cancel: () => cancellation.abort() };
     const answered = () => {
-      asked.answeredAt = performance.now();
+      prefetch.answeredAt = performance.now();
     };
-    // A failure is heard by whoever takes the answer.
+    // `#answer` handles the rejection.
     fetched.then(answered, answered);
-    return asked;
+    return prefetch;
   }
+}
+
+/** A fetch in progress: its offset, and how long it has taken, ms. */
+export interface WaitingFetch {
+  readonly at: number;
+  readonly ms: number;
+}
+
+/**
+ * Whether a fetch waits for records that are there. `end` is where a read-committed reader gets to. A position that stays
+ * behind is no sign: a stage may take as long as it likes for an entry.
+ */
+export function isStuck(waiting: WaitingFetch | undefined, end: number): boolean {
+  return waiting !== undefined && waiting.ms >= STUCK_AFTER_MS && waiting.at < end;
 }

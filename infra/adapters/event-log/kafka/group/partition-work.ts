@@ -9,21 +9,21 @@ import {
   type Stage,
   TributaryError,
 } from '@tributary/core';
+import { PartitionLost } from '../../stage-runner/committer.ts';
 import type { Cursor } from '../../stage-runner/cursor.ts';
-import { PartitionLost } from '../../stage-runner/failure.ts';
 import { PartitionLoop } from '../../stage-runner/partition-loop.ts';
 import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
 import type { CrashWatch } from '../../suspects/crash-watch.ts';
-import { PositionUnknown } from '../positions/evidence.ts';
+import { PositionUnknown } from '../positions/starting-point.ts';
 import type { KafkaPartition } from './owned-partition.ts';
 
 export interface PartitionWorkOptions {
   readonly stage: Stage;
   readonly source: Source;
   readonly partition: number;
-  /** Takes the partition over; fires with `leaving` when it is not ours any more. */
+  /** Takes the partition over. `leaving` fires when this process loses it. */
   readonly acquire: (leaving: AbortSignal) => Promise<KafkaPartition>;
-  /** Settles when this process has ended what it did with the partition before. */
+  /** Settles when earlier work of this process on the partition has ended. */
   readonly after: Promise<unknown>;
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
@@ -34,13 +34,13 @@ export interface PartitionWorkOptions {
   readonly logger: Logger;
 }
 
-/** How soon a position that is lost is looked for again, and how often it is reported, ms. */
-const LOOK_AGAIN_MS = 2_000;
+/** How often a lost position is looked up again, and how often it is reported, ms. */
+const RETRY_POSITION_MS = 2_000;
 const REPORT_EVERY_MS = 60_000;
 
-/** A partition at work here, from the assignment that brought it to the one that takes it away. */
+/** A partition at work in this process, from the rebalance that assigns it to the one that moves it. */
 export class PartitionWork {
-  /** Resolves when nothing of the partition is at work any more; rejects with a fault that no repetition heals. */
+  /** Resolves when no entry of the partition is at work any more; rejects with a fault that no repetition heals. */
   readonly ended: Promise<void>;
   readonly #options: PartitionWorkOptions;
   readonly #stopping = new AbortController();
@@ -52,19 +52,18 @@ export class PartitionWork {
   constructor(options: PartitionWorkOptions) {
     this.#options = options;
     this.ended = this.#run();
-    // Another process may set the position, or nobody any more.
     this.ended.catch(() => {}).finally(() => this.#noteKnown());
   }
 
-  /** Behind which everything was done; undefined until the partition was taken over. */
+  /** All entries before it are done; undefined until the partition is taken over. */
   get reached(): Cursor | undefined {
     return this.#loop?.reached;
   }
 
-  /** Takes nothing more, finishes what it has; drops what is not finished after so long. */
+  /** Takes no more entries and finishes those in hand; drops the rest after `graceMs`. */
   async finish(graceMs: number): Promise<void> {
     this.#stopping.abort();
-    // Nothing was taken: there is nothing to wait for.
+    // No entry was taken.
     if (!this.#loop) this.drop();
     const grace = setTimeout(() => this.drop(), graceMs);
     await this.ended.catch(() => {});
@@ -75,7 +74,7 @@ export class PartitionWork {
   drop(): void {
     this.#stopping.abort();
     this.#leaving.abort(
-      new PartitionLost(`${this.#options.source.topic}/${this.#options.partition} is not ours`),
+      new PartitionLost(`${this.#options.source.topic}/${this.#options.partition} moved to another process`),
     );
   }
 
@@ -95,7 +94,7 @@ export class PartitionWork {
         if (isFault(thrown)) throw thrown;
         if (thrown instanceof PositionUnknown) {
           this.#noteUnknown(thrown);
-          await pause(LOOK_AGAIN_MS, this.#stopping.signal);
+          await pause(RETRY_POSITION_MS, this.#stopping.signal);
           continue;
         }
         const fields = { stage: stage.name, topic: source.topic, partition, error: messageOf(thrown) };
@@ -107,7 +106,7 @@ export class PartitionWork {
     }
   }
 
-  /** An error, but not each time that it is looked for anew. */
+  /** Logged as an error, once a minute. */
   #noteUnknown({ message }: PositionUnknown): void {
     const { stage, source, partition, metrics, logger } = this.#options;
     const labels = { stage: stage.name, topic: source.topic, partition: String(partition) };
@@ -137,8 +136,8 @@ export class PartitionWork {
 }
 
 /**
- * Lost partitions are no faults, and neither is any answer of an engine, also one that no repetition heals: the process
- * goes on with its other partitions, and with this one once an operator has mended it.
+ * A lost partition is no fault, nor is an error of an engine, also one that no repetition heals: the process goes on with
+ * its other partitions, and with this one once an operator has corrected the cause.
  */
 function isFault(thrown: unknown): boolean {
   return !(thrown instanceof PartitionLost || thrown instanceof TributaryError);

@@ -18,23 +18,22 @@ import { KafkaClient } from '../client/client.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { Fetcher } from '../client/fetcher.ts';
 import { appendedEnds, stableEnds, storedOffsets } from '../client/offsets.ts';
-import { gatherEvidence } from '../positions/evidence.ts';
 import type { RecordedPositions } from '../positions/recorded-positions.ts';
+import { gatherEvidence } from '../positions/starting-point.ts';
 import type { BatchLimits } from '../records/batches.ts';
 import { type Assignee, Membership } from './membership.ts';
 import { KafkaPartition } from './owned-partition.ts';
-import { PartitionReader } from './partition-reader.ts';
+import { isStuck, PartitionReader } from './partition-reader.ts';
 import { PartitionWork } from './partition-work.ts';
-import { isStuck } from './stuck.ts';
 import { Transactions } from './transactions.ts';
 
 const WATCH_MS = 5_000;
 
-/** How long a broker may wait for something to come, ms: while all partitions wait, and while some are busy. */
+/** How long a broker may wait for records, ms: while all partitions are idle, and while some are busy. */
 const IDLE_WAIT_MS = 500;
 const BUSY_WAIT_MS = 25;
 
-/** A partition is busy when its next answer came within this time and was not asked for yet, ms. */
+/** A partition is busy when its next answer came within this time and was not taken yet, ms. */
 const BUSY_FOR_MS = 1_000;
 
 export interface KafkaStageRunOptions {
@@ -55,11 +54,11 @@ export interface KafkaStageRunOptions {
   readonly logger: Logger;
 }
 
-/** How far a partition is. */
-interface Standing extends Pick<StageLag, 'topic' | 'partition' | 'lag'> {
-  /** Where a read-committed reader gets to. */
+/** The progress of a partition. */
+interface Progress extends Pick<StageLag, 'topic' | 'partition' | 'lag'> {
+  /** Its end, for the kind of reader that was asked for. */
   readonly end: number;
-  /** Behind which everything was done. */
+  /** All entries before it are done. */
   readonly done: number;
 }
 
@@ -70,7 +69,7 @@ interface AtWork {
   readonly reader: PartitionReader;
 }
 
-/** A stage at work on its part of the group's partitions. */
+/** A stage at work on the partitions that its consumer group assigns to this process. */
 export class KafkaStageRun implements StageRun {
   readonly ended: Promise<void>;
   readonly #stage: Stage;
@@ -84,7 +83,7 @@ export class KafkaStageRun implements StageRun {
   readonly #watching: NodeJS.Timeout;
   /** By `topic/partition`, topics by names in Kafka. */
   readonly #atWork = new Map<string, AtWork>();
-  /** What was dropped and may still be under way. */
+  /** Partitions that were dropped and may still be at work. */
   readonly #dropped = new Map<string, Promise<unknown>>();
   #stopped: Promise<void> | undefined;
 
@@ -94,7 +93,7 @@ export class KafkaStageRun implements StageRun {
       specOf(options.topics, topic);
     }
     const { connection, logger, sessionTimeoutMs } = options;
-    // Other members may take this long to join: first they finish what moves.
+    // Other members finish the partitions that move before they join.
     const rebalanceTimeoutMs = Math.max(2 * sessionTimeoutMs, options.stopGraceMs) + 5_000;
     this.#stage = stage;
     this.#options = options;
@@ -117,7 +116,7 @@ export class KafkaStageRun implements StageRun {
       logger,
     });
     this.ended = this.#end.promise;
-    this.ended.catch(() => {}); // who stops the run without looking at it must not crash on it: it was logged
+    this.ended.catch(() => {}); // logged by `#die`; a caller that only stops the run need not handle it
     this.#watching = setInterval(() => void this.#watchAll(), WATCH_MS).unref();
     this.#membership.start();
   }
@@ -128,13 +127,13 @@ export class KafkaStageRun implements StageRun {
   }
 
   /**
-   * Records of open transactions count. The coordinator writes the markers of a commit after it has confirmed it, so a
-   * stage that has just emitted has no lag any more while the stable ends of what it emitted to are still behind that.
+   * Records of open transactions count: the coordinator writes the markers of a commit after it has confirmed it, and until
+   * then the stable ends of the topics that a stage emitted to are behind its emissions.
    */
   async lag(): Promise<readonly StageLag[]> {
-    const standings = await this.#standings(appendedEnds);
+    const progress = await this.#progress(appendedEnds);
     const packing = this.#packing();
-    return standings.map(({ topic, partition, lag, done }) => {
+    return progress.map(({ topic, partition, lag, done }) => {
       const events = Math.round(lag * (packing.get(topic) ?? 1));
       const reader = this.#atWork.get(`${this.#nameOf(topic)}/${partition}`)?.reader;
       const oldestAt = lag === 0 || reader === undefined ? undefined : reader.oldestAt(done);
@@ -149,7 +148,7 @@ export class KafkaStageRun implements StageRun {
     });
   }
 
-  /** Entries in a record of each topic, on average of what was read here. */
+  /** Entries in a record of each topic, on average. */
   #packing(): ReadonlyMap<string, number> {
     const read = [...this.#atWork.values()].flatMap(({ topic, reader }) => {
       const { entriesPerRecord } = reader;
@@ -163,7 +162,7 @@ export class KafkaStageRun implements StageRun {
     );
   }
 
-  async #standings(endsOf: typeof stableEnds): Promise<readonly Standing[]> {
+  async #progress(endsOf: typeof stableEnds): Promise<readonly Progress[]> {
     const all = this.#stage.reads.flatMap(({ topic }) =>
       Array.from({ length: specOf(this.#options.topics, topic).partitions }, (_, partition) => ({
         topic,
@@ -179,7 +178,7 @@ export class KafkaStageRun implements StageRun {
       const atWork = this.#atWork.get(key);
       const end = ends.get(key) ?? 0;
       const before = stored.get(key) ?? 0;
-      // One that was stored behind the end is of a topic that is gone: the stage will begin at its start.
+      // A position behind the end is of a deleted topic of the same name: the stage will begin at the first record.
       const done = atWork?.work.reached?.offset ?? (before <= end ? before : 0);
       const reached = atWork?.reader.pastGap(done) ?? done;
       return { topic, partition, end, done, lag: Math.max(0, end - reached) };
@@ -273,6 +272,7 @@ export class KafkaStageRun implements StageRun {
       transactions: new Transactions({
         transactionalId: `${this.#groupId}.${source.topic}.${partition}`,
         client: transactionsClient,
+        membership: this.#membership,
         topics,
         nameOf,
         framing,
@@ -315,7 +315,7 @@ export class KafkaStageRun implements StageRun {
     this.#end.resolve();
   }
 
-  /** A fault that no repetition heals: the process should leave, and says why. */
+  /** A fault that no repetition heals: `ended` rejects with it, and the process exits. */
   #die(thrown: unknown): void {
     this.#options.logger.error({ stage: this.#stage.name, error: messageOf(thrown) }, 'stage died');
     this.#end.reject(thrown);
@@ -336,15 +336,15 @@ export class KafkaStageRun implements StageRun {
     const { logger } = this.#options;
     const stage = this.#stage.name;
     try {
-      for (const standing of await this.#standings(stableEnds))
-        if (this.#atWork.has(`${this.#nameOf(standing.topic)}/${standing.partition}`)) this.#watch(standing);
+      for (const progress of await this.#progress(stableEnds))
+        if (this.#atWork.has(`${this.#nameOf(progress.topic)}/${progress.partition}`)) this.#watch(progress);
     } catch (error) {
-      logger.warn({ stage, error: messageOf(error) }, 'lag is not known');
+      logger.warn({ stage, error: messageOf(error) }, 'the lag is not known');
     }
   }
 
-  /** A partition that waits although there is something: whatever holds it up, a new beginning does not. */
-  #watch({ topic, partition, end, lag }: Standing): void {
+  /** Restarts a partition that waits although there are records. */
+  #watch({ topic, partition, end, lag }: Progress): void {
     const name = `${this.#nameOf(topic)}/${partition}`;
     const waiting = this.#atWork.get(name)?.reader.waiting(performance.now());
     if (!isStuck(waiting, end)) return;
@@ -352,7 +352,7 @@ export class KafkaStageRun implements StageRun {
     metrics.count('tributary_stage_partition_restarts_total', { stage: this.#stage.name, topic });
     logger.error(
       { stage: this.#stage.name, topic, partition, lag, end, ...waiting },
-      'stuck; begins the partition anew',
+      'the partition is stuck and will be restarted',
     );
     this.#drop(name);
     this.#take(name);

@@ -6,7 +6,7 @@ import { StoredPositions } from './stored-positions.ts';
 
 const ILLEGAL_GENERATION = 22;
 
-/** A client that reaches nobody: each request waits until it is answered here. */
+/** A client without brokers: each request waits until it is answered here. */
 class Answering extends KafkaClient {
   readonly requests: { readonly request: OffsetCommitRequest; answer(answer: OffsetCommitAnswer): void }[] =
     [];
@@ -33,7 +33,7 @@ class Answering extends KafkaClient {
 
 const turn = () => new Promise((resolve) => setTimeout(resolve, 2));
 const position = (partition: number, offset: number) => ({ topic: 't', partition, offset, metadata: '' });
-const member = { memberId: 'a', generation: 1 };
+const member = { groupId: 'g', memberId: 'a', generationId: 1 };
 
 function partitionsOf(request: OffsetCommitRequest | undefined): readonly number[] {
   return request?.topics.flatMap(({ partitions }) => partitions.map(({ partition }) => partition)) ?? [];
@@ -62,7 +62,7 @@ describe('positions stored outside of a transaction', () => {
     const first = positions.store(position(0, 1), member);
     await turn();
     const old = positions.store(position(1, 1), member);
-    const now = positions.store(position(2, 1), { memberId: 'a', generation: 2 });
+    const now = positions.store(position(2, 1), { ...member, generationId: 2 });
     client.answerNext();
     await first;
     await turn();

@@ -1,9 +1,9 @@
 import { Unavailable } from '@tributary/core';
 import type { KafkaClient } from '../client/client.ts';
 import { failOn, translateKafkaError } from '../client/errors.ts';
-import type { OffsetCommitAnswer } from '../client/protocol.ts';
+import type { GroupMember, OffsetCommitAnswer } from '../client/protocol.ts';
 
-/** Of one partition of a stage. Topics go by their names in Kafka. */
+/** The position of one partition. Topics have their names in Kafka. */
 export interface PositionToStore {
   readonly topic: string;
   readonly partition: number;
@@ -11,27 +11,21 @@ export interface PositionToStore {
   readonly metadata: string;
 }
 
-/** In whose name a position is stored. */
-export interface StoringMember {
-  readonly memberId: string;
-  readonly generation: number;
-}
-
-interface Waiting {
+interface Pending {
   readonly position: PositionToStore;
-  readonly by: StoringMember;
+  readonly by: GroupMember;
   readonly resolve: () => void;
   readonly reject: (reason: Error) => void;
 }
 
 /**
- * Stores positions of a group outside of transactions: what comes while a request is under way goes as the next one.
- * A coordinator takes some milliseconds for a request however many partitions it names, and one request at a time.
+ * Stores positions of a group outside of transactions. Positions that come while a request is in flight share the next one:
+ * a coordinator takes some milliseconds for a request, however many partitions it names, and one request at a time.
  */
 export class StoredPositions {
   readonly #client: KafkaClient;
   readonly #groupId: string;
-  #waiting: Waiting[] = [];
+  #pending: Pending[] = [];
   #storing = false;
 
   constructor(client: KafkaClient, groupId: string) {
@@ -40,33 +34,33 @@ export class StoredPositions {
   }
 
   /**
-   * Resolves when it is stored. In the name of the membership given, also if it changed while the position waited: then
-   * the coordinator refuses it. Any rejection: unknown whether it was stored.
+   * Resolves when the position is stored. It is sent with the membership given, also if that ended while it was queued: then
+   * the coordinator refuses it. After a rejection it is unknown whether the position was stored.
    */
-  store(position: PositionToStore, by: StoringMember): Promise<void> {
+  store(position: PositionToStore, by: GroupMember): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ position, by, resolve, reject });
+      this.#pending.push({ position, by, resolve, reject });
       if (!this.#storing) void this.#storeAll();
     });
   }
 
   async #storeAll(): Promise<void> {
     this.#storing = true;
-    // Those whose batches ended in the same turn go together.
+    // Positions of the same turn of the event loop share a request.
     await new Promise((resolve) => setImmediate(resolve));
     for (;;) {
-      const first = this.#waiting[0];
+      const first = this.#pending[0];
       if (first === undefined) break;
-      const together = this.#waiting.filter(
-        ({ by }) => by.memberId === first.by.memberId && by.generation === first.by.generation,
+      const together = this.#pending.filter(
+        ({ by }) => by.memberId === first.by.memberId && by.generationId === first.by.generationId,
       );
-      this.#waiting = this.#waiting.filter((waiting) => !together.includes(waiting));
+      this.#pending = this.#pending.filter((waiting) => !together.includes(waiting));
       await this.#request(together, first.by);
     }
     this.#storing = false;
   }
 
-  async #request(together: readonly Waiting[], { memberId, generation }: StoringMember): Promise<void> {
+  async #request(together: readonly Pending[], { memberId, generationId }: GroupMember): Promise<void> {
     const topics = [...Map.groupBy(together, ({ position }) => position.topic)].map(([topic, of]) => ({
       topic,
       partitions: of.map(({ position: { partition, offset, metadata } }) => ({
@@ -79,7 +73,7 @@ export class StoredPositions {
       const answer = await this.#client.commitOffsets({
         groupId: this.#groupId,
         memberId,
-        groupGenerationId: generation,
+        groupGenerationId: generationId,
         topics,
       });
       for (const waiting of together) this.#settle(waiting, answer);
@@ -89,7 +83,7 @@ export class StoredPositions {
     }
   }
 
-  #settle({ position: { topic, partition }, resolve, reject }: Waiting, answer: OffsetCommitAnswer): void {
+  #settle({ position: { topic, partition }, resolve, reject }: Pending, answer: OffsetCommitAnswer): void {
     const found = answer.responses
       .find((of) => of.topic === topic)
       ?.partitions.find((of) => of.partition === partition);
@@ -98,7 +92,7 @@ export class StoredPositions {
       failOn(found.errorCode);
       resolve();
     } catch (thrown) {
-      this.#client.lookAgain();
+      this.#client.invalidateMetadata();
       reject(translateKafkaError(thrown, `storing the position of ${topic}/${partition}`));
     }
   }

@@ -8,9 +8,9 @@ import { Transactions } from './transactions.ts';
 const INVALID_PRODUCER_EPOCH = 47;
 const NOT_LEADER_FOR_PARTITION = 6;
 
-/** A client that reaches nobody: calls of coordinators succeed, records are answered with a code. */
+/** A client without brokers: requests to coordinators succeed, and records are answered with an error code. */
 class Answering extends KafkaClient {
-  looksAgain = 0;
+  invalidations = 0;
   readonly #errorCode: number;
 
   constructor(errorCode: number) {
@@ -39,8 +39,8 @@ class Answering extends KafkaClient {
     return { answer: Promise.resolve({ topics: [{ topicName: TOPIC.violations, partitions }] }) };
   }
 
-  override lookAgain(): void {
-    this.looksAgain++;
+  override invalidateMetadata(): void {
+    this.invalidations++;
   }
 }
 
@@ -50,12 +50,16 @@ async function commitAnswered(errorCode: number) {
     limits: new BatchLimits(),
     transactionalId: 'validate.events.production.0',
     client,
+    membership: {
+      groupId: 'validate',
+      member: { groupId: 'validate', memberId: 'member', generationId: 1 },
+    },
     topics: declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] }),
     nameOf: (topic) => topic,
     framing: PLAIN_FRAMING,
   });
   await transactions.begin();
-  const position = { groupId: 'validate', topic: 'events.production', partition: 0, offset: 1, metadata: '' };
+  const position = { topic: 'events.production', partition: 0, offset: 1, metadata: '' };
   const commit = transactions.commit(
     [{ topic: TOPIC.violations, key: 'k', value: '{}', headers: {} }],
     position,
@@ -73,10 +77,10 @@ describe('a transaction whose records are refused', () => {
     expect(transactions.begun).toBe(false);
   });
 
-  it('looks for a leader that moved', async () => {
+  it('invalidates the metadata where a leader moved', async () => {
     const { commit, client } = await commitAnswered(NOT_LEADER_FOR_PARTITION);
     await expect(commit).rejects.toThrow(Unavailable);
-    expect(client.looksAgain).toBe(1);
+    expect(client.invalidations).toBe(1);
   });
 
   it('is committed when they are taken', async () => {

@@ -6,17 +6,17 @@ import type { KafkaClient } from '../client/client.ts';
 import { failOn, protocolErrorOf, translateKafkaError } from '../client/errors.ts';
 import type { ProducerIdentity, RecordToWrite } from '../client/protocol.ts';
 import { type BatchLimits, batchesOf } from '../records/batches.ts';
+import type { Membership } from './membership.ts';
 
-/** A transaction that is open for longer than this is aborted by its coordinator, ms. */
+/** The coordinator aborts a transaction that is open for longer, ms. */
 const TRANSACTION_TIMEOUT_MS = 15_000;
 
-/** How long what the previous transaction left to be finished is waited for, ms. */
-const CONCURRENT_PATIENCE_MS = 30_000;
+/** How long to wait while the coordinator completes the previous transaction, ms. */
+const CONCURRENT_TIMEOUT_MS = 30_000;
 const CONCURRENT_BACKOFF = { firstMs: 2, capMs: 100 };
 
 /** The position to store with a transaction. */
 export interface StoredPosition {
-  readonly groupId: string;
   /** In Kafka. */
   readonly topic: string;
   readonly partition: number;
@@ -26,30 +26,31 @@ export interface StoredPosition {
 
 export interface TransactionsOptions {
   readonly transactionalId: string;
-  /** Its connections are used by one transaction at a time. */
+  /** A client for one transaction at a time. */
   readonly client: KafkaClient;
+  readonly membership: Pick<Membership, 'groupId' | 'member'>;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
-  /** Shared by all that writes to the topics. */
+  /** Shared by all writers to the topics. */
   readonly limits: BatchLimits;
 }
 
-/** One batch on its way to a partition. */
+/** One batch and the records that it is part of. */
 interface Written {
   readonly records: PartitionRecords;
   readonly batch: readonly RecordToWrite[];
 }
 
 /**
- * Transactions under one transactional id, one at a time. After a call that failed nothing is known and only
- * `begin()` helps: it ends what is open, and every earlier user of the id, for good.
+ * Transactions under one transactional id, one at a time. After a failure the outcome is unknown and only `begin()` helps:
+ * it finishes or aborts the open transaction, and refuses every earlier user of the id from then on.
  */
 export class Transactions {
   readonly #options: TransactionsOptions;
   #identity: ProducerIdentity | undefined;
-  /** Of the next record, by topic and partition, in this epoch. */
+  /** The sequence number of the next record in this epoch, by topic and partition. */
   #sequences = new Map<string, number>();
 
   constructor(options: TransactionsOptions) {
@@ -61,11 +62,11 @@ export class Transactions {
     return this.#identity !== undefined;
   }
 
-  /** Fences earlier users of the id; their open transaction is finished, one way or the other, when this resolves. */
+  /** Fences earlier users of the id. When it resolves their open transaction is finished or aborted. */
   async begin(): Promise<void> {
     const { client, transactionalId } = this.#options;
     this.#identity = undefined;
-    const identity = await this.#overConcurrent(() =>
+    const identity = await this.#afterPrevious(() =>
       client.initProducer(transactionalId, TRANSACTION_TIMEOUT_MS),
     );
     this.#sequences = new Map();
@@ -73,15 +74,15 @@ export class Transactions {
   }
 
   /**
-   * Makes emissions and a position visible together. Any rejection: unknown whether it happened, but for `TooLarge`: it
-   * did not, as a topic takes no record of the size of one of them.
+   * Makes emissions and a position visible together. After a rejection the outcome is unknown, but for `TooLarge`: a topic
+   * takes no record of the size of one of them, and nothing was committed.
    */
   async commit(emissions: readonly OutputRecord[], position: StoredPosition): Promise<void> {
     const identity = this.#identity;
     if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
     this.#identity = undefined;
     const partitions = this.#recordsOf(emissions);
-    await this.#enlist(identity, partitions, position.groupId);
+    await this.#enlist(identity, partitions);
     await Promise.all([this.#write(identity, partitions), this.#store(identity, position)]);
     await this.#options.client.endTransaction(identity);
     this.#identity = identity;
@@ -97,32 +98,31 @@ export class Transactions {
     return packer.partitions();
   }
 
-  /** Names the partitions and the group to the coordinator: sent together, answered in order. */
-  async #enlist(
-    identity: ProducerIdentity,
-    partitions: readonly PartitionRecords[],
-    groupId: string,
-  ): Promise<void> {
-    const { client, nameOf } = this.#options;
+  /** Adds the partitions and the group to the transaction: sent together, answered in order. */
+  async #enlist(identity: ProducerIdentity, partitions: readonly PartitionRecords[]): Promise<void> {
+    const { client, nameOf, membership } = this.#options;
     const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
     const topics = [...byTopic].map(([topic, of]) => ({
       topic: nameOf(topic),
       partitions: of.map(({ partition }) => partition),
     }));
     await Promise.all([
-      this.#overConcurrent(() => client.addPartitions(identity, topics)),
-      this.#overConcurrent(() => client.addGroup(identity, groupId)),
+      this.#afterPrevious(() => client.addPartitions(identity, topics)),
+      this.#afterPrevious(() => client.addGroup(identity, membership.groupId)),
     ]);
   }
 
   async #store(identity: ProducerIdentity, position: StoredPosition): Promise<void> {
-    const { groupId, topic, partition, offset, metadata } = position;
-    await this.#options.client.commitInTransaction(identity, groupId, [
-      { topic, partitions: [{ partition, offset: String(offset), metadata }] },
-    ]);
+    const { topic, partition, offset, metadata } = position;
+    const { client, membership } = this.#options;
+    await client.commitInTransaction({
+      producer: identity,
+      member: membership.member,
+      topics: [{ topic, partitions: [{ partition, offset: String(offset), metadata }] }],
+    });
   }
 
-  /** A request takes one batch a partition, so what has more goes in rounds. */
+  /** A request takes one batch a partition, so a partition with more of them is written in rounds. */
   async #write(identity: ProducerIdentity, partitions: readonly PartitionRecords[]): Promise<void> {
     const { framing, limits } = this.#options;
     const all = partitions.map((records) => ({
@@ -164,7 +164,7 @@ export class Transactions {
         });
         for (const { topicName, partitions } of (await answer).topics)
           for (const { partition, errorCode } of partitions)
-            this.#judge(errorCode, `writing to ${topicName}/${partition}`, () =>
+            this.#failOn(errorCode, `writing to ${topicName}/${partition}`, () =>
               led.find(
                 ({ records }) => nameOf(records.topic) === topicName && records.partition === partition,
               ),
@@ -173,15 +173,15 @@ export class Transactions {
     );
   }
 
-  /** Also a leader that moved, or an epoch that its coordinator ended: then `begin()` helps, as after any failure. */
-  #judge(errorCode: number, doing: string, written: () => Written | undefined): void {
+  /** Also for a leader that moved, or an epoch that the coordinator ended. */
+  #failOn(errorCode: number, doing: string, written: () => Written | undefined): void {
     try {
       failOn(errorCode);
     } catch (thrown) {
       const failure = translateKafkaError(thrown, doing);
       const refused = failure instanceof TooLarge ? written() : undefined;
       if (refused) throw this.#options.limits.refused(refused.records.topic, refused.batch);
-      this.#options.client.lookAgain();
+      this.#options.client.invalidateMetadata();
       throw failure;
     }
   }
@@ -189,20 +189,20 @@ export class Transactions {
   #nextSequence({ topic, partition }: PartitionRecords, records: number): number {
     const key = `${topic}/${partition}`;
     const first = this.#sequences.get(key) ?? 0;
-    // 31 bits, then from 0 again.
+    // Sequence numbers have 31 bits.
     this.#sequences.set(key, (first + records) % 2 ** 31);
     return first;
   }
 
-  /** The previous transaction of the id may still be on its way to be finished: that takes milliseconds. */
-  async #overConcurrent<T>(call: () => Promise<T>): Promise<T> {
-    const giveUpAt = performance.now() + CONCURRENT_PATIENCE_MS;
+  /** Repeats the call while the coordinator completes the previous transaction, which takes milliseconds. */
+  async #afterPrevious<T>(call: () => Promise<T>): Promise<T> {
+    const deadline = performance.now() + CONCURRENT_TIMEOUT_MS;
     const never = new AbortController().signal;
     for (let attempt = 0; ; attempt++) {
       try {
         return await call();
       } catch (thrown) {
-        if (protocolErrorOf(thrown) !== 'CONCURRENT_TRANSACTIONS' || performance.now() > giveUpAt)
+        if (protocolErrorOf(thrown) !== 'CONCURRENT_TRANSACTIONS' || performance.now() > deadline)
           throw thrown;
         await pause(backoffMs(attempt, CONCURRENT_BACKOFF), never);
       }

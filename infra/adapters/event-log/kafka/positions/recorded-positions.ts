@@ -6,30 +6,32 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Cursor, compareCursors } from '../../stage-runner/cursor.ts';
+import type { KafkaClient } from '../client/client.ts';
 import type { Fetcher } from '../client/fetcher.ts';
+import { appendedEnds, storedOffsets } from '../client/offsets.ts';
 import { entriesOf } from '../records/entries.ts';
 import type { RecordedPosition } from './starting-point.ts';
 
 /** Where stages record their positions beside the consumer groups. */
 export const POSITIONS_TOPIC = 'stages.positions';
 
-/** The topic beside those that are declared: as many partitions as the largest of them. */
+/** The topic of positions, with as many partitions as the largest declared topic. */
 export function positionsSpec(topics: ReadonlyMap<string, TopicSpec>): TopicSpec {
   const partitions = Math.max(1, ...[...topics.values()].map((spec) => spec.partitions));
   return { name: POSITIONS_TOPIC, partitions, packed: false, retentionMs: 'forever', compacted: true };
 }
 
-/** A partition of a stage. The topic goes without an installation's prefix. */
+/** A partition of a stage. The topic is without the installation's prefix. */
 export interface StagePartition {
   readonly stage: string;
   readonly topic: string;
   readonly partition: number;
 }
 
-/** Under this key: positions were recorded before any event was worked off. */
+/** A record of this key: positions are recorded since before any event was processed. */
 const BEGINNING_KEY = 'beginning';
 
-/** Reading all of it takes this long at most; else it is `Unavailable` and begun again where it got to. */
+/** How long a read of all records may take, ms; the next one goes on where it got to. */
 const READ_WITHIN_MS = 20_000;
 const READ_BYTES = 1024 * 1024;
 
@@ -37,7 +39,7 @@ export interface RecordedPositionsOptions {
   readonly spec: TopicSpec;
   /** In Kafka. */
   readonly name: string;
-  /** Of one that waits for a moment at the end of a partition. */
+  /** A fetcher that waits for a moment at the end of a partition. */
   readonly fetcher: Pick<Fetcher, 'fetch'>;
   /** The first offset and the end of a partition. */
   readonly range: (partition: number) => Promise<{ readonly first: number; readonly end: number }>;
@@ -45,18 +47,18 @@ export interface RecordedPositionsOptions {
 }
 
 interface Value {
-  /** Absent under keys that are of no partition. */
+  /** Absent under keys that do not name a partition. */
   readonly offset?: number;
   readonly index?: number;
-  /** The position takes the place of all before, also of higher ones. */
+  /** The position replaces all before, also higher ones. */
   readonly begins?: true;
 }
 
 /**
- * The positions of all stages in a compacted topic, by stage, topic and partition. Each is written with the emissions it
- * stands behind, in their transaction, or beside the group's where nothing was emitted; so the last one is exact wherever
- * the group's exact position went with emissions, and else behind it by what one crash repeats. Consumer groups lose
- * theirs when they are deleted, and some days after the last member left.
+ * The positions of all stages in a compacted topic, by stage, topic and partition. Consumer groups lose theirs when they are
+ * deleted, and some days after their last member left. Each position is written in the transaction of the emissions before
+ * it, or beside the group's where there are none. So a recorded position is exact where emissions went with it, and else
+ * behind by at most the work that a crash repeats.
  */
 export class RecordedPositions {
   readonly #options: RecordedPositionsOptions;
@@ -71,32 +73,32 @@ export class RecordedPositions {
     this.#options = options;
   }
 
-  /** The record of a position, to be committed with what was emitted before it. */
+  /** The record of a position, to be committed with the emissions before it. */
   emission(of: StagePartition, { offset, index }: Cursor): OutputRecord {
     return { topic: this.#options.spec.name, ...entryOf(keyOf(of), { offset, ...(index > 0 && { index }) }) };
   }
 
-  /** Records a position that nothing was emitted with. */
+  /** Records a position without emissions. */
   async record(of: StagePartition, { offset, index }: Cursor): Promise<void> {
     await this.#options.append([entryOf(keyOf(of), { offset, ...(index > 0 && { index }) })]);
   }
 
-  /** Records the position at which a partition goes on, in place of any there. */
+  /** Records the position at which a partition begins, in place of any other. */
   async recordStart(of: StagePartition, { offset, index }: Cursor): Promise<void> {
     await this.#options.append([entryOf(keyOf(of), { offset, ...(index > 0 && { index }), begins: true })]);
   }
 
-  /** Records that a stage begins a topic that it never read: none of its partitions has a position to lose before. */
+  /** Records that a stage begins a topic that it never read: no partition of it has a position that could be lost. */
   async recordBegun({ stage, topic }: Pick<StagePartition, 'stage' | 'topic'>): Promise<void> {
     await this.#options.append([entryOf(`${stage}/${topic}`, {})]);
   }
 
-  /** Records that nothing was worked off yet. */
+  /** Records that no event was processed yet. */
   async recordBeginning(): Promise<void> {
     await this.#options.append([entryOf(BEGINNING_KEY, {})]);
   }
 
-  /** Reads what was recorded until now. `Unavailable` when that takes too long. */
+  /** Reads all records until now. `Unavailable` when that takes too long. */
   read(): Promise<void> {
     this.#reading = this.#reading.catch(() => {}).then(() => this.#readAll());
     return this.#reading;
@@ -118,7 +120,7 @@ export class RecordedPositions {
     return this.#begun.has(`${stage}/${topic}`);
   }
 
-  /** Whether anything is recorded of the stage, in the topic or, without one, in any. */
+  /** Whether a position of the stage is recorded, in the topic or, without one, in any. */
   knows(stage: string, topic?: string): boolean {
     const start = topic === undefined ? `${stage}/` : `${stage}/${topic}/`;
     for (const key of this.#positions.keys()) if (key.startsWith(start)) return true;
@@ -136,7 +138,7 @@ export class RecordedPositions {
     const { spec, name, fetcher, range } = this.#options;
     const { first, end } = await range(partition);
     const known = this.#next.get(partition) ?? 0;
-    // A topic that was made anew begins again; what was read of the one before still holds.
+    // A topic that was created again is read from its start; the positions read before still hold.
     let next = known > end ? first : Math.max(known, first);
     while (next < end) {
       const fetched = await fetcher.fetch(name, partition, next, READ_BYTES, inTime);
@@ -160,7 +162,7 @@ export class RecordedPositions {
       return;
     }
     const before = this.#positions.get(key);
-    // A process that lost the partition may record late what it did before: all of it is done.
+    // A process that lost the partition may record late; all entries before the higher position are done.
     if (before !== undefined && value.begins !== true && compareCursors(before, { offset, index }) > 0)
       return;
     this.#positions.set(key, { offset, index, at });
@@ -175,7 +177,7 @@ function entryOf(key: string, value: Value): NewEntry {
   return { key, value: JSON.stringify(value), headers: {} };
 }
 
-/** Undefined for what is no position: others may have written it. */
+/** Undefined for a malformed value. */
 function parsedValue(text: string): Value | undefined {
   try {
     const value = JSON.parse(text) as Value | null;
@@ -185,4 +187,47 @@ function parsedValue(text: string): Value | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** A partition of a stage with its positions, for operators. */
+export interface KnownPosition extends StagePartition {
+  /** The consumer group's. */
+  readonly stored: number | undefined;
+  /** In the topic of positions. */
+  readonly recorded: number | undefined;
+  readonly end: number;
+}
+
+interface Sources {
+  readonly client: KafkaClient;
+  readonly positions: RecordedPositions;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** The name of a topic or a group in Kafka. */
+  readonly nameOf: (name: string) => string;
+}
+
+/** All partitions of each topic that a stage has a position of, in its group or recorded, by stage and topic. */
+export async function knownPositions(
+  stages: readonly string[],
+  { client, positions, topics, nameOf }: Sources,
+): Promise<readonly KnownPosition[]> {
+  await positions.read();
+  const all = [...topics.values()].flatMap(({ name, partitions }) =>
+    Array.from({ length: partitions }, (_, partition) => ({ topic: name, partition })),
+  );
+  const inKafka = all.map(({ topic, partition }) => ({ topic: nameOf(topic), partition }));
+  const ends = await appendedEnds(client, inKafka);
+  const known: KnownPosition[] = [];
+  for (const stage of stages) {
+    const stored = await storedOffsets(client, nameOf(stage), inKafka);
+    const rows = all.map(({ topic, partition }) => {
+      const key = `${nameOf(topic)}/${partition}`;
+      const recorded = positions.of({ stage, topic, partition })?.offset;
+      return { stage, topic, partition, stored: stored.get(key), recorded, end: ends.get(key) ?? 0 };
+    });
+    for (const ofTopic of Map.groupBy(rows, ({ topic }) => topic).values())
+      if (ofTopic.some((row) => row.stored !== undefined || row.recorded !== undefined))
+        known.push(...ofTopic);
+  }
+  return known;
 }

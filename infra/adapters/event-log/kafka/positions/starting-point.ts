@@ -1,28 +1,35 @@
+import { type Stage, TOPIC, type TopicSpec, Unavailable } from '@tributary/core';
 import type { Cursor } from '../../stage-runner/cursor.ts';
+import type { KafkaClient } from '../client/client.ts';
+import { appendedEnds, firstStamp, storedOffsets } from '../client/offsets.ts';
+import type { RecordedPositions, StagePartition } from './recorded-positions.ts';
 
-/** A position as the topic of positions has it. */
+/** The position of a partition is lost and cannot be found: an operator has to set it. */
+export class PositionUnknown extends Unavailable {}
+
+/** A position in the topic `stages.positions`. */
 export interface RecordedPosition extends Cursor {
-  /** When the log took the record of it, epoch ms. */
+  /** The append time of its record, epoch ms. */
   readonly at: number;
 }
 
-/** What is known of a partition when a stage takes it over. */
+/** The facts about a partition that a stage takes over. */
 export interface Evidence {
   /** Of the consumer group. */
   readonly stored: Cursor | undefined;
-  /** The offsets of the partition that are kept: the first, and the one behind the last. */
+  /** The first offset that is kept, and the one behind the last. */
   readonly first: number;
   readonly end: number;
 }
 
-/** What is asked for as well where the group has no position. */
+/** Gathered where the group has no position. */
 export interface FurtherEvidence {
   readonly recorded: RecordedPosition | undefined;
-  /** When the log took the first record that is kept, epoch ms; undefined where none is. */
+  /** The append time of the first record that is kept, epoch ms; undefined where there is none. */
   readonly firstAt: number | undefined;
   /** The stage began the topic at its first record, in all partitions. */
   readonly topicBegun: boolean;
-  /** Positions are recorded since before the first event was worked off. */
+  /** Positions are recorded since before the first event was processed. */
   readonly sinceBeginning: boolean;
   /** There is a position of the stage in another partition of the topic, in the group or recorded. */
   readonly siblings: boolean;
@@ -35,24 +42,24 @@ export interface FurtherEvidence {
 }
 
 export type StartingPoint =
-  /** Go on there; `lost`: the group had lost it. `anew`: the topic is another one than the position is of. */
+  /** Go on there. `lost`: the group had lost it; `anew`: the topic was deleted and created again. */
   | { readonly from: Cursor; readonly found: 'stored' | 'lost' | 'anew' }
-  /** Nothing is repeated by beginning with the first record. */
+  /** Beginning with the first record repeats nothing. */
   | { readonly from: Cursor; readonly found: 'fresh' }
-  /** The stage was at work there, or may have been: why it does not begin by itself. */
+  /** The stage may have processed records there: the reason why it does not begin by itself. */
   | { readonly unknown: string };
 
-/** Where a partition goes on by the position of the group; undefined where it has none. */
+/** The starting point by the group's position; undefined where it has none. */
 export function storedStart({ stored, first, end }: Evidence): StartingPoint | undefined {
   if (stored === undefined) return undefined;
-  // A position behind the end is of a topic that was deleted and made anew.
+  // A position behind the end is of a topic that was deleted and created again.
   if (stored.offset > end) return { from: { offset: first, index: 0 }, found: 'anew' };
   return { from: stored, found: 'stored' };
 }
 
 /**
- * Where a partition without a position goes on. What a stage did once it does not do again by itself: it goes on where
- * the topic of positions says it was, begins where it surely never was, and else says what makes that doubtful.
+ * The starting point of a partition without a position. A stage does not repeat its work by itself: it goes on at the
+ * recorded position, begins with the first record where it certainly never processed any, and else is `unknown`.
  */
 export function foundStart({ first, end }: Evidence, further: FurtherEvidence): StartingPoint {
   const beginning = { offset: first, index: 0 };
@@ -63,10 +70,78 @@ export function foundStart({ first, end }: Evidence, further: FurtherEvidence): 
     return { from: { offset: recorded.offset, index: recorded.index }, found: 'lost' };
   }
   const fresh = { from: beginning, found: 'fresh' } as const;
-  // Where all positions are recorded since the beginning, one that is not was never there.
+  // With positions recorded since the beginning, a partition without one was never processed.
   if (further.startsAtFirst || first === end || further.topicBegun || further.sinceBeginning) return fresh;
   if (further.siblings) return { unknown: 'the stage has positions in other partitions of the topic' };
-  if (first > 0) return { unknown: `the topic begins at ${first}, so the stage may have read what is gone` };
+  if (first > 0)
+    return {
+      unknown: `the topic begins at ${first}, so the stage may have read records that are no longer kept`,
+    };
   if (further.stageRecorded || !further.emitted) return fresh;
   return { unknown: 'the topics that the stage writes to have records' };
+}
+
+export interface EvidenceSources {
+  readonly client: KafkaClient;
+  readonly positions: RecordedPositions;
+  readonly stage: Pick<Stage, 'name' | 'writes' | 'startsAtFirst'>;
+  readonly groupId: string;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** The name of a topic in Kafka. */
+  readonly nameOf: (topic: string) => string;
+}
+
+/** No event was processed while these are empty: each goes to one of them first. */
+const FIRST_OUTPUTS: readonly string[] = [TOPIC.accepted, TOPIC.rejected];
+
+/** Gathers the facts about a partition without a position in its group. */
+export async function gatherEvidence(sources: EvidenceSources, of: StagePartition): Promise<FurtherEvidence> {
+  const { client, positions, stage, nameOf } = sources;
+  const { topic, partition } = of;
+  // Before reading the records: a stage records that it begins a topic before it emits.
+  const emitted = !(await areEmpty(
+    sources,
+    stage.writes.filter((name) => name !== TOPIC.poison),
+  ));
+  const hasStored = await hasStoredSibling(sources, of);
+  await positions.read();
+  if (!positions.sinceBeginning && !positions.knowsAnything && (await areEmpty(sources, FIRST_OUTPUTS))) {
+    await positions.recordBeginning();
+    await positions.read();
+  }
+  return {
+    recorded: positions.of(of),
+    firstAt: await firstStamp(client, nameOf(topic), partition),
+    topicBegun: positions.hasBegun(of),
+    sinceBeginning: positions.sinceBeginning,
+    siblings: hasStored || positions.knows(of.stage, topic),
+    stageRecorded: positions.knows(of.stage),
+    emitted,
+    startsAtFirst: stage.startsAtFirst === true,
+  };
+}
+
+async function areEmpty(
+  { client, topics, nameOf }: EvidenceSources,
+  names: readonly string[],
+): Promise<boolean> {
+  const ends = await appendedEnds(
+    client,
+    names.flatMap((name) =>
+      partitionsOf(topics, name).map((partition) => ({ topic: nameOf(name), partition })),
+    ),
+  );
+  return [...ends.values()].every((end) => end === 0);
+}
+
+async function hasStoredSibling(
+  { client, groupId, topics, nameOf }: EvidenceSources,
+  { topic }: StagePartition,
+): Promise<boolean> {
+  const all = partitionsOf(topics, topic).map((partition) => ({ topic: nameOf(topic), partition }));
+  return (await storedOffsets(client, groupId, all)).size > 0;
+}
+
+function partitionsOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): readonly number[] {
+  return Array.from({ length: topics.get(topic)?.partitions ?? 0 }, (_, partition) => partition);
 }

@@ -3,14 +3,14 @@ import { pack, TooLarge, Unavailable } from '@tributary/core';
 import type { PartitionRecords } from '../../append/record-packer.ts';
 import type { RecordToWrite } from '../client/protocol.ts';
 
-/** Bytes of records in one batch of records, at most; a larger record goes alone. Kafka's default limit is 1 MiB. */
+/** Bytes of records in one batch, at most; a larger record goes alone. Kafka's default limit is 1 MiB. */
 const BATCH_BYTES = 768 * 1024;
 
-/** What a record and each of its headers cost beside their texts. */
+/** The overhead of a record and of each header. */
 const RECORD_BYTES = 64;
 const HEADER_BYTES = 10;
 
-/** The records of one partition, cut into batches of `maxBytes` at most that a topic takes, in order. */
+/** Cuts the records of one partition into batches of at most `maxBytes`, in order. */
 export function batchesOf(
   records: PartitionRecords,
   framing: ValueFraming,
@@ -27,7 +27,7 @@ export function batchesOf(
     const value = framing.frame(records.topic, text);
     const key = records.keys[i] ?? '';
     const headers = records.headers[i] ?? {};
-    // Those of one request share their headers.
+    // The records of one request share their headers.
     if (measured?.headers !== headers) measured = { headers, bytes: headerBytes(headers) };
     const size = RECORD_BYTES + value.length + Buffer.byteLength(key) + measured.bytes;
     if (batch.length > 0 && bytes + size > maxBytes) {
@@ -42,7 +42,7 @@ export function batchesOf(
   return batches;
 }
 
-/** What a batch weighs, as `batchesOf` counts. */
+/** The bytes of a batch, as `batchesOf` counts them. */
 export function batchBytes(batch: readonly RecordToWrite[]): number {
   let bytes = 0;
   for (const { key, value, headers } of batch)
@@ -51,9 +51,9 @@ export function batchBytes(batch: readonly RecordToWrite[]): number {
 }
 
 /**
- * What batches of each topic may weigh at most, learned from brokers that refuse larger ones: their operators may lower
+ * The bytes that a batch of each topic may have, learned from brokers that refuse larger ones: operators may lower
  * `max.message.bytes` at any time. A refused batch of several records halves the limit, so it stays above half of the
- * broker's; a record that is refused alone says nothing about batches.
+ * broker's; a record that is refused alone does not change it.
  */
 export class BatchLimits {
   readonly #bytes = new Map<string, number>();

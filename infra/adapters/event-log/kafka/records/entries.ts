@@ -1,9 +1,47 @@
-import { type Headers, type LogEntry, unpack, type ValueFraming } from '@tributary/core';
+import { type LogEntry, unpack, type ValueFraming } from '@tributary/core';
 import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
-import type { RecordRead } from '../client/protocol.ts';
+import type { AbortedTransaction, RecordBatch, RecordRead } from '../client/protocol.ts';
+
+/** The part of a fetched partition that a read-committed reader sees. */
+export interface Committed {
+  /** In order; neither control records nor those of aborted transactions. */
+  readonly records: readonly RecordRead[];
+  /** The offset behind everything that was read, also behind what is left out. */
+  readonly next: number;
+}
+
+/**
+ * The committed records of a partition's answer to a fetch from offset `from`. As Kafka's own consumer does it: an
+ * aborted transaction begins for its producer at the listed offset and ends at that producer's abort marker. The list of
+ * aborted transactions is not sorted, and may name a producer more than once.
+ */
+export function committed(
+  batches: readonly RecordBatch[],
+  aborted: readonly AbortedTransaction[],
+  from: number,
+): Committed {
+  const pending = [...aborted].sort((a, b) => a.firstOffset - b.firstOffset);
+  const aborting = new Set<bigint>();
+  const records: RecordRead[] = [];
+  let begun = 0;
+  let next = from;
+  for (const batch of batches) {
+    next = Math.max(next, batch.lastOffset + 1);
+    for (let head = pending[begun]; head && head.firstOffset <= batch.lastOffset; head = pending[++begun])
+      aborting.add(head.producerId);
+    if (batch.isControl) {
+      if (batch.isAbort) aborting.delete(batch.producerId);
+      continue;
+    }
+    if (batch.isTransactional && aborting.has(batch.producerId)) continue;
+    // A broker sends whole batches, also when the fetch begins within one.
+    for (const record of batch.records) if (record.offset >= from) records.push(record);
+  }
+  return { records, next };
+}
 
 export interface EntriesOf {
-  /** Without an installation's prefix. */
+  /** Without the installation's prefix. */
   readonly topic: string;
   readonly partition: number;
   readonly packed: boolean;
@@ -18,10 +56,8 @@ export function entriesOf(
 ): Taken[] {
   const taken: Taken[] = [];
   for (const record of records) {
-    const offset = Number(record.offset);
-    const key = record.key?.toString('utf8') ?? '';
-    const headers = headersOf(record);
-    const timestamp = Number(record.timestamp);
+    const { offset, headers, timestamp } = record;
+    const key = record.key ?? '';
     const text = record.value === null ? '' : framing.unframe(topic, record.value);
     const values = packed ? unpack(text) : [text];
     const first = offset === from.offset ? from.index : 0;
@@ -38,14 +74,4 @@ export function entriesOf(
     }
   }
   return taken;
-}
-
-/** Of a header that stands there more than once the last one counts. */
-function headersOf(record: RecordRead): Headers {
-  const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(record.headers)) {
-    const last = Array.isArray(value) ? value.at(-1) : value;
-    if (Buffer.isBuffer(last)) headers[name] = last.toString('utf8');
-  }
-  return headers;
 }

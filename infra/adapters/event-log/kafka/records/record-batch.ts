@@ -1,32 +1,57 @@
-import type { RecordToWrite } from '../client/protocol.ts';
-import { crc32c } from './crc32c.ts';
-import type { RecordWriter } from './record-writer.ts';
+import { decompressed } from '../client/compression.ts';
+import type { RecordBatch, RecordRead, RecordToWrite } from '../client/protocol.ts';
+import { crc32c, WireReader, type WireWriter } from './wire.ts';
 
-/** What is said of a batch as a whole. */
-export interface BatchOf {
+/** The header fields of a batch to write. */
+export interface BatchHeader {
   /** -1n outside of transactions. */
   readonly producerId: bigint;
   readonly producerEpoch: number;
   readonly firstSequence: number;
   readonly transactional: boolean;
-  /** Epoch ms; the topics' brokers put their own in its place. */
+  /** Epoch ms; topics with `LogAppendTime` replace it by their broker's time. */
   readonly timestamp: number;
 }
 
 const MAGIC = 2;
-const TRANSACTIONAL = 16;
 
-/** What a batch, a record and a text cost at most beside their bytes. */
-const BATCH_BYTES = 61;
+/** Bits of a batch's attributes. */
+const COMPRESSION = 0b111;
+const LOG_APPEND_TIME = 8;
+const TRANSACTIONAL = 16;
+const CONTROL = 32;
+
+/** Where the fields of a batch's header are. */
+const AT = {
+  baseOffset: 0,
+  length: 8,
+  magic: 16,
+  attributes: 21,
+  lastOffsetDelta: 23,
+  baseTimestamp: 27,
+  maxTimestamp: 35,
+  producerId: 43,
+  records: 57,
+} as const;
+
+/** The header up to and including `length`, which counts what follows it. */
+const LENGTH_END = 12;
+
+/** In the key of a marker: its version (int16), then its kind (int16). */
+const MARKER_KIND_AT = 2;
+const ABORT = 0;
+
+/** The size of a batch's header, and the overhead of a record and of a text, at most. */
+const HEADER_BYTES = 61;
 const RECORD_BYTES = 32;
 const TEXT_BYTES = 5;
 
-/** UTF-8 has at most so many bytes for a unit of a text. */
+/** Bytes of a UTF-16 code unit in UTF-8, at most. */
 const UNIT_BYTES = 3;
 
 /** Room for a batch of these records; more than it takes. */
 export function roomFor(records: readonly RecordToWrite[]): number {
-  let bytes = BATCH_BYTES;
+  let bytes = HEADER_BYTES;
   let headers: RecordToWrite['headers'] | undefined;
   let headerBytes = 0;
   for (const record of records) {
@@ -42,22 +67,22 @@ export function roomFor(records: readonly RecordToWrite[]): number {
   return bytes;
 }
 
-/** Writes a record batch (magic 2), not compressed, with its length before it as in a request. */
-export function writeBatch(writer: RecordWriter, records: readonly RecordToWrite[], of: BatchOf): void {
+/** Writes a record batch (magic 2), not compressed, with its size before it as in a produce request. */
+export function writeBatch(writer: WireWriter, records: readonly RecordToWrite[], of: BatchHeader): void {
   const size = writer.at;
-  writer.int32(0); // the size, known at the end
-  writer.int64(0n); // the first offset is the broker's to give
+  writer.int32(0); // size, filled in below
+  writer.int64(0n); // base offset, assigned by the broker
   const length = writer.at;
-  writer.int32(0); // the length of the rest, known at the end
+  writer.int32(0); // length, filled in below
   writer.int32(0); // leader epoch
   writer.int8(MAGIC);
   const checksum = writer.at;
-  writer.int32(0); // known at the end
+  writer.int32(0); // CRC-32C, filled in below
   const checked = writer.at;
   writer.int16(of.transactional ? TRANSACTIONAL : 0);
-  writer.int32(records.length - 1); // the last offset, counted from the first
-  writer.int64(BigInt(of.timestamp)); // the first time
-  writer.int64(BigInt(of.timestamp)); // the last time
+  writer.int32(records.length - 1); // last offset delta
+  writer.int64(BigInt(of.timestamp)); // base timestamp
+  writer.int64(BigInt(of.timestamp)); // max timestamp
   writer.int64(of.producerId);
   writer.int16(of.producerEpoch);
   writer.int32(of.firstSequence);
@@ -72,9 +97,9 @@ export function writeBatch(writer: RecordWriter, records: readonly RecordToWrite
   buffer.writeUInt32BE(crc32c(buffer, checked, at), checksum);
 }
 
-function writeRecord(writer: RecordWriter, { key, value, headers }: RecordToWrite, offset: number): void {
+function writeRecord(writer: WireWriter, { key, value, headers }: RecordToWrite, offset: number): void {
   writer.int8(0); // attributes
-  writer.length(0); // the time, counted from the first
+  writer.length(0); // timestamp delta
   writer.length(offset);
   if (key === null) writer.length(-1);
   else writer.text(key);
@@ -86,4 +111,111 @@ function writeRecord(writer: RecordWriter, { key, value, headers }: RecordToWrit
     writer.text(name);
     writer.text(headers[name] ?? '');
   }
+}
+
+/**
+ * The batches of a fetched partition. A batch that the size of the answer cut off at the end is left out, as the next
+ * fetch brings it. A batch that compaction emptied is there without records, so that a reader gets past it.
+ */
+export async function readBatches(bytes: Buffer): Promise<RecordBatch[]> {
+  const batches: RecordBatch[] = [];
+  for (let at = 0; at + HEADER_BYTES <= bytes.length; ) {
+    const end = at + LENGTH_END + bytes.readInt32BE(at + AT.length);
+    if (end > bytes.length) break;
+    const magic = bytes.readInt8(at + AT.magic);
+    if (magic !== MAGIC) throw new Error(`record batches of format ${magic} are not read, only of ${MAGIC}`);
+    batches.push(await readBatch(bytes.subarray(at, end)));
+    at = end;
+  }
+  return batches;
+}
+
+async function readBatch(bytes: Buffer): Promise<RecordBatch> {
+  const attributes = bytes.readInt16BE(AT.attributes);
+  const baseOffset = Number(bytes.readBigInt64BE(AT.baseOffset));
+  const isControl = (attributes & CONTROL) !== 0;
+  const codec = attributes & COMPRESSION;
+  const body = bytes.subarray(HEADER_BYTES);
+  const reader = new WireReader(codec === 0 ? body : await decompressed(codec, body));
+  const count = bytes.readInt32BE(AT.records);
+  return {
+    lastOffset: baseOffset + bytes.readInt32BE(AT.lastOffsetDelta),
+    producerId: bytes.readBigInt64BE(AT.producerId),
+    isTransactional: (attributes & TRANSACTIONAL) !== 0,
+    isControl,
+    isAbort: isControl && count > 0 && isAbortMarker(readMarkerKey(reader)),
+    records: isControl
+      ? []
+      : readRecords(reader, {
+          count,
+          baseOffset,
+          baseTimestamp: Number(bytes.readBigInt64BE(AT.baseTimestamp)),
+          appendedAt:
+            (attributes & LOG_APPEND_TIME) === 0 ? undefined : Number(bytes.readBigInt64BE(AT.maxTimestamp)),
+        }),
+  };
+}
+
+interface RecordsOf {
+  readonly count: number;
+  readonly baseOffset: number;
+  readonly baseTimestamp: number;
+  /** Of a topic with `LogAppendTime`: the time of all records of the batch. */
+  readonly appendedAt: number | undefined;
+}
+
+function readRecords(reader: WireReader, of: RecordsOf): RecordRead[] {
+  const { count, baseOffset, baseTimestamp, appendedAt } = of;
+  const records: RecordRead[] = [];
+  let headers: Record<string, string> = {};
+  let headersAt = 0;
+  let headersBytes = Number.NaN;
+  for (let i = 0; i < count; i++) {
+    const length = reader.length();
+    const end = reader.at + length;
+    reader.at++; // attributes, not in use
+    const timestamp = appendedAt ?? baseTimestamp + reader.long();
+    if (appendedAt !== undefined) reader.long();
+    const offset = baseOffset + reader.length();
+    const keyLength = reader.length();
+    const key = keyLength < 0 ? null : reader.text(keyLength);
+    const valueLength = reader.length();
+    const value = valueLength < 0 ? null : reader.bytes(valueLength);
+    // Most records of a batch have the same headers, which then share an object.
+    const bytes = end - reader.at;
+    if (bytes === headersBytes && reader.isRepeated(headersAt, bytes)) reader.at = end;
+    else {
+      [headersAt, headersBytes] = [reader.at, bytes];
+      headers = readHeaders(reader);
+    }
+    if (reader.at !== end) throw new Error(`a malformed record at offset ${offset}`);
+    records.push({ offset, timestamp, key, value, headers });
+  }
+  return records;
+}
+
+/** Of several headers with one name the last counts. */
+function readHeaders(reader: WireReader): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (let left = reader.length(); left > 0; left--) {
+    const name = reader.text(reader.length());
+    const length = reader.length();
+    if (length < 0) delete headers[name];
+    else headers[name] = reader.text(length);
+  }
+  return headers;
+}
+
+/** The key of the first record, which names the kind of marker in a control batch. */
+function readMarkerKey(reader: WireReader): Buffer {
+  reader.length();
+  reader.at++; // attributes
+  reader.long(); // timestamp delta
+  reader.length(); // offset delta
+  return reader.bytes(Math.max(0, reader.length()));
+}
+
+/** By the key of the one record of a control batch. */
+export function isAbortMarker(key: Buffer | null): boolean {
+  return key !== null && key.length >= MARKER_KIND_AT + 2 && key.readInt16BE(MARKER_KIND_AT) === ABORT;
 }

@@ -8,7 +8,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { GroupCommit } from '../../../group-commit/group-commit.ts';
-import { emissionBytes } from '../../stage-runner/emissions.ts';
+import { emissionBytes } from '../../stage-runner/work.ts';
 import type { WorkerOptions, WorkerReply, WorkerRequest } from './append-worker.ts';
 import {
   type AppendRequest,

@@ -1,6 +1,6 @@
 /**
- * What the adapter uses of kafkajs beside its public interface: the layer that speaks the protocol. Held to the one
- * version that package.json names; docs/decisions/0004-kafka.md says why.
+ * Modules without types: of kafkajs those beside its public interface, the layer that speaks the protocol. package.json
+ * pins kafkajs to the version that these describe; docs/decisions/0004-kafka.md says why.
  */
 declare module 'kafkajs/src/cluster/index.js' {
   type KafkaBroker = import('./kafkajs-shapes.ts').KafkaBroker;
@@ -22,14 +22,14 @@ declare module 'kafkajs/src/cluster/index.js' {
     readonly allowAutoTopicCreation: boolean;
     readonly maxInFlightRequests: number | null;
     readonly isolationLevel: 0 | 1;
-    /** Is told of each request; `broker` is `host:port`. */
+    /** `broker` is `host:port`. */
     readonly instrumentationEmitter: { emit(event: string, of: { readonly broker: string }): void };
   }
 
   export default class Cluster {
     constructor(options: KafkaClusterOptions);
     readonly connectionPoolBuilder: {
-      /** Without an address: of one of the brokers that the client was given. */
+      /** Without an address: of one of the bootstrap brokers. */
       build: (broker?: {
         readonly host: string;
         readonly port: number;
@@ -37,7 +37,7 @@ declare module 'kafkajs/src/cluster/index.js' {
     };
     readonly brokerPool: {
       createBroker: (options: object) => KafkaBroker;
-      /** One that is connected already, else the first that can be. */
+      /** One that is connected, else the first that can be. */
       findConnectedBroker(): Promise<KafkaBroker>;
     };
     connect(): Promise<void>;
@@ -66,7 +66,7 @@ declare module 'kafkajs/src/network/connection.js' {
   export default class Connection {
     constructor(options: object);
     readonly requestQueue: import('kafkajs/src/network/requestQueue/index.js').default;
-    /** Of an answer that is not complete yet. */
+    /** Received parts of an incomplete answer. */
     chunks: Buffer[];
     bytesBuffered: number;
     bytesNeeded: number;
@@ -100,16 +100,23 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
   const protocol: {
     readonly requests: {
       readonly JoinGroup: import('./kafkajs-shapes.ts').Definition<
-        import('./protocol.ts').JoinRequest & { readonly protocolType: 'consumer' },
-        import('./protocol.ts').JoinAnswer
+        import('./kafkajs-shapes.ts').KafkajsJoinRequest & { readonly protocolType: 'consumer' },
+        import('./kafkajs-shapes.ts').KafkajsJoinAnswer
       >;
       readonly Fetch: import('./kafkajs-shapes.ts').Definition<
         import('./protocol.ts').FetchRequest,
-        import('./protocol.ts').FetchAnswer
+        import('./kafkajs-shapes.ts').KafkajsFetchAnswer
       >;
       readonly OffsetCommit: import('./kafkajs-shapes.ts').Definition<
         import('./protocol.ts').OffsetCommitRequest,
         import('./protocol.ts').OffsetCommitAnswer
+      >;
+      readonly TxnOffsetCommit: import('./kafkajs-shapes.ts').Definition<
+        import('./protocol.ts').ProducerIdentity & {
+          readonly groupId: string;
+          readonly topics: readonly import('./protocol.ts').OffsetsOfTopic[];
+        },
+        unknown
       >;
       readonly Metadata: import('./kafkajs-shapes.ts').Definition<MetadataRequest, unknown>;
       readonly Produce: import('./kafkajs-shapes.ts').Definition<
@@ -128,6 +135,7 @@ declare module 'kafkajs/src/protocol/requests/apiKeys.js' {
     readonly Metadata: number;
     readonly OffsetCommit: number;
     readonly Produce: number;
+    readonly TxnOffsetCommit: number;
   };
   export default apiKeys;
 }
@@ -156,4 +164,21 @@ declare module 'kafkajs/src/consumer/assignerProtocol.js' {
     };
   };
   export default protocol;
+}
+
+declare module 'lz4js' {
+  const lz4: {
+    /** Decompresses one frame. Throws where it is malformed. */
+    decompress(frame: Uint8Array): Uint8Array;
+  };
+  export default lz4;
+}
+
+declare module 'snappyjs' {
+  const snappy: {
+    /** Decompresses one block. Throws where it is malformed. */
+    uncompress(block: Buffer): Buffer;
+    compress(bytes: Buffer): Buffer;
+  };
+  export default snappy;
 }

@@ -1,21 +1,21 @@
 import { POISON_ATTEMPTS } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SplitPlan } from './split.ts';
+import { SplitPlan } from './batch-work.ts';
 
 /** Plays a plan against a stage that throws for some entries. */
 function play(length: number, guilty: ReadonlySet<number>) {
   const plan = new SplitPlan(length);
   const done: number[] = [];
   const poisoned: number[] = [];
-  const handedAlone = new Map<number, number>();
+  const dispatchedAlone = new Map<number, number>();
   let calls = 0;
   for (let part = plan.next(); part; part = plan.next()) {
     calls++;
     const entries = Array.from({ length: part.to - part.from }, (_, i) => part.from + i);
     const [first] = entries;
     if (entries.length === 1 && first !== undefined)
-      handedAlone.set(first, (handedAlone.get(first) ?? 0) + 1);
+      dispatchedAlone.set(first, (dispatchedAlone.get(first) ?? 0) + 1);
     if (!entries.some((entry) => guilty.has(entry))) {
       done.push(...entries);
       plan.done();
@@ -24,11 +24,11 @@ function play(length: number, guilty: ReadonlySet<number>) {
       plan.done();
     }
   }
-  return { done, poisoned, handedAlone, calls };
+  return { done, poisoned, dispatchedAlone, calls };
 }
 
 describe('split plan', () => {
-  it('hands a batch that does not throw over once and whole', () => {
+  it('dispatches a batch that does not throw once and whole', () => {
     expect(play(1_000, new Set())).toMatchObject({ calls: 1, poisoned: [] });
   });
 
@@ -39,7 +39,7 @@ describe('split plan', () => {
     expect(calls).toBeLessThan(30);
   });
 
-  it('gives up the guilty alone, each after its attempts, and does the others once and in order', () => {
+  it('dead-letters the guilty entries alone, each after its attempts, and does the others once and in order', () => {
     const batch = fc.integer({ min: 0, max: 60 }).chain((length) =>
       fc.record({
         length: fc.constant(length),
@@ -48,11 +48,11 @@ describe('split plan', () => {
     );
     fc.assert(
       fc.property(batch, ({ length, guilty }) => {
-        const { done, poisoned, handedAlone } = play(length, new Set(guilty));
+        const { done, poisoned, dispatchedAlone } = play(length, new Set(guilty));
         const innocent = Array.from({ length }, (_, i) => i).filter((i) => !guilty.includes(i));
         expect(done).toEqual(innocent);
         expect(poisoned).toEqual(guilty.toSorted((a, b) => a - b));
-        for (const entry of guilty) expect(handedAlone.get(entry)).toBe(POISON_ATTEMPTS);
+        for (const entry of guilty) expect(dispatchedAlone.get(entry)).toBe(POISON_ATTEMPTS);
       }),
     );
   });

@@ -1,9 +1,9 @@
 import { Fenced, InvalidInput, Overloaded, Rewind, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { failureOf } from './failure.ts';
+import { failureOf } from './work.ts';
 
-describe('failure', () => {
-  it('is judged by the code of a typed error, never by a message', () => {
+describe('the failure of a stage', () => {
+  it('follows from the code of a typed error, never from a message', () => {
     expect(failureOf(new Unavailable('x'))).toBe('repeat');
     expect(failureOf(new Overloaded('x'))).toBe('repeat');
     expect(failureOf(new Rewind(3))).toBe('rewind');

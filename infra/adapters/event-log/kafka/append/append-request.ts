@@ -7,45 +7,45 @@ import {
   Unavailable,
 } from '@tributary/core';
 
-/** The entries of a call that go to one partition, in their order. */
+/** The entries of one `append` that go to one partition, in their order. */
 export interface Part {
-  readonly call: Call;
+  readonly request: AppendRequest;
   readonly partition: number;
   readonly entries: readonly NewEntry[];
-  /** Where each of them stands in the call. */
+  /** The index of each of them in the request. */
   readonly at: readonly number[];
   /** Of their values. */
   readonly bytes: number;
 }
 
-export interface CallOptions {
+export interface AppendRequestOptions {
   readonly spec: TopicSpec;
   readonly entries: readonly NewEntry[];
-  /** What is not on its way after so long stays where it is, ms. */
+  /** A part that was not sent after so long is not sent any more, ms. */
   readonly timeoutMs: number;
-  /** After so long it is answered, whatever is known, ms. */
+  /** After so long the caller gets an answer, even if the outcome is unknown, ms. */
   readonly answerWithinMs: number;
-  /** Somebody was told. */
-  readonly onAnswered: (call: Call) => void;
-  /** It is known of all parts whether they are durable or not to be counted on. */
+  /** The caller has its answer. */
+  readonly onAnswered: (request: AppendRequest) => void;
+  /** The outcome of every part is known, or known to stay unknown. */
   readonly onSettled: () => void;
 }
 
-/** One `append` under way, from the caller's side. */
-export class Call {
+/** One `append` in progress: cut into a part a partition, answered once all parts are durable. */
+export class AppendRequest {
   /** By `performance.now()`. */
   readonly sendUntil: number;
   readonly parts: readonly Part[];
-  /** Of each entry, once all are durable; rejects as soon as one is not known to be. */
+  /** The position of each entry, once all are durable; rejects as soon as one is not known to be. */
   readonly appended: Promise<readonly Position[]>;
-  readonly #options: CallOptions;
+  readonly #options: AppendRequestOptions;
   readonly #positions: Position[];
   readonly #timer: NodeJS.Timeout;
   #left: number;
   #resolve: (positions: readonly Position[]) => void = () => {};
   #reject: (reason: TributaryError) => void = () => {};
 
-  constructor(options: CallOptions) {
+  constructor(options: AppendRequestOptions) {
     const { spec, entries, timeoutMs, answerWithinMs } = options;
     this.#options = options;
     this.sendUntil = performance.now() + timeoutMs;
@@ -62,18 +62,18 @@ export class Call {
     }, answerWithinMs);
   }
 
-  /** Where an entry of a part went, counted in the part. */
+  /** Sets the position of the i-th entry of a part. */
   place({ at, partition }: Part, i: number, offset: number, index: number): void {
     this.#positions[at[i] ?? i] = { topic: this.#options.spec.name, partition, offset, index };
   }
 
-  /** One of the parts has all its places. */
+  /** All entries of one of the parts have their positions. */
   confirmed(): void {
     this.#left--;
     if (this.#left > 0) return;
     this.#options.onSettled();
     this.#answer();
-    // Nobody listens any more after a failure.
+    // Without effect where a part failed before.
     this.#resolve(this.#positions);
   }
 
@@ -93,16 +93,16 @@ export class Call {
     const [first] = entries;
     if (entries.length === 1 && first !== undefined) {
       const partition = partitionOf(first.key, spec.partitions);
-      return [{ call: this, partition, entries, at: [0], bytes: first.value.length }];
+      return [{ request: this, partition, entries, at: [0], bytes: first.value.length }];
     }
-    const byPartition = new Map<number, PartInTheMaking>();
+    const byPartition = new Map<number, MutablePart>();
     for (let i = 0; i < entries.length; i++) {
       const entry = entries[i];
       if (entry === undefined) continue;
       const partition = partitionOf(entry.key, spec.partitions);
       let part = byPartition.get(partition);
       if (part === undefined) {
-        part = { call: this, partition, entries: [], at: [], bytes: 0 };
+        part = { request: this, partition, entries: [], at: [], bytes: 0 };
         byPartition.set(partition, part);
       }
       part.entries.push(entry);
@@ -113,7 +113,7 @@ export class Call {
   }
 }
 
-interface PartInTheMaking extends Part {
+interface MutablePart extends Part {
   readonly entries: NewEntry[];
   readonly at: number[];
   bytes: number;

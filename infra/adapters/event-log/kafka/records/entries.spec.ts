@@ -1,76 +1,80 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { AbortedTransaction, RecordBatchContext, RecordRead } from '../client/protocol.ts';
-import { committed } from './committed.ts';
+import type { AbortedTransaction, RecordBatch, RecordRead } from '../client/protocol.ts';
+import { committed } from './entries.ts';
 
-/** What a producer does to a partition, in the order of its offsets. */
+/** A write or the end of a transaction, in the order of offsets. */
 type Step =
-  | { readonly producer: string; readonly write: number }
-  | { readonly producer: string; readonly end: 'commit' | 'abort' };
+  | { readonly producer: Producer; readonly write: number }
+  | { readonly producer: Producer; readonly end: 'commit' | 'abort' };
+
+const PRODUCERS = { a: 1n, b: 2n, c: 3n };
+type Producer = keyof typeof PRODUCERS;
 
 interface Partition {
-  readonly read: readonly RecordRead[];
-  /** With the offset of its marker: a broker lists what is not over before the offset it is asked for. */
+  readonly read: readonly RecordBatch[];
+  /** With the offset of its marker: a broker lists transactions that end at or behind the offset of the fetch. */
   readonly aborted: readonly (AbortedTransaction & { readonly marker: number })[];
   /** Offsets of the records that a read-committed reader sees. */
   readonly visible: readonly number[];
   readonly end: number;
 }
 
-const ZERO_KEY = Buffer.alloc(4);
+function batchAt(baseOffset: number, records: number, of: Partial<RecordBatch> = {}): RecordBatch {
+  return {
+    lastOffset: baseOffset + records - 1,
+    producerId: -1n,
+    isTransactional: false,
+    isControl: false,
+    isAbort: false,
+    records: Array.from({ length: records }, (_, i) => recordAt(baseOffset + i)),
+    ...of,
+  };
+}
 
-/** Lays steps out as a broker would; what is still open at the end is left away, as it lies behind the stable offset. */
-function partitionOf(steps: readonly Step[], key = ZERO_KEY): Partition {
-  const read: RecordRead[] = [];
+function recordAt(offset: number): RecordRead {
+  return { offset, timestamp: 0, key: null, value: Buffer.from('{}'), headers: {} };
+}
+
+/** Lays steps out as a broker does; transactions that are open at the end lie behind the stable offset. */
+function partitionOf(steps: readonly Step[]): Partition {
+  const read: RecordBatch[] = [];
   const aborted: (AbortedTransaction & { marker: number })[] = [];
-  const open = new Map<string, number[]>();
+  const open = new Map<bigint, number[]>();
   const visible: number[] = [];
   let offset = 0;
-  const add = (context: Omit<RecordBatchContext, 'firstOffset'>, keys: readonly Buffer[]) => {
-    const batchContext = { ...context, firstOffset: String(offset) };
-    for (const [i, recordKey] of keys.entries()) {
-      read.push({
-        offset: String(offset + i),
-        timestamp: '0',
-        key: recordKey,
-        value: Buffer.from('{}'),
-        headers: {},
-        batchContext,
-      });
-    }
-    offset += keys.length;
+  const add = (records: number, of: Partial<RecordBatch>) => {
+    read.push(batchAt(offset, records, { isTransactional: true, ...of }));
+    offset += records;
   };
   for (const step of steps) {
-    const { producer } = step;
-    const written = open.get(producer) ?? [];
+    const producerId = PRODUCERS[step.producer];
+    const written = open.get(producerId) ?? [];
     if ('write' in step) {
       const offsets = Array.from({ length: step.write }, (_, i) => offset + i);
-      open.set(producer, [...written, ...offsets]);
-      add(
-        { producerId: producer, inTransaction: true, isControlBatch: false, lastOffsetDelta: step.write - 1 },
-        offsets.map(() => key),
-      );
+      open.set(producerId, [...written, ...offsets]);
+      add(step.write, { producerId });
       continue;
     }
     const first = written[0];
     if (first === undefined) continue;
     if (step.end === 'commit') visible.push(...written);
-    else aborted.push({ producerId: producer, firstOffset: String(first), marker: offset });
-    open.delete(producer);
-    add({ producerId: producer, inTransaction: true, isControlBatch: true, lastOffsetDelta: 0 }, [
-      Buffer.from([0, 0, 0, step.end === 'commit' ? 1 : 0]),
-    ]);
+    else aborted.push({ producerId, firstOffset: first, marker: offset });
+    open.delete(producerId);
+    add(1, { producerId, isControl: true, isAbort: step.end === 'abort', records: [] });
   }
   const openFrom = Math.min(offset, ...[...open.values()].map(([first]) => first ?? offset));
   return {
-    read: read.filter((record) => Number(record.offset) < openFrom),
+    read: read.filter(({ lastOffset }) => lastOffset < openFrom),
     aborted,
     visible: visible.filter((seen) => seen < openFrom).sort((a, b) => a - b),
     end: openFrom,
   };
 }
 
-const offsetsOf = (records: readonly RecordRead[]) => records.map(({ offset }) => Number(offset));
+const baseOf = ({ lastOffset, records, isControl }: RecordBatch) =>
+  isControl ? lastOffset : lastOffset + 1 - records.length;
+const offsetsOf = (records: readonly RecordRead[]) => records.map(({ offset }) => offset);
 
 function expectVisible(steps: readonly Step[]): void {
   const { read, aborted, visible, end } = partitionOf(steps);
@@ -81,7 +85,7 @@ function expectVisible(steps: readonly Step[]): void {
 
 const a = (write: number): Step => ({ producer: 'a', write });
 const b = (write: number): Step => ({ producer: 'b', write });
-const end = (producer: string, how: 'commit' | 'abort'): Step => ({ producer, end: how });
+const end = (producer: Producer, how: 'commit' | 'abort'): Step => ({ producer, end: how });
 
 describe('what a read-committed reader sees', () => {
   it('leaves an aborted transaction out', () =>
@@ -105,19 +109,11 @@ describe('what a read-committed reader sees', () => {
       end('a', 'commit'),
     ]));
 
-  it('takes no key of a record for a marker', () => {
-    const { read, aborted, visible } = partitionOf(
-      [a(3), end('a', 'abort'), a(1), end('a', 'commit')],
-      ZERO_KEY,
-    );
-    expect(offsetsOf(committed(read, aborted, 0).records)).toEqual(visible);
-  });
-
   it('leaves out what is aborted by a marker of a later fetch', () => {
     const { read, aborted } = partitionOf([a(2), b(1), end('b', 'commit'), a(1), end('a', 'abort')]);
-    const first = read.slice(0, 3);
+    const first = read.slice(0, 2);
     expect(offsetsOf(committed(first, aborted, 0).records)).toEqual([2]);
-    const rest = read.slice(3);
+    const rest = read.slice(2);
     expect(committed(rest, aborted, 3)).toEqual({ records: [], next: 6 });
   });
 
@@ -128,13 +124,19 @@ describe('what a read-committed reader sees', () => {
     expect(seen.next).toBe(6);
   });
 
-  it('keeps records written outside of transactions while their producer is in the list', () => {
-    const plain = { producerId: 'a', inTransaction: false, isControlBatch: false, lastOffsetDelta: 0 };
-    const read = partitionOf([a(1), end('a', 'abort')]).read.map((record, i) =>
-      i === 0 ? { ...record, batchContext: { ...plain, firstOffset: '0' } } : record,
-    );
-    const seen = committed(read, [{ producerId: 'a', firstOffset: '0' }], 0);
-    expect(offsetsOf(seen.records)).toEqual([0]);
+  it('keeps records written outside of transactions by a producer that aborts one', () => {
+    const { read, aborted } = partitionOf([a(1), end('a', 'abort')]);
+    const [, marker] = read;
+    const plain = [batchAt(0, 1, { producerId: 1n }), ...(marker ? [marker] : [])];
+    expect(offsetsOf(committed(plain, aborted, 0).records)).toEqual([0]);
+  });
+
+  it('gets past a batch that compaction emptied, also at the end', () => {
+    expect(committed([batchAt(4, 2, { records: [] })], [], 4)).toEqual({ records: [], next: 6 });
+    const compacted = [batchAt(4, 2, { records: [recordAt(4)] }), batchAt(6, 3, { records: [] })];
+    const seen = committed(compacted, [], 4);
+    expect(offsetsOf(seen.records)).toEqual([4]);
+    expect(seen.next).toBe(9);
   });
 
   it('has nothing of an empty answer', () => {
@@ -154,15 +156,14 @@ describe('what a read-committed reader sees', () => {
         const { read, aborted, visible, end: last } = partitionOf(steps);
         const list = backwards ? aborted.toReversed() : aborted;
         for (let cut = 0; cut <= last; cut++) {
-          // A broker cuts between batches, and lists what overlaps with what it hands over.
-          const batchOf = (record: RecordRead) => Number(record.batchContext.firstOffset);
+          // A broker cuts between batches, and lists aborted transactions that overlap with the answer.
           const first = committed(
-            read.filter((record) => batchOf(record) < cut),
+            read.filter((batch) => baseOf(batch) < cut),
             list,
             0,
           );
           const rest = committed(
-            read.filter((record) => batchOf(record) >= first.next),
+            read.filter((batch) => baseOf(batch) >= first.next),
             list.filter(({ marker }) => marker >= first.next),
             first.next,
           );

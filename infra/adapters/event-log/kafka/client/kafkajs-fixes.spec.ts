@@ -6,11 +6,11 @@ import Connection from 'kafkajs/src/network/connection.js';
 import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
 import socketFactory from 'kafkajs/src/network/socketFactory.js';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { checkOnlyWaitingRequests, forgetPartsOfAnswers, mendConnections } from './mended-connections.ts';
+import { checkOnlyWaitingRequests, forgetPartsOfAnswers, mendConnections } from './kafkajs-fixes.ts';
 
 const quiet = { debug() {}, error() {}, info() {}, warn() {} };
 
-it('a connection that broke in the midst of an answer forgets the part it had', async () => {
+it('a connection that broke within an answer drops the part it had received', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const connection = new Connection({
@@ -50,7 +50,7 @@ describe('a queue of requests', () => {
   });
 });
 
-it('the clients of Kafka destinations were changed with those of the log, or not, by what was loaded first', async () => {
+it('fixes the connections of its own client and of no other', async () => {
   const connect = Connection.prototype.connect;
   const schedule = RequestQueue.prototype.scheduleCheckPendingRequests;
   const cluster = () =>

@@ -1,0 +1,326 @@
+import { setTimeout } from 'node:timers/promises';
+import { NO_LOGGER } from '@tributary/core';
+import { Brokers, FETCH, KafkaClient, TXN_OFFSET_COMMIT } from '@tributary/infra/adapters/event-log/kafka';
+import kafkajs from 'kafkajs';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { engines, freshPrefix } from '../../../helpers/engines.ts';
+import { deleteTopics, withAdmin } from '../../../helpers/kafka.ts';
+import { eventually } from '../suite/log-contents.ts';
+
+const brokers = engines()?.kafkaBrokers ?? '';
+const connection = { brokers: brokers.split(','), clientId: 'tests' };
+const { ConfigResourceTypes } = kafkajs;
+
+const FETCH_KEY = 1;
+const TXN_OFFSET_COMMIT_KEY = 28;
+const TRANSACTION_TIMEOUT_MS = 15_000;
+
+type Producer = Awaited<ReturnType<KafkaClient['initProducer']>>;
+type RecordBatch = Awaited<
+  ReturnType<KafkaClient['fetch']>
+>['responses'][number]['partitions'][number]['batches'][number];
+type Config = Readonly<Record<string, string>>;
+
+async function makeTopic(topic: string, config: Config = {}): Promise<void> {
+  const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
+  await withAdmin(brokers, (admin) =>
+    admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 1, configEntries }] }),
+  );
+}
+
+async function setConfig(topic: string, config: Config): Promise<void> {
+  const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
+  await withAdmin(brokers, (admin) =>
+    admin.alterConfigs({
+      validateOnly: false,
+      resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }],
+    }),
+  );
+}
+
+/** The definition as if the broker knew no newer version. */
+const upTo = <T extends { readonly versions: readonly string[] }>(definition: T, newest: number): T => ({
+  ...definition,
+  versions: definition.versions.filter((version) => Number(version) <= newest),
+});
+
+describe.skipIf(engines() === undefined)('requests of our own on a broker', () => {
+  let topic: string;
+  let client: KafkaClient;
+  let other: KafkaClient;
+  let raw: Brokers;
+
+  beforeAll(() => {
+    [client, other] = [0, 1].map(() => new KafkaClient({ connection, logger: NO_LOGGER })) as [
+      KafkaClient,
+      KafkaClient,
+    ];
+    raw = new Brokers({ connection, logger: NO_LOGGER });
+  });
+  afterAll(() => Promise.all([client, other, raw].map((each) => each.close())));
+  beforeEach(() => {
+    topic = `${freshPrefix()}requests`;
+  });
+  afterEach(() => withAdmin(brokers, (admin) => deleteTopics(admin, [topic])));
+
+  /** Repeated while the coordinator completes the previous transaction of the id. */
+  async function initProducer(transactionalId: string): Promise<Producer> {
+    for (;;) {
+      try {
+        return await client.initProducer(transactionalId, TRANSACTION_TIMEOUT_MS);
+      } catch (thrown) {
+        if (!String(thrown).includes('CONCURRENT_TRANSACTIONS')) throw thrown;
+        await setTimeout(5);
+      }
+    }
+  }
+
+  describe('a position stored in a transaction', () => {
+    beforeEach(() => makeTopic(topic));
+
+    const join = (as: KafkaClient, memberId = '') =>
+      as.joinGroup(
+        {
+          groupId: topic,
+          memberId,
+          sessionTimeout: 6_000,
+          rebalanceTimeout: 10_000,
+          protocol: 'spec',
+          topics: [topic],
+          userData: '',
+        },
+        () => {},
+      );
+
+    /** Joins alone; the generation is complete. */
+    async function joinAlone(as: KafkaClient, memberId = '') {
+      const { generationId, memberId: id } = await join(as, memberId);
+      const member = { groupId: topic, memberId: id, generationId };
+      await as.syncGroup(member, [{ memberId: id, partitions: [{ topic, partitions: [0] }] }]);
+      return member;
+    }
+
+    type Member = Awaited<ReturnType<typeof joinAlone>>;
+
+    const begin = () => initProducer(topic);
+
+    const topicsAt = (offset: number) => [
+      { topic, partitions: [{ partition: 0, offset: String(offset), metadata: '' }] },
+    ];
+
+    async function commit(producer: Producer, member: Member, offset: number): Promise<void> {
+      await client.addGroup(producer, topic);
+      await client.commitInTransaction({ producer, member, topics: topicsAt(offset) });
+      await client.endTransaction(producer);
+    }
+
+    /** As kafkajs stores it, naming neither member nor generation. */
+    async function commitByVersion1(producer: Producer, member: Member, offset: number): Promise<void> {
+      await client.addGroup(producer, topic);
+      await raw.withGroup(topic, 'storing a position', (broker) =>
+        broker.connectionPool.send(
+          broker.lookupRequest(
+            TXN_OFFSET_COMMIT_KEY,
+            upTo(TXN_OFFSET_COMMIT, 1),
+          )({
+            producer,
+            member,
+            topics: topicsAt(offset),
+          }),
+        ),
+      );
+      await client.endTransaction(producer);
+    }
+
+    async function stored(): Promise<string | undefined> {
+      const [found] = await client.fetchOffsets(topic, [{ topic, partitions: [0] }]);
+      return found?.partitions[0]?.offset;
+    }
+
+    it('is taken of a member of the present generation', async () => {
+      const member = await joinAlone(client);
+      await commit(await begin(), member, 7);
+      expect(await stored()).toBe('7');
+      await client.leaveGroup(topic, member.memberId);
+    });
+
+    it('is refused of a member that left, which version 1 does not ask for', async () => {
+      const left = await joinAlone(client);
+      await client.leaveGroup(topic, left.memberId);
+      const stays = await joinAlone(other);
+      await expect(commit(await begin(), left, 7)).rejects.toThrow('UNKNOWN_MEMBER_ID');
+      expect(await stored()).toBe('-1');
+      await commitByVersion1(await begin(), left, 8);
+      expect(await stored()).toBe('8');
+      await other.leaveGroup(topic, stays.memberId);
+    });
+
+    it('is refused of an older generation, which version 1 does not ask for', async () => {
+      const older = await joinAlone(client);
+      const newer = await joinAlone(client, older.memberId);
+      expect(newer.generationId).toBeGreaterThan(older.generationId);
+      await expect(commit(await begin(), older, 7)).rejects.toThrow('ILLEGAL_GENERATION');
+      expect(await stored()).toBe('-1');
+      await commitByVersion1(await begin(), older, 8);
+      expect(await stored()).toBe('8');
+      await commit(await begin(), newer, 9);
+      expect(await stored()).toBe('9');
+      await client.leaveGroup(topic, newer.memberId);
+    });
+
+    it('is taken while the next generation is being made, and refused once it is there', async () => {
+      const member = await joinAlone(client);
+      const joining = join(other);
+      await eventually(
+        () =>
+          client.heartbeat(member).then(
+            () => false,
+            (thrown: unknown) => String(thrown).includes('REBALANCE_IN_PROGRESS'),
+          ),
+        'the group does not change',
+      );
+      await commit(await begin(), member, 7);
+      expect(await stored()).toBe('7');
+      const [mine, theirs] = await Promise.all([join(client, member.memberId), joining]);
+      await expect(commit(await begin(), member, 8)).rejects.toThrow('ILLEGAL_GENERATION');
+      // Before it knows its part of the new generation a member goes on with what it had.
+      await commit(await begin(), { ...member, generationId: mine.generationId }, 9);
+      expect(await stored()).toBe('9');
+      await client.leaveGroup(topic, mine.memberId);
+      await other.leaveGroup(topic, theirs.memberId);
+    });
+
+    it('is refused of a former owner also if that fences after its successor, which fences anew and goes on', async () => {
+      const former = await joinAlone(client);
+      await client.leaveGroup(topic, former.memberId);
+      const successor = await joinAlone(other);
+      const fenced = await begin();
+      await expect(commit(await begin(), former, 100)).rejects.toThrow('UNKNOWN_MEMBER_ID');
+      await expect(commit(fenced, successor, 7)).rejects.toThrow(/PRODUCER_(EPOCH|FENCED)/);
+      const again = await begin();
+      expect(await stored()).toBe('-1');
+      await commit(again, successor, 7);
+      expect(await stored()).toBe('7');
+      await other.leaveGroup(topic, successor.memberId);
+    });
+  });
+
+  describe('a fetch', () => {
+    const messages = (key: string, count: number) =>
+      Array.from({ length: count }, (_, i) => ({
+        key: i % 5 === 4 ? null : `${key}${i}`,
+        value: Buffer.from(JSON.stringify({ key, i, text: 'é'.repeat(i % 70) })),
+        headers: i % 2 === 0 ? { 'catalog-position': String(i), empty: '' } : {},
+      }));
+
+    /** Appends, in a transaction where there is a producer. */
+    async function append(
+      written: ReturnType<typeof messages>,
+      producer?: Producer,
+      firstSequence = 0,
+    ): Promise<void> {
+      const { answer } = await client.produce(await client.leaderId(topic, 0), {
+        ...producer,
+        acks: -1,
+        timeout: 10_000,
+        compression: 0,
+        topicData: [{ topic, partitions: [{ partition: 0, firstSequence, messages: written }] }],
+      });
+      expect((await answer).topics[0]?.partitions[0]?.errorCode).toBe(0);
+    }
+
+    async function transaction(name: string, written: ReturnType<typeof messages>, end: 'commit' | 'abort') {
+      const producer = await initProducer(`${topic}.${name}`);
+      await client.addPartitions(producer, [{ topic, partitions: [0] }]);
+      await append(written, producer);
+      if (end === 'commit') await client.endTransaction(producer);
+      else await initProducer(`${topic}.${name}`);
+    }
+
+    const isEmpty = ({ records, isControl }: RecordBatch) => records.length === 0 && !isControl;
+
+    const requestFrom = (offset: number, maxBytes: number) =>
+      ({
+        replicaId: -1,
+        isolationLevel: 1,
+        maxWaitTime: 0,
+        minBytes: 0,
+        maxBytes: 8_388_608,
+        rackId: '',
+        topics: [{ topic, partitions: [{ partition: 0, fetchOffset: String(offset), maxBytes }] }],
+      }) as const;
+
+    /** One answer by our version, and one by the newest of kafkajs. */
+    async function fetchBoth(offset: number, maxBytes = 1_048_576) {
+      const request = requestFrom(offset, maxBytes);
+      const answers = [
+        await client.fetch(await client.leaderId(topic, 0), request),
+        await raw.withLeader(topic, 0, 'reading', async (broker) =>
+          broker.connectionPool.send(broker.lookupRequest(FETCH_KEY, upTo(FETCH, 11))(request)),
+        ),
+      ];
+      const [ours, theirs] = answers.map(({ responses }) => responses[0]?.partitions[0]);
+      if (ours === undefined || theirs === undefined) throw new Error('no answer for the partition');
+      return { ours, theirs };
+    }
+
+    it('has the same batches, records and aborted transactions as in the version of kafkajs', {
+      timeout: 60_000,
+    }, async () => {
+      await makeTopic(topic);
+      await append(messages('plain', 100));
+      await transaction('a', messages('committed', 10), 'commit');
+      await transaction('b', messages('aborted', 10), 'abort');
+      for (const codec of ['gzip', 'snappy', 'lz4', 'zstd']) {
+        await setConfig(topic, { 'compression.type': codec });
+        await append(messages(codec, 200));
+        await transaction(codec, messages(`aborted by ${codec}`, 5), 'abort');
+      }
+      await transaction('a', messages('committed again', 3), 'commit');
+      const { ours, theirs } = await fetchBoth(0);
+      expect(ours).toEqual(theirs);
+      expect(ours.batches.flatMap(({ records }) => records).length).toBeGreaterThan(900);
+      expect(ours.batches.filter(({ isAbort }) => isAbort)).toHaveLength(5);
+      expect(ours.abortedTransactions).toHaveLength(5);
+      expect(ours.highWatermark).toBe((ours.batches.at(-1)?.lastOffset ?? -1) + 1);
+      // Cut anywhere: within a batch, and in the midst of the bytes of one.
+      for (const [offset, maxBytes] of [
+        [50, 1_048_576],
+        [105, 2_000],
+        [130, 3_333],
+        [900, 100],
+      ] as const) {
+        const cut = await fetchBoth(offset, maxBytes);
+        expect(cut.ours).toEqual(cut.theirs);
+        expect(cut.ours.batches.length).toBeGreaterThan(0);
+      }
+      expect((await fetchBoth(1_000_000)).ours).toMatchObject({ errorCode: 1, batches: [] });
+    });
+
+    it('gets past batches that compaction emptied, which kafkajs leaves out', {
+      timeout: 120_000,
+    }, async () => {
+      await makeTopic(topic, {
+        'cleanup.policy': 'compact',
+        'segment.ms': '100',
+        'min.cleanable.dirty.ratio': '0.01',
+        'max.compaction.lag.ms': '100',
+      });
+      const [record] = messages('key', 1);
+      if (record === undefined) throw new Error('a message was made');
+      // A compacted batch stays as long as it is its producer's last one.
+      await transaction('a', [record], 'commit');
+      const isEmptied = async () => {
+        // Each append begins a segment, as only closed ones are compacted.
+        await append([record]);
+        await setTimeout(500);
+        const { ours } = await fetchBoth(0);
+        return ours.batches.some(isEmpty);
+      };
+      await eventually(isEmptied, 'nothing is compacted', 90_000);
+      const { ours, theirs } = await fetchBoth(0);
+      expect(ours.batches.filter((batch) => !isEmpty(batch))).toEqual(theirs.batches);
+      expect(ours.batches.find(isEmpty)).toMatchObject({ isTransactional: true });
+    });
+  });
+});
