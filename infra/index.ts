@@ -43,12 +43,12 @@ export {
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
 export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
-export { documentsOf } from './adapters/profile-store/elasticsearch/document-forms.ts';
+export { documentsOf } from './adapters/profile-store/elasticsearch/documents.ts';
+export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/engine/elasticsearch-documents.ts';
 export {
   type ElasticsearchProfileStoreOptions,
   openElasticsearchProfileStore,
 } from './adapters/profile-store/elasticsearch/index.ts';
-export { NodeDocuments } from './adapters/profile-store/elasticsearch/node-documents.ts';
 export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,

@@ -2,7 +2,7 @@ import { NO_LOGGER, type Profile, type ProfileStore } from '@tributary/core';
 import {
   documentsOf,
   ElasticsearchConnection,
-  NodeDocuments,
+  ElasticsearchDocuments,
   openElasticsearchProfileStore,
 } from '@tributary/infra';
 import { describeMachine, enginesOf } from '../engines/index.ts';
@@ -36,7 +36,10 @@ export async function elasticsearchProfileRows(
     logger: NO_LOGGER,
   });
   try {
-    const documents = new NodeDocuments(connection, { alias: 'tributary-bench.profiles', shards: 1 });
+    const documents = new ElasticsearchDocuments(connection, {
+      alias: 'tributary-bench.profiles',
+      shards: 1,
+    });
     const ids: string[] = [];
     const bare = bareDocuments(documents, ids);
     const fill = async (some: readonly Profile[]) => {
@@ -62,7 +65,7 @@ async function warmUp(store: ProfileStore, profiles: readonly Profile[]): Promis
 }
 
 /** The documents of the profiles: read, parsed, and written back as they are. */
-function bareDocuments(documents: NodeDocuments, ids: readonly string[]): BareDocuments {
+function bareDocuments(documents: ElasticsearchDocuments, ids: readonly string[]): BareDocuments {
   const read = async (id: string) => {
     const [stored] = await documents.read([id]);
     if (stored === undefined) throw new Error(`document ${id} is missing`);

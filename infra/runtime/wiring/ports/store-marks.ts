@@ -33,16 +33,16 @@ export async function openStoreMarks(
     const holdsProfiles = async () => folderHoldsProfiles(profiles);
     return { profiles: { ...openFileStoreMark(profiles), holdsProfiles }, others };
   }
-  const [{ openElasticsearchStoreMark }, { provideIndex }] = await Promise.all([
+  const [{ openElasticsearchStoreMark }, { ensureIndex }] = await Promise.all([
     import('../../../adapters/store-mark/elasticsearch/index.ts'),
-    import('../../../adapters/profile-store/elasticsearch/index-setup.ts'),
+    import('../../../adapters/profile-store/elasticsearch/engine/profile-index.ts'),
   ]);
   const mark = await openElasticsearchStoreMark({
     access,
     prefix,
     logger,
     async provide(connection, alias) {
-      if (await provideIndex(connection, { alias, shards })) madeProfiles(alias);
+      if (await ensureIndex(connection, { alias, shards })) madeProfiles(alias);
     },
   });
   return { profiles: keep(mark), others };

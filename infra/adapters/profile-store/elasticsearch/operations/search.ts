@@ -1,23 +1,14 @@
-import { checkFound, type Identity, type Profile, type ProfileSearch } from '@tributary/core';
-import {
-  claimHash,
-  type LiveDocument,
-  profileDocumentOf,
-  profileId,
-  type RedirectDocument,
-} from './document-forms.ts';
-import { holds } from './holds.ts';
-import { AGAIN, type Again } from './restarts.ts';
-import type { Root } from './roots.ts';
-import type { StoreTools } from './store-tools.ts';
-import { type HashedIdentity, View } from './view.ts';
+import { checkFound, type Identity, identityHash, type Profile, type ProfileSearch } from '@tributary/core';
+import { type LiveDocument, profileDocumentOf, profileId, type RedirectDocument } from '../documents.ts';
+import { CONFLICT, type Conflict, type OperationContext } from './context.ts';
+import { type HashedIdentity, holds, type Root, View } from './view.ts';
 
-/** Values that are looked for together before it is known how long profiles are: each may be a megabyte. */
+/** Values of the first piece, before the size of the profiles is known: each may have a megabyte. */
 const FIRST_PIECE = 32;
-/** Of the profiles of each piece after the first, as far as those before tell. */
+/** Target size of each further piece, estimated from the profiles found so far. */
 const PIECE_CHARACTERS = 8 * 1024 * 1024;
 
-/** What one piece of a search found: the profiles by ucid, each with the characters of its document. */
+/** The profiles that one piece of a search found, by ucid, each with the characters of its document. */
 type Found = ReadonlyMap<string, { readonly profile: Profile; readonly characters: number }>;
 type Values = Pick<ProfileSearch, 'org' | 'regions'> & {
   readonly hashed: readonly HashedIdentity[];
@@ -25,25 +16,25 @@ type Values = Pick<ProfileSearch, 'org' | 'regions'> & {
 };
 
 /**
- * One attempt. `AGAIN` when somebody wrote a profile before it was certain that what was read stays. Looks for a few
- * values first, and for as many more at a time as their profiles are short: no more is held than may be found.
+ * One attempt to search. Values are looked up in pieces, whose size follows from the size of the profiles found so far, so
+ * that memory stays bounded.
  */
 export async function attemptSearch(
   { org, regions, identities, ucids }: ProfileSearch,
-  tools: StoreTools,
-): Promise<readonly Profile[] | Again> {
+  context: OperationContext,
+): Promise<readonly Profile[] | Conflict> {
   const hashed = regions.flatMap((region) =>
-    identities.map((identity) => ({ identity, claim: claimHash({ org, region }, identity) })),
+    identities.map((identity) => ({ identity, claim: identityHash({ org, region }, identity) })),
   );
   const found = new Map<string, Profile>();
   const count = Math.max(hashed.length, ucids.length);
   let characters = 0;
   for (let from = 0, to = FIRST_PIECE; from < count; ) {
     const values = { org, regions, hashed: hashed.slice(from, to), ucids: ucids.slice(from, to) };
-    const piece = (await searchByHints(values, tools)) ?? (await searchByClaims(values, tools));
-    if (piece === AGAIN) return AGAIN;
-    for (const [ucid, { profile, characters: its }] of piece) {
-      if (!found.has(ucid)) characters += its;
+    const piece = (await searchCached(values, context)) ?? (await searchByClaims(values, context));
+    if (piece === CONFLICT) return CONFLICT;
+    for (const [ucid, { profile, characters: added }] of piece) {
+      if (!found.has(ucid)) characters += added;
       found.set(ucid, profile);
     }
     checkFound(characters);
@@ -54,25 +45,25 @@ export async function attemptSearch(
 }
 
 /**
- * What nearly every search comes to, with one read and nothing else: hints lead to live profiles that bear them out and
- * are durable. Undefined where one of them does not.
+ * The fast path of nearly every search, with a single read: cached locations lead to live, durable profiles that list the
+ * identities. Undefined if one of them does not.
  */
-async function searchByHints(
+async function searchCached(
   { org, regions, hashed, ucids }: Values,
-  { documents, hints, durable }: StoreTools,
+  { documents, locations, durable }: OperationContext,
 ): Promise<Found | undefined> {
   if (ucids.length > 0) return undefined;
-  const hinted = new Map<string, Identity[]>();
+  const cached = new Map<string, Identity[]>();
   for (const { identity, claim } of hashed) {
-    const ucid = hints.get(claim);
+    const ucid = locations.get(claim);
     if (ucid === undefined) return undefined;
-    const others = hinted.get(ucid);
-    if (others === undefined) hinted.set(ucid, [identity]);
+    const others = cached.get(ucid);
+    if (others === undefined) cached.set(ucid, [identity]);
     else others.push(identity);
   }
-  const stored = await documents.read(Array.from(hinted.keys(), profileId));
+  const stored = await documents.read(Array.from(cached.keys(), profileId));
   const found = new Map<string, { profile: Profile; characters: number }>();
-  for (const [ucid, sought] of hinted) {
+  for (const [ucid, sought] of cached) {
     const document = profileDocumentOf(stored[found.size]);
     if (document?.state !== 'live' || !durable.isDurable(ucid, document)) return undefined;
     const { profile } = document.content;
@@ -85,17 +76,17 @@ async function searchByHints(
 
 async function searchByClaims(
   { org, regions, hashed, ucids }: Values,
-  { documents, hints, durable }: StoreTools,
-): Promise<Found | Again> {
-  const view = new View(documents, hints);
+  { documents, locations, durable }: OperationContext,
+): Promise<Found | Conflict> {
+  const view = new View(documents, locations);
   await view.load(hashed, ucids);
   const found = new Map<string, { profile: Profile; characters: number }>();
   const roots: Root[] = [];
-  const take = (root: Root | undefined, isMeant: (profile: Profile) => boolean) => {
+  const take = (root: Root | undefined, isWanted: (profile: Profile) => boolean) => {
     if (root !== undefined) roots.push(root);
     if (root?.kind !== 'profile') return false;
     const { profile } = root.document.content;
-    if (profile.org !== org || !regions.includes(profile.region) || !isMeant(profile)) return false;
+    if (profile.org !== org || !regions.includes(profile.region) || !isWanted(profile)) return false;
     found.set(root.ucid, { profile, characters: charactersOf(root.document) });
     return true;
   };
@@ -105,7 +96,7 @@ async function searchByClaims(
       view.remember(claim, root.ucid);
   }
   for (const ucid of ucids) take(view.rootOf(ucid), () => true);
-  if ((await durable.settle(roots)) === AGAIN) return AGAIN;
+  if ((await durable.ensureDurable(roots)) === CONFLICT) return CONFLICT;
   return found;
 }
 
@@ -113,7 +104,7 @@ function charactersOf({ stored }: LiveDocument | RedirectDocument): number {
   return stored.source.body.length;
 }
 
-/** Oldest first. Read one after the other, a profile and what it has become part of since may both be there. */
+/** Oldest first, without profiles that were merged into another result while the pieces were read. */
 function distinct(profiles: readonly Profile[]): readonly Profile[] {
   if (profiles.length < 2) return profiles;
   const linked = new Set(profiles.flatMap((profile) => profile.linked));

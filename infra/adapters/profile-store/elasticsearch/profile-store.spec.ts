@@ -10,18 +10,24 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { DocumentProfileStore } from './document-store.ts';
-import type { Documents, DocumentVersion, DocumentWrite, StoredDocument, WriteResult } from './documents.ts';
-import { publisherId } from './publisher-form.ts';
+import {
+  type Documents,
+  type DocumentVersion,
+  type DocumentWrite,
+  publisherId,
+  type StoredDocument,
+  type WriteResult,
+} from './documents.ts';
+import { DocumentProfileStore } from './profile-store.ts';
 
 const SCOPE = { org: 1, region: 'eu' } as const;
 
-/** Answers at once, and as it is told to. */
+/** Documents in memory, with failures on demand. */
 class MemoryDocuments implements Documents {
   readonly stored = new Map<string, StoredDocument>();
-  /** Names asked for in each read. */
+  /** The ids of each read. */
   readonly reads: (readonly string[])[] = [];
-  /** Asked before each write. */
+  /** Decides whether a write fails. */
   fails: (write: DocumentWrite) => boolean = () => false;
   #seqNo = 0;
 
@@ -82,7 +88,7 @@ const searchFor = (count: number) => ({
 });
 
 describe('a profile store on documents', () => {
-  it('reads no more of what a search finds than it may find, and tells that it is too much', async () => {
+  it('stops reading when a search finds more than it may, and rejects it', async () => {
     const { documents, store, open } = setUp();
     const text = 'x'.repeat(900_000);
     for (let n = 0; n < 100; n++) await store.upsert(writeOf(n, text));
@@ -95,7 +101,7 @@ describe('a profile store on documents', () => {
     }
   });
 
-  it('asks for many values at a time once it is known how short profiles are', async () => {
+  it('looks up many values at a time once the profiles are known to be short', async () => {
     const { documents, store } = setUp();
     for (let n = 0; n < 500; n++) await store.upsert(writeOf(n, 'short'));
     documents.reads.length = 0;
@@ -106,7 +112,7 @@ describe('a profile store on documents', () => {
     expect(documents.reads).toHaveLength(2);
   });
 
-  it('tells whom a deletion deleted that came to an end before its time', async () => {
+  it('reports which records an interrupted deletion has deleted', async () => {
     const { documents, store } = setUp();
     const ucids: string[] = [];
     for (let n = 0; n < 3; n++) {
@@ -122,7 +128,7 @@ describe('a profile store on documents', () => {
     expect(await store.delete(deletion)).toEqual({ deleted: [ucids[1]], notFound: [0, 2, 3] });
   });
 
-  it('is not taken for ended without a trace when it closes while changes wait to be published', async () => {
+  it('leaves its publisher alive when it closes with unpublished changes', async () => {
     for (const isBroken of [false, true]) {
       const { documents, store } = setUp(async () => {
         if (isBroken) throw new Unavailable('the log does not answer');
@@ -153,7 +159,7 @@ describe('a profile store on documents', () => {
     await store.close();
   });
 
-  it('ends a group of writes of a long profile before it holds the thread for long', async () => {
+  it('bounds a group of writes of a long profile', async () => {
     const { documents, store } = setUp();
     await store.upsert(writeOf(1, 'x'.repeat(600_000)));
     const version = () =>

@@ -13,28 +13,29 @@ import {
   type ProfileWrite,
   type ProfileWriteOutcome,
 } from '@tributary/core';
-import type { Claim, LiveDocument, RedirectDocument } from './document-forms.ts';
-import { holds } from './holds.ts';
-import type { Root } from './roots.ts';
-import type { HashedIdentity, View } from './view.ts';
+import type { Claim, LiveDocument, RedirectDocument } from '../documents.ts';
+import { type HashedIdentity, holds, type Root, type View } from './view.ts';
 
-/** What has to be certain before the claims are written. */
+/**
+ * A write of a document that excludes concurrent operations before claims are taken from it: an operation that read the
+ * document earlier and has not written it yet will conflict.
+ */
 export type Fence =
-  /** The document is rewritten as it is: whoever read it before and has yet to write it meets a conflict. */
+  /** Rewrites the document unchanged. */
   | { readonly kind: 'rewrite'; readonly ucid: string }
-  /** A tombstone is made, so that nobody makes a profile of the ucid any more. */
-  | { readonly kind: 'bar'; readonly ucid: string; readonly claim: string };
+  /** Creates a tombstone, so that no profile can be created under the ucid any more. */
+  | { readonly kind: 'tombstone'; readonly ucid: string; readonly claim: string };
 
-/** A claim is made to lead to `ucid`; or is written as it was, so that who re-points it meanwhile meets a conflict. */
+/** Points a claim to `ucid`, or rewrites it unchanged, so that an operation that re-points it meanwhile conflicts. */
 export interface ClaimStep {
   readonly claim: string;
   readonly before: Claim | undefined;
   readonly ucid: string;
-  /** What it is to remember of the identity's deletion; see `Claim`. */
+  /** The time of the identity's deletion that the claim keeps; see `Claim`. */
   readonly deletedAt: number;
 }
 
-/** A profile that becomes part of another one. */
+/** A profile that is merged into the one that is written. */
 export interface Joining {
   readonly ucid: string;
   readonly document: LiveDocument | RedirectDocument;
@@ -44,19 +45,19 @@ export type WritePlan =
   | {
       readonly kind: 'write';
       readonly ucid: string;
-      /** What the profile is now; undefined when it is to be made. */
+      /** The document of the profile as it was read; undefined for a new profile. */
       readonly document: LiveDocument | RedirectDocument | undefined;
       readonly joining: readonly Joining[];
       readonly fences: readonly Fence[];
       readonly claims: readonly ClaimStep[];
-      /** What the profile is to remember of identities that were deleted with the profile that had them. */
+      /** See `Content`. */
       readonly deletions: Readonly<Record<string, number>>;
       readonly applied: Exclude<AppliedWrite, { kind: 'refused' }>;
       readonly leftOut: readonly LeftOut[];
-      /** The identities that the profile has then. */
+      /** The identities of the write that the profile has afterwards. */
       readonly held: readonly HashedIdentity[];
-      /** Those that others own: what that was decided by must be durable. */
-      readonly apart: readonly Root[];
+      /** Owners of the identities that were left out. The decision rests on them, so they must be durable. */
+      readonly leftOutOwners: readonly Root[];
     }
   | {
       readonly kind: 'refused';
@@ -69,22 +70,25 @@ export interface PlannedWrite {
   /** The write's `soughtIdentities`, in their order. */
   readonly identities: readonly HashedIdentity[];
   readonly now: number;
-  /** For the profile, when the write makes one. */
+  /** The ucid of the profile, if the write creates one. */
   readonly freshUcid: string;
-  /** Deletions of before then are not remembered any more, epoch ms. */
+  /** Deletions before this time are ignored, epoch ms. */
   readonly forgetBefore: number;
 }
 
-/** Decides all steps of a write by what was read. Nothing is certain before they are taken. */
+/**
+ * Decides all steps of a write from the documents that were read. Each step is a compare-and-set, so a plan made from
+ * outdated documents ends in a conflict.
+ */
 export function planWrite(planned: PlannedWrite, view: View): WritePlan {
-  const { write: asked, identities, now, freshUcid, forgetBefore } = planned;
-  const looked = identities.map((hashed): Found => {
+  const { write: requested, identities, now, freshUcid, forgetBefore } = planned;
+  const sought = identities.map((hashed): Found => {
     const root = view.rootOfClaim(hashed.claim);
     return { ...hashed, root, deletedAt: deletedAtOf(hashed.claim, root, view, forgetBefore) };
   });
-  const write = asKnown(asked, looked.map(ownerOf));
+  const write = asKnown(requested, sought.map(ownerOf));
   const named = new Set(write.identities);
-  const found = looked.filter(({ identity }) => named.has(identity));
+  const found = sought.filter(({ identity }) => named.has(identity));
   const owners = found.map(ownerOf);
   const namedRoot = write.ucid === undefined ? undefined : view.rootOf(write.ucid);
   const linking = linkingOf(write, { owners, named: namedProfile(namedRoot, write) });
@@ -95,19 +99,19 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
   if (linking.kind === 'refused') return { kind: 'refused', outcome: linking, because };
 
   const admitted = new Set<Identity>(linking.identities);
-  const letIn = found.filter(({ identity }) => admitted.has(identity));
+  const admittedFound = found.filter(({ identity }) => admitted.has(identity));
   const [master, ...others] = linking.profiles;
-  const ucid = master?.ucid ?? claimedByNobody(letIn) ?? freshUcid;
+  const ucid = master?.ucid ?? absentUcid(admittedFound) ?? freshUcid;
   const profiles = [master ?? freshProfile(write, ucid, now), ...others] as const;
   const applied = applyWrite(profiles, linking.identities, write, now);
   if (applied.kind === 'refused') return { kind: 'refused', outcome: applied, because };
-  const tooOld = new Set(applied.dropped.map(identityKey));
-  const mine = letIn.filter(({ identity }) => !tooOld.has(identityKey(identity)));
+  const dropped = new Set(applied.dropped.map(identityKey));
+  const held = admittedFound.filter(({ identity }) => !dropped.has(identityKey(identity)));
 
   const document = master === undefined ? undefined : contentDocument(view, ucid);
   const joining = others.map((other) => ({ ucid: other.ucid, document: contentDocument(view, other.ucid) }));
   const joined = new Set([ucid, ...others.map((other) => other.ucid)]);
-  const steps = mine.flatMap((one) => claimStepOf(one, { ucid, joined, view }));
+  const steps = held.flatMap((one) => claimStepOf(one, { ucid, joined, view }));
   return {
     kind: 'write',
     ucid,
@@ -120,14 +124,14 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
     ]),
     claims: steps.map(({ step }) => step),
     deletions: deletionsOf(
-      mine,
+      held,
       [...(document === undefined ? [] : [document]), ...joining.map((one) => one.document)],
       forgetBefore,
     ),
     applied,
     leftOut: leftOutOf(linking, write, applied.dropped),
-    held: mine,
-    apart: found.flatMap(({ identity, root }) =>
+    held,
+    leftOutOwners: found.flatMap(({ identity, root }) =>
       admitted.has(identity) || root === undefined ? [] : [root],
     ),
   };
@@ -135,7 +139,7 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
 
 interface Found extends HashedIdentity {
   readonly root: Root | undefined;
-  /** When a profile that had it was deleted last, epoch ms; 0: never, or too long ago to matter. */
+  /** When a profile with the identity was last deleted, epoch ms; 0 if never, or longer ago than the retention. */
   readonly deletedAt: number;
 }
 
@@ -150,7 +154,7 @@ function deletedAtOf(claim: string, root: Root | undefined, view: View, forgetBe
   return at > forgetBefore ? at : 0;
 }
 
-/** A claim alone makes nobody an owner: the write it was made for may never have happened. */
+/** A claim alone proves no ownership: the write that it was created for may never have been committed. */
 function ownerOf(found: Found | undefined): IdentityOwner {
   if (found === undefined) return { kind: 'nobody' };
   const { identity, root, deletedAt } = found;
@@ -167,15 +171,15 @@ function namedProfile(root: Root | undefined, { org, region }: ProfileWrite): Pr
   return profile.org === org && profile.region === region ? profile : 'gone';
 }
 
-/** A ucid that an identity was claimed for, by a write that is under way or that never happened. */
-function claimedByNobody(found: readonly Found[]): string | undefined {
+/** A ucid that an identity is claimed for and that has no profile: its write is under way, or was never committed. */
+function absentUcid(found: readonly Found[]): string | undefined {
   for (const { root } of found) if (root?.kind === 'absent') return root.ucid;
   return undefined;
 }
 
-/** The latest deletion of each identity, of those that come in now and of those that were in already. */
+/** The latest deletion of each identity: those that the documents remember, and those of the identities of this write. */
 function deletionsOf(
-  mine: readonly Found[],
+  held: readonly Found[],
   documents: readonly (LiveDocument | RedirectDocument)[],
   forgetBefore: number,
 ): Readonly<Record<string, number>> {
@@ -186,7 +190,7 @@ function deletionsOf(
   for (const { content } of documents) {
     for (const [claim, at] of Object.entries(content.deletions)) note(claim, at);
   }
-  for (const { claim, deletedAt } of mine) note(claim, deletedAt);
+  for (const { claim, deletedAt } of held) note(claim, deletedAt);
   return latest;
 }
 
@@ -199,15 +203,16 @@ function contentDocument(view: View, ucid: string): LiveDocument | RedirectDocum
 
 interface Target {
   readonly ucid: string;
-  /** The profile that is written, and those that become part of it. */
+  /** Ucids of the profile that is written, and of those that are merged into it. */
   readonly joined: ReadonlySet<string>;
   readonly view: View;
 }
 
 /**
- * What is to be done so that an identity may be written to `ucid`. A claim that leads to a profile which does not have
- * the identity may be that of somebody who is about to write it there. It is taken away only behind a fence; where it
- * leads to what is written here, it is written unchanged, so that who takes it away meanwhile meets a conflict.
+ * The claim write and the fences that an identity needs before it may be written to `ucid`. A claim that leads to a
+ * profile without the identity may belong to an operation that is about to write it there, so it is taken away only
+ * behind a fence. If it leads to a profile that is written here, it is rewritten unchanged, so that an operation that
+ * takes it away meanwhile conflicts.
  */
 function claimStepOf(
   { identity, claim, root, deletedAt }: Found,
@@ -217,7 +222,7 @@ function claimStepOf(
   const step = { claim, before, ucid, deletedAt };
   if (root === undefined) return [{ step, fences: [] }];
   if (before === undefined) {
-    // The hint led to a profile that has it.
+    // The claim was not read, because its cached location is a profile that lists the identity.
     if (root.kind === 'profile' && holds(root.document.content.profile, identity)) return [];
     throw new TypeError('a claim is taken away that was not read');
   }
@@ -233,7 +238,7 @@ function claimStepOf(
     case 'deleted':
       return [{ step, fences: fencesOfDeleted(root.ucid, view) }];
     case 'absent':
-      return [{ step, fences: root.ucid === ucid ? [] : [{ kind: 'bar', ucid: root.ucid, claim }] }];
+      return [{ step, fences: root.ucid === ucid ? [] : [{ kind: 'tombstone', ucid: root.ucid, claim }] }];
     case 'gone':
       return [{ step, fences: [] }];
     case 'unread':
@@ -242,7 +247,10 @@ function claimStepOf(
   }
 }
 
-/** So that a merge which froze the document and has not happened never will. `ucid` is written in any case. */
+/**
+ * Fences out the merge that froze the document, if it has not happened: it never will. No fence is needed where the merge
+ * leads to `ucid`, which the operation writes anyway.
+ */
 export function fencesOfFrozen(
   document: LiveDocument | RedirectDocument,
   ucid: string | undefined,

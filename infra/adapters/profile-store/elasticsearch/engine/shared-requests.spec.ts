@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { Overloaded, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { SharedCalls } from './shared-calls.ts';
+import { SharedRequests } from './shared-requests.ts';
 
 interface Sent {
   readonly items: readonly string[];
@@ -10,21 +10,21 @@ interface Sent {
 }
 
 function shared(
-  limits: { readonly maxItems?: number; readonly maxSize?: number; readonly maxWaitingSize?: number } = {},
+  limits: { readonly maxItems?: number; readonly maxSize?: number; readonly maxQueueSize?: number } = {},
 ) {
   const sent: Sent[] = [];
-  const calls = new SharedCalls<string, string>({
+  const calls = new SharedRequests<string, string>({
     send: (items) =>
       new Promise((resolve, reject) => {
         sent.push({ items, answer: () => resolve(items.map((item) => `${item}!`)), fail: reject });
       }),
     inFlight: 2,
-    besideItems: 3,
-    besideAfterMs: 60,
+    minConcurrentItems: 3,
+    slowAfterMs: 60,
     maxItems: limits.maxItems ?? 100,
     maxSize: limits.maxSize ?? 100,
     sizeOf: (item) => item.length,
-    maxWaitingSize: limits.maxWaitingSize ?? 100,
+    maxQueueSize: limits.maxQueueSize ?? 100,
   });
   const items = () => sent.map((one) => one.items.join(''));
   return { calls, sent, items };
@@ -35,7 +35,7 @@ function spin(ms: number): void {
 }
 
 describe('calls that share requests', () => {
-  it('go together when they were asked for in one turn, each with its own answers', async () => {
+  it('of one turn share a request, each with its own answers', async () => {
     const { calls, sent, items } = shared();
     const both = Promise.all([calls.call(['a', 'b']), calls.call(['c']), calls.call([])]);
     await nextTurn();
@@ -44,7 +44,7 @@ describe('calls that share requests', () => {
     expect(await both).toEqual([['a!', 'b!'], ['c!'], []]);
   });
 
-  it('wait for a request under way while they are few, and go beside it when they are many', async () => {
+  it('wait for a request in flight while they are few, and start another when they are many', async () => {
     const { calls, sent, items } = shared();
     const all = ['a', 'b', 'c'].map(async (item) => {
       await calls.call([item]);
@@ -67,7 +67,7 @@ describe('calls that share requests', () => {
     await Promise.all(all);
   });
 
-  it('that are few go beside a request that takes long', async () => {
+  it('start another request beside a slow one, even if they are few', async () => {
     const { calls, sent, items } = shared();
     const stuck = calls.call(['a']);
     await nextTurn();
@@ -81,7 +81,7 @@ describe('calls that share requests', () => {
     expect(await stuck).toEqual(['a!']);
   });
 
-  it('that are few go beside one that began late in a turn, whose timer fires before its time', async () => {
+  it('start another request beside a slow one whose timer fired early', async () => {
     const { calls, sent, items } = shared();
     setImmediate(() => spin(30));
     const stuck = calls.call(['a']);
@@ -92,12 +92,12 @@ describe('calls that share requests', () => {
     expect(await Promise.all([stuck, other])).toEqual([['a!'], ['b!']]);
   });
 
-  it('of callers who ask again when they are answered stay one request', async () => {
+  it('of callers that repeat when answered stay one request', async () => {
     const { calls, sent } = shared();
     const asking = ['a', 'b', 'c', 'd'].map(async (item, hops) => {
       for (let round = 0; round < 5; round++) {
         await calls.call([item]);
-        // Not all of them are as quick to ask again.
+        // Some callers take longer to call again.
         for (let hop = 0; hop < 3 * hops; hop++) await Promise.resolve();
       }
     });
@@ -110,7 +110,7 @@ describe('calls that share requests', () => {
     expect(sent.map(({ items }) => items.length)).toEqual([4, 4, 4, 4, 4]);
   });
 
-  it('are parted by number and by size; what is larger than all goes alone', async () => {
+  it('are limited by number and by size; a larger item is sent alone', async () => {
     const byNumber = shared({ maxItems: 2 });
     void byNumber.calls.call(['a', 'b', 'c', 'd', 'e']);
     await nextTurn();
@@ -143,7 +143,7 @@ describe('calls that share requests', () => {
     expect(await later).toEqual(['f!']);
   });
 
-  it('fail where nobody answers, and with them who waited for that: not who came after it was asked', async () => {
+  it('fail when the engine does not answer, with those queued before; later ones are sent', async () => {
     const { calls, sent } = shared({ maxItems: 1 });
     const early = ['a', 'b', 'c', 'd', 'e'].map((item) => calls.call([item]).catch((error) => error.message));
     await nextTurn();
@@ -158,8 +158,8 @@ describe('calls that share requests', () => {
     expect(await late).toEqual(['f!']);
   });
 
-  it('are refused while too much waits, and taken again after that', async () => {
-    const { calls, sent } = shared({ maxItems: 1, maxWaitingSize: 4 });
+  it('are refused while the queue is full, and accepted afterwards', async () => {
+    const { calls, sent } = shared({ maxItems: 1, maxQueueSize: 4 });
     const taken = [calls.call(['a'])];
     await nextTurn();
     taken.push(calls.call(['bb']), calls.call(['cc']));

@@ -1,34 +1,30 @@
 import {
   applyUnlink,
+  identityHash,
   type Profile,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
   unlinkingOf,
 } from '@tributary/core';
-import type { ChangePublisher } from './change-publisher.ts';
-import { ClaimsToFree } from './claims-to-free.ts';
-import { claimHash } from './document-forms.ts';
-import { holds } from './holds.ts';
-import { AGAIN, type Again } from './restarts.ts';
-import type { Root } from './roots.ts';
-import type { StoreTools } from './store-tools.ts';
-import { commitChange } from './upsert.ts';
-import { type HashedIdentity, View } from './view.ts';
+import { CONFLICT, type Conflict, type OperationContext } from './context.ts';
+import { type HashedIdentity, holds, type Root, View } from './view.ts';
 import { fencesOfFrozen } from './write-plan.ts';
-import { WriteSteps } from './write-steps.ts';
+import { readClaims, releaseClaims, WriteSteps } from './write-steps.ts';
 
 /**
- * One attempt to take identities away from their profile: one compare-and-set of the profile, as readers believe a claim
- * only where the profile lists the identity. `AGAIN` when somebody else wrote what it relied on.
+ * One attempt to remove identities from their profile. One compare-and-set of the profile suffices, because a claim counts
+ * only if the profile lists the identity.
  */
 export async function attemptUnlink(
   unlink: ProfileUnlink,
-  tools: StoreTools,
-  publisher: ChangePublisher,
-): Promise<ProfileUnlinkOutcome | Again> {
-  const { documents, hints, durable } = tools;
-  const identities = unlink.identities.map((identity) => ({ identity, claim: claimHash(unlink, identity) }));
-  const view = new View(documents, hints);
+  context: OperationContext,
+): Promise<ProfileUnlinkOutcome | Conflict> {
+  const { documents, locations, durable } = context;
+  const identities = unlink.identities.map((identity) => ({
+    identity,
+    claim: identityHash(unlink, identity),
+  }));
+  const view = new View(documents, locations);
   await view.load(identities, unlink.ucid === undefined ? [] : [unlink.ucid]);
   const roots = identities.map(({ claim }) => view.rootOfClaim(claim));
   const named = unlink.ucid === undefined ? undefined : view.rootOf(unlink.ucid);
@@ -43,28 +39,26 @@ export async function attemptUnlink(
   );
   if (target?.kind !== 'profile') throw new TypeError('a profile that is unlinked was not read');
   const { document } = target;
-  const applied = applyUnlink(unlinking.profile, unlink.identities, tools.clock());
+  const applied = applyUnlink(unlinking.profile, unlink.identities, context.clock());
   if (applied.kind === 'refused') return refused(applied.reason);
 
-  // Before the profile is written: whoever lets one of them lead somewhere else, or back, writes it after this.
-  const freed = await ClaimsToFree.read(
+  const claims = await readClaims(
     identities.map(({ claim }) => claim),
-    tools,
+    context,
   );
-  const steps = new WriteSteps(tools, view);
-  if (!(await steps.fence(fencesOfFrozen(document, undefined, view), unlink))) return AGAIN;
+  const steps = new WriteSteps(context, view);
+  if (!(await steps.fence(fencesOfFrozen(document, undefined, view), unlink))) return CONFLICT;
   const { profile, text, change } = applied;
   const { deletions } = document.content;
-  if (!(await commitChange({ document, deletions, profile, text, change }, steps, tools, publisher)))
-    return AGAIN;
-  freed.free(profile, deletions);
+  if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
+  releaseClaims(claims, { profile, deletions }, context);
   return { kind: 'unlinked', profile, notHeld: unlinking.notHeld };
 
   async function refused(
     reason: Extract<ProfileUnlinkOutcome, { kind: 'refused' }>['reason'],
-  ): Promise<ProfileUnlinkOutcome | Again> {
+  ): Promise<ProfileUnlinkOutcome | Conflict> {
     const because = [named, ...roots].flatMap((root) => root ?? []);
-    return (await durable.settle(because)) === AGAIN ? AGAIN : { kind: 'refused', reason };
+    return (await durable.ensureDurable(because)) === CONFLICT ? CONFLICT : { kind: 'refused', reason };
   }
 }
 
