@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LIMITS } from './limits.ts';
-import type { Report } from './messages.ts';
-import { afterKill, afterReport, chunkOf, crowdedOut } from './verdict.ts';
+import { afterKill, afterReport, chunkOf, shortOfMemory } from './next-steps.ts';
+import type { Report } from './protocol.ts';
 
 const LIMITS = DEFAULT_LIMITS;
 const CHUNK = chunkOf(10, 4);
@@ -17,20 +17,20 @@ function report(stop: Report['stop'], done = 0, cpuMs = 100): Report {
   };
 }
 
-describe('what follows from a report', () => {
-  it('is nothing when all is done, the rest when others had their turn', () => {
+describe('the next steps after a report', () => {
+  it('are none when all events are done, else the remaining events', () => {
     expect(afterReport(CHUNK, report('ended', 4), LIMITS)).toEqual({ chunks: [] });
     expect(afterReport(CHUNK, report('ended', 1), LIMITS)).toEqual({ chunks: [chunkOf(11, 3)] });
   });
 
-  it('is a run alone for the event that timed out among others, the others go on', () => {
-    const { chunks, verdict } = afterReport(CHUNK, report('timeout', 1), LIMITS);
+  it('run the event that timed out alone, and the others as before', () => {
+    const { chunks, fault } = afterReport(CHUNK, report('timeout', 1), LIMITS);
     expect(chunks).toEqual([{ ...ALONE, first: 11 }, chunkOf(12, 2)]);
-    expect(verdict).toBeUndefined();
+    expect(fault).toBeUndefined();
     expect(afterReport(CHUNK, report('timeout', 3), LIMITS).chunks).toEqual([{ ...ALONE, first: 13 }]);
   });
 
-  it.each(['memory', 'hung'] as const)('is a run alone for each event after %s', (stop) => {
+  it.each(['memory', 'hung'] as const)('run each event alone after %s', (stop) => {
     const { chunks } = afterReport(CHUNK, report(stop), LIMITS);
     expect(chunks.map(({ first, alone }) => [first, alone])).toEqual([
       [10, true],
@@ -45,55 +45,55 @@ describe('what follows from a report', () => {
     ['hung', 'timeout'],
     ['memory', 'memory'],
   ] as const)('is a verdict after %s alone', (stop, kind) => {
-    expect(afterReport(ALONE, report(stop), LIMITS)).toMatchObject({ chunks: [], verdict: { kind } });
+    expect(afterReport(ALONE, report(stop), LIMITS)).toMatchObject({ chunks: [], fault: { kind } });
   });
 
-  it('is another try, five times, when the machine and not the code took the time', () => {
+  it('retry when the machine and not the code used the time', () => {
     const starved = report('timeout', 0, 10);
     expect(afterReport(ALONE, starved, LIMITS).chunks).toEqual([{ ...ALONE, starved: 1 }]);
-    expect(afterReport({ ...ALONE, starved: 25 }, starved, LIMITS).verdict?.kind).toBe('timeout');
+    expect(afterReport({ ...ALONE, starved: 25 }, starved, LIMITS).fault?.kind).toBe('timeout');
   });
 
-  it('is a verdict at once when no time was up, as the machine had no part in it', () => {
+  it('blame the event at once when its time was not used up', () => {
     const quick = { ...report('hung', 0, 1), wallMs: 2 };
-    expect(afterReport(ALONE, quick, LIMITS)).toMatchObject({ chunks: [], verdict: { kind: 'timeout' } });
+    expect(afterReport(ALONE, quick, LIMITS)).toMatchObject({ chunks: [], fault: { kind: 'timeout' } });
   });
 
-  it('is the fault of every event when the source does not load', () => {
+  it('fail every event when the source does not load', () => {
     const fault = { kind: 'compile', message: 'no' } as const;
     expect(afterReport(CHUNK, { ...report('unloadable'), fault }, LIMITS)).toEqual({
       chunks: [],
-      rest: fault,
+      restFault: fault,
     });
   });
 });
 
-describe('what had no room', () => {
+describe('events without memory', () => {
   const full = ['threw', 1, ['RangeError: Array buffer allocation failed (line 2)', 2, 1]] as const;
   const other = ['threw', 1, ['RangeError: Invalid array length', 0, 0]] as const;
 
-  it('runs again alone, as others may hold what it lacks', () => {
-    expect(crowdedOut(CHUNK, [[0, 1, [2]], full, other, full])).toEqual([
+  it('run again alone, as other programs may hold the memory', () => {
+    expect(shortOfMemory(CHUNK, [[0, 1, [2]], full, other, full])).toEqual([
       { ...ALONE, first: 11 },
       { ...ALONE, first: 13 },
     ]);
   });
 
-  it('has failed when it was alone', () => {
-    expect(crowdedOut(ALONE, [full])).toEqual([]);
+  it('fail when they ran alone', () => {
+    expect(shortOfMemory(ALONE, [full])).toEqual([]);
   });
 });
 
-describe('what follows from a kill', () => {
-  it('is a run alone for each event, then a verdict', () => {
+describe('the next steps after a kill', () => {
+  it('run each event alone, then blame it', () => {
     expect(afterKill(CHUNK, 'memory', 1, LIMITS).chunks).toHaveLength(4);
-    expect(afterKill(ALONE, 'memory', 2, LIMITS)).toMatchObject({ verdict: { kind: 'memory' }, chunks: [] });
+    expect(afterKill(ALONE, 'memory', 2, LIMITS)).toMatchObject({ fault: { kind: 'memory' }, chunks: [] });
   });
 
-  it('is the end of the call at the third in a row', () => {
-    const { verdict, rest, chunks } = afterKill(ALONE, 'timeout', 3, LIMITS);
-    expect(verdict?.kind).toBe('timeout');
-    expect(rest?.message).toContain('3 times');
+  it('fail the call at the third consecutive kill', () => {
+    const { fault, restFault, chunks } = afterKill(ALONE, 'timeout', 3, LIMITS);
+    expect(fault?.kind).toBe('timeout');
+    expect(restFault?.message).toContain('3 times');
     expect(chunks).toEqual([]);
   });
 });
