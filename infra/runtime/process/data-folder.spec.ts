@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NO_LOGGER } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makeFolderPrivate } from './private-folder.ts';
+import { makeFolderPrivate } from './data-folder.ts';
 
 describe('a data folder of an earlier release', () => {
   let parent = '';
@@ -91,7 +91,7 @@ describe('a data folder of an earlier release', () => {
     ]);
   });
 
-  it('is made by the process itself later: nothing is there to correct', () => {
+  it('is created later by the process itself: there is nothing to correct', () => {
     makeFolderPrivate(join(folder, 'missing'), logger);
     expect(warned).toEqual([]);
   });

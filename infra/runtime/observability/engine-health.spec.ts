@@ -1,12 +1,11 @@
 import { InvalidInput, type Metrics, NO_METRICS, Unavailable } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EngineHealth, reportingCalls } from './engine-health.ts';
-import { watchEngines } from './engine-watch.ts';
+import { EngineHealth, reportingCalls, watchEngines } from './engine-health.ts';
 
 const SILENT = { read: () => new Promise(() => {}) };
 
-describe('the watch of engines', () => {
-  it('knows what each engine said last, and one that is silent holds up none', async () => {
+describe('the probes of engines', () => {
+  it('report the last result of each engine, and a silent one delays none', async () => {
     let down = false;
     let asked = 0;
     const moody = {
@@ -30,7 +29,7 @@ describe('the watch of engines', () => {
     expect(health.status()).toEqual({ silent: 'not asked yet', moody: 'does not answer: gone' });
   });
 
-  it('called an engine well that answered reads and refused writes', async () => {
+  it('reported an engine as healthy that answered reads and refused writes', async () => {
     let isFull = true;
     const full = {
       read: async () => {},
@@ -63,12 +62,12 @@ describe('the health of an engine', () => {
     return { health, gauges, pass };
   };
 
-  it('stayed at the last good answer while the engine kept a question', () => {
+  it('stayed at the last good result while a probe was pending', () => {
     const { health, gauges, pass } = opened();
-    health.asked('kafka');
+    health.probed('kafka');
     health.answered('kafka');
     expect(gauges.get('tributary_engine_up')).toBe(1);
-    health.asked('kafka');
+    health.probed('kafka');
     pass(9_000);
     expect(health.status()).toEqual({ kafka: 'answers' });
     pass(3_000);
@@ -76,7 +75,7 @@ describe('the health of an engine', () => {
     expect(gauges.get('tributary_engine_up')).toBe(0);
   });
 
-  it('was good again as a read succeeded after a refused write', () => {
+  it('was good again when a read succeeded after a refused write', () => {
     const { health, gauges, pass } = opened();
     health.answered('elasticsearch');
     health.wrote('elasticsearch', new Unavailable('Elasticsearch answered 403 (cluster_block_exception)'));
@@ -85,13 +84,13 @@ describe('the health of an engine', () => {
       'refuses writes: Elasticsearch answered 403 (cluster_block_exception)',
     );
     expect(gauges.get('tributary_engine_up')).toBe(0);
-    // Nothing was written for a while: it is not known any more.
+    // Nothing was written for a while, so the failed write does not count any more.
     pass(61_000);
     expect(health.status().elasticsearch).toBe('answers');
     expect(gauges.get('tributary_engine_up')).toBe(1);
   });
 
-  it('blamed the engine for a write that was at fault itself', () => {
+  it('blamed the engine for an invalid write', () => {
     const { health } = opened();
     health.answered('kafka');
     health.wrote('kafka', new InvalidInput('too large'));
@@ -99,7 +98,7 @@ describe('the health of an engine', () => {
   });
 });
 
-it('reports the calls of a port, and leaves what it answers and throws as it is', async () => {
+it('reports the calls of a port, and leaves results and errors unchanged', async () => {
   class Port {
     #fails = false;
     readonly topics = new Map([['a', 1]]);

@@ -2,7 +2,7 @@ import { MessageChannel } from 'node:worker_threads';
 import { NO_LOGGER } from '@tributary/core';
 import { expect, it, onTestFinished } from 'vitest';
 import { readConfig } from '../../config/config.ts';
-import { openGatewayLiveTail, openStagesLiveTail } from './live-tail.ts';
+import { openGatewayLiveTail, openStagesLiveTail } from './shared-state.ts';
 
 const BATCH = {
   topic: 'events.accepted',
@@ -10,7 +10,7 @@ const BATCH = {
   events: [{ workspaceId: 'w', environment: 'production', data: '{}', offset: 0 }],
 } as const;
 
-it('leads from the stages of a process to its gateway', async () => {
+it('connects the stages of a process with its gateway', async () => {
   const { port1, port2 } = new MessageChannel();
   const config = readConfig({});
   const gateway = await openGatewayLiveTail(config, { logger: NO_LOGGER, link: port1 });
@@ -21,7 +21,7 @@ it('leads from the stages of a process to its gateway', async () => {
   expect(follower.take(100)).toMatchObject([{ kind: 'event', event: { data: '{}' } }]);
 });
 
-it('says that there is none, and holds the stage up at nothing, where processes have no Redis to meet at', async () => {
+it('refuses followers and does not delay the stage, if the processes have no Redis', async () => {
   const config = readConfig({ KAFKA_BROKERS: '127.0.0.1:1' });
   const gateway = await openGatewayLiveTail(config, { logger: NO_LOGGER });
   const stages = await openStagesLiveTail(config, { logger: NO_LOGGER });

@@ -1,8 +1,8 @@
 import type { TopicSpec } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { readConfig } from '../config/config.ts';
-import { configuredTopics } from '../wiring/topics.ts';
-import { textOfTopics } from './topics-text.ts';
+import { configuredTopics } from '../wiring/ports/event-log.ts';
+import { textOfTopics } from './topics.ts';
 
 const HOUR_MS = 3_600_000;
 const TOPICS: readonly TopicSpec[] = [
@@ -53,7 +53,7 @@ describe('the declared topics as text', () => {
     expect([...text].filter((character) => character === '}')).toHaveLength(2 * TOPICS.length);
   });
 
-  it.each(['strimzi', 'terraform'] as const)('no two of the declared topics share a name: %s', (format) => {
+  it.each(['strimzi', 'terraform'] as const)('no two declared topics share a name: %s', (format) => {
     const topics = [...configuredTopics(readConfig({})).values()];
     const text = textOfTopics(format, { ...all, topics });
     const names = [...text.matchAll(/^(?:resource "kafka_topic" "(\w+)"| {2}name: (\S+)$)/gm)];
