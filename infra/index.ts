@@ -43,12 +43,12 @@ export {
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
 export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
-export { documentsOf } from './adapters/profile-store/elasticsearch/document-forms.ts';
+export { documentsOf } from './adapters/profile-store/elasticsearch/documents.ts';
+export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/engine/elasticsearch-documents.ts';
 export {
   type ElasticsearchProfileStoreOptions,
   openElasticsearchProfileStore,
 } from './adapters/profile-store/elasticsearch/index.ts';
-export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/node-documents.ts';
 export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,
@@ -65,20 +65,17 @@ export { openSqliteVolumeCounters } from './adapters/volume-counters/sqlite/inde
 /** Loaded when it is called: most tests run no command. */
 export const runCli: typeof import('./runtime/cli.ts').runCli = async (args, environment) =>
   (await import('./runtime/cli.ts')).runCli(args, environment);
+export { prepareQuickstart } from './runtime/commands/dev.ts';
+export { rotateSecrets, SecretsUnreadable, secretsByKey } from './runtime/commands/secrets.ts';
 export { describeConfig, readConfig } from './runtime/config/config.ts';
 export { openDevIssuer } from './runtime/issuer/dev-issuer.ts';
 export { openOidcIssuers } from './runtime/issuer/oidc-issuers.ts';
 export { createLogger } from './runtime/observability/logger.ts';
 export { createMetrics } from './runtime/observability/metrics.ts';
-export { confinementOf } from './runtime/process/confinement.ts';
-export { prepareQuickstart } from './runtime/quickstart/quickstart.ts';
-export { addKeyToFile } from './runtime/secrets/key-file.ts';
-export { rotateSecrets, SecretsUnreadable, secretsByKey } from './runtime/secrets/rotation.ts';
-export { openSecrets, readKeyRing } from './runtime/secrets/secrets.ts';
 export { adminPort, startAdminServer } from './runtime/server/admin-server.ts';
 export { startServer } from './runtime/server/server.ts';
 export { openGateway } from './runtime/wiring/gateway.ts';
 export { checkStores, ForeignStore } from './runtime/wiring/installation.ts';
-export { openCatalog } from './runtime/wiring/ports/catalog.ts';
-export { openEventLog } from './runtime/wiring/ports/event-log.ts';
-export { configuredTopics } from './runtime/wiring/topics.ts';
+export { configuredTopics, openCatalog, openEventLog } from './runtime/wiring/ports/event-log.ts';
+export { confinementOf } from './runtime/wiring/ports/local-ports.ts';
+export { addKeyToFile, openSecrets, readKeyRing } from './runtime/wiring/secrets.ts';

@@ -1,11 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/**
- * Makes a release of the working folder: `npm run release -- 0.3.0`. Checks that the tree is clean, that the version is
- * not behind and not tagged, and that `CHANGELOG.md` has an entry for it; then dates the entry, sets the version of every
- * workspace, commits and tags. It pushes nothing.
- */
 type Dependencies = Record<string, string>;
 
 interface Manifest {
@@ -31,6 +26,11 @@ const write = (file: string, content: unknown) =>
 
 class ReleaseRefused extends Error {}
 
+/**
+ * Makes a release of the working folder: `npm run release -- 0.3.0`. Checks that the tree is clean, that the version is
+ * not older than the present one and not tagged yet, and that `CHANGELOG.md` has an entry for it. Then dates the entry, sets the version of every
+ * workspace, commits and tags. Nothing is pushed.
+ */
 function release(version: string, today: string): void {
   const root = read<Manifest>('package.json');
   if (!VERSION.test(version)) throw new ReleaseRefused(`"${version}" is no version: write 1.2.3`);
@@ -69,7 +69,7 @@ function isBehind(version: string, present: string): boolean {
   return false;
 }
 
-/** The changelog with the date of the entry, which must say something. */
+/** The changelog with the date of the entry, which must not be empty. */
 function datedEntry(changelog: string, version: string, today: string): string {
   const heading = `## [${version}] - `;
   const start = changelog.indexOf(heading);
@@ -81,7 +81,7 @@ function datedEntry(changelog: string, version: string, today: string): string {
   return changelog.replace(line, line.replace('unreleased', today));
 }
 
-/** Workspaces name each other by exact version. */
+/** Dependencies between workspaces are exact versions. */
 function withVersion<T extends Partial<Manifest>>(manifest: T, version: string): T {
   const renewed = (dependencies: Dependencies) =>
     Object.fromEntries(

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** What of a CycloneDX document this reads; the rest passes through. */
+/** The parts of a CycloneDX document that are read here. */
 interface Sbom {
   readonly components: readonly {
     readonly 'bom-ref': string;
@@ -36,7 +36,7 @@ const production = new Set(
 const omitted = new Set(
   sbom.components
     .filter(({ name, version }) => !production.has(`${name}@${version}`))
-    .filter(({ name }) => lock.packages[name] === undefined) // the workspaces stay
+    .filter(({ name }) => lock.packages[name] === undefined) // keeps the workspaces
     .map((component) => component['bom-ref']),
 );
 const stays = (ref: string) => !omitted.has(ref);

@@ -4,8 +4,7 @@ import type { PositionsOptions } from './commands/positions.ts';
 import type { RedriveOptions } from './commands/redrive.ts';
 import type { StagesOptions } from './commands/stages-option.ts';
 import type { TokenOptions } from './commands/token.ts';
-import type { TopicsOptions } from './commands/topics.ts';
-import type { TopicFormat } from './commands/topics-text.ts';
+import type { TopicFormat, TopicsOptions } from './commands/topics.ts';
 import { ConfigError, describeConfig, type Environment } from './config/config.ts';
 import { buildVersion } from './observability/build-info.ts';
 
@@ -16,8 +15,8 @@ const TOPIC_FORMATS: readonly TopicFormat[] = ['table', 'strimzi', 'terraform'];
 const STAGES = ['--stages <names>', 'stages, separated by commas (default: all of them)'] as const;
 
 /**
- * Runs one command and resolves to its exit code: 0 when it is done, 1 when it failed or left something undone, 2 for a
- * wrong command line or configuration, which is reported on standard error without a stack.
+ * Runs one command and resolves to its exit code: 0 on success, 1 if it failed or left something undone, 2 for a wrong
+ * command line or configuration, which is reported on standard error without a stack.
  */
 export async function runCli(args: readonly string[], environment: Environment): Promise<number> {
   let exitCode = 0;
@@ -45,7 +44,7 @@ type Run = <Options>(
   execute: (options: Options) => Promise<number>,
 ) => (options: Options, command: Command) => Promise<void>;
 
-/** Each command is loaded when it runs: the short ones need little of what a server does. */
+/** Each command is imported when it runs, so that the short ones start quickly. */
 function describeProgram(environment: Environment, run: Run): Command {
   const program = setUp(new Command('tributary').exitOverride())
     .description('A customer-data pipeline: durable events in, unified profiles and reliable deliveries out.')
@@ -126,7 +125,7 @@ function add(parent: Command, name: string, description: string): Command {
   return setUp(parent.command(name)).description(description);
 }
 
-/** What all commands have: `--version`, whose text is made when it is asked for, and the form of their errors. */
+/** Common to all commands: `--version`, whose text is computed on demand, and the form of error messages. */
 function setUp(command: Command): Command {
   const path = pathOf(command);
   return command
@@ -139,7 +138,7 @@ function setUp(command: Command): Command {
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error:/, `${path}:`)) });
 }
 
-/** The words that call a command, e.g. `tributary secrets rotate`. */
+/** The full name of a command, e.g. `tributary secrets rotate`. */
 function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

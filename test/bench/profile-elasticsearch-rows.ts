@@ -36,7 +36,10 @@ export async function elasticsearchProfileRows(
     logger: NO_LOGGER,
   });
   try {
-    const documents = new ElasticsearchDocuments(connection, { alias: 'tributary-bench.profiles', shards: 1 });
+    const documents = new ElasticsearchDocuments(connection, {
+      alias: 'tributary-bench.profiles',
+      shards: 1,
+    });
     const ids: string[] = [];
     const bare = bareDocuments(documents, ids);
     const fill = async (some: readonly Profile[]) => {

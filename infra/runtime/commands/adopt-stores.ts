@@ -1,28 +1,25 @@
 import { isUuid, NO_METRICS } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
-import type { Environment } from '../config/config.ts';
-import { readCommandConfig } from '../config/roles.ts';
+import { type Environment, readCommandConfig } from '../config/config.ts';
 import { createLogger } from '../observability/logger.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
-import { CleanupStack } from '../process/cleanup-stack.ts';
-import { makeFolderPrivate } from '../process/private-folder.ts';
-import { reportErrors } from '../process/report-errors.ts';
+import { makeFolderPrivate } from '../process/data-folder.ts';
+import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
 import { installationOf } from '../wiring/installation.ts';
-import { openCatalog } from '../wiring/ports/catalog.ts';
-import { openEventLog } from '../wiring/ports/event-log.ts';
-import { openStoreMarks } from '../wiring/ports/store-marks.ts';
+import { openCatalog, openEventLog } from '../wiring/ports/event-log.ts';
+import { openStoreMarks } from '../wiring/ports/stores.ts';
 
 export interface AdoptStoresOptions {
   readonly from: string;
 }
 
-/** What `--from` says for stores without a mark beside a new catalog. */
+/** Value of `--from` for stores without a mark and a new catalog. */
 const UNMARKED = 'none';
 
 /**
- * `tributary adopt-stores --from <id>|none`: marks the configured stores that belong to the installation `id` as this
- * one's, with all their data. Stores of yet another installation are left, with code 1. `none`: names the installation of
- * a new catalog although there is data already. Stop the processes that use the stores before.
+ * `tributary adopt-stores --from <id>|none`: gives the configured stores of the installation `id` to this one, with all
+ * their data. Stores of other installations are left alone, with exit code 1. With `none`, a new catalog gets an
+ * installation id although there is data already. The processes that use the stores must be stopped before.
  */
 export async function adoptStores({ from }: AdoptStoresOptions, environment: Environment): Promise<number> {
   if (from !== UNMARKED && !isUuid(from))
@@ -43,11 +40,11 @@ export async function adoptStores({ from }: AdoptStoresOptions, environment: Env
       let code = 0;
       for (const mark of [marks.profiles, ...marks.others]) {
         const found = await untilAvailable(`reading the mark of ${mark.store}`, deadline, () => mark.read());
-        const isMeant = found === from.toLowerCase();
-        if (isMeant) await untilAvailable(`marking ${mark.store}`, deadline, () => mark.replace(id));
-        const isOther = found !== undefined && found !== id && !isMeant;
+        const isAdopted = found === from.toLowerCase();
+        if (isAdopted) await untilAvailable(`marking ${mark.store}`, deadline, () => mark.replace(id));
+        const isOther = found !== undefined && found !== id && !isAdopted;
         if (isOther) code = 1;
-        const state = isMeant
+        const state = isAdopted
           ? `was of ${found} and is of ${id} now`
           : isOther
             ? `is left: it is of ${found}`

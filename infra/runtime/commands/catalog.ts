@@ -5,15 +5,13 @@ import { type Environment, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { catchUp, startDeadline } from '../process/await-engines.ts';
-import { CleanupStack } from '../process/cleanup-stack.ts';
-import { makeFolderPrivate } from '../process/private-folder.ts';
-import { reportErrors } from '../process/report-errors.ts';
-import { openCatalog, removeSnapshot } from '../wiring/ports/catalog.ts';
-import { openEventLog } from '../wiring/ports/event-log.ts';
+import { makeFolderPrivate } from '../process/data-folder.ts';
+import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
+import { openCatalog, openEventLog, removeSnapshot } from '../wiring/ports/event-log.ts';
 
 /**
- * `tributary catalog rewrite`: puts the state of the catalog into its topic as rows and drops the facts it came from,
- * beside whatever runs, so that what is not in the state any more is nowhere. Safe to run again at any time.
+ * `tributary catalog rewrite`: appends the state of the catalog to its topic as rows and drops the facts before them, so
+ * that erased data exists nowhere any more. Runs beside other processes, and may be repeated at any time.
  */
 export async function rewriteCatalog(environment: Environment): Promise<number> {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
@@ -41,12 +39,12 @@ async function rewrite(config: Config, cleanup: CleanupStack): Promise<Rewritten
     stageTimeoutMs: config.startTimeout,
     done: (step) => logger.info({ step }, 'the catalog is rewritten'),
   });
-  // At its close the catalog writes another one.
+  // The catalog writes a new one when it is closed.
   await removeSnapshot(config);
   return rewritten;
 }
 
-/** What an operator has to know before something counts as erased. */
+/** States what remains to be done before data counts as erased. */
 function describe({ offset, rows, pieces, dropped }: Rewritten, config: Config): string {
   const lines = [
     `the catalog begins at ${offset} now, with ${rows} rows in ${pieces} ${pieces === 1 ? 'record' : 'records'}; ${dropped} ${dropped === 1 ? 'record' : 'records'} below it were dropped`,

@@ -1,28 +1,23 @@
 import type { Logger } from '@tributary/core';
-import type { Environment } from '../config/config.ts';
-import { readClusterConfig, warnOfSharedFolder } from '../config/roles.ts';
+import { type Environment, readClusterConfig, warnOfSharedFolder } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
 import { reportBuild } from '../observability/build-info.ts';
-import { EngineHealth } from '../observability/engine-health.ts';
+import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/operations.ts';
 import { startDeadline } from '../process/await-engines.ts';
-import type { CleanupStack } from '../process/cleanup-stack.ts';
-import { makeFolderPrivate } from '../process/private-folder.ts';
-import { reportErrors } from '../process/report-errors.ts';
-import { runUntilSignalled, type Shutdown } from '../process/run-until-signalled.ts';
+import { makeFolderPrivate } from '../process/data-folder.ts';
+import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
 import { startAdminServer } from '../server/admin-server.ts';
-import { drain, unlessShuttingDown } from '../server/drain.ts';
-import { startServer } from '../server/server.ts';
-import { watchConfiguredEngines } from '../wiring/engines.ts';
+import { drain, startServer, unlessShuttingDown } from '../server/server.ts';
 import { openGateway } from '../wiring/gateway.ts';
 import { checkStores } from '../wiring/installation.ts';
-import { provideTopics } from '../wiring/topics.ts';
+import { provideTopics } from '../wiring/ports/event-log.ts';
 
-/** `tributary gateway`: the HTTP side alone, one of any number of processes. Leaves on SIGTERM or SIGINT. */
+/** `tributary gateway`: the HTTP side alone, one of any number of processes. Ends on SIGTERM or SIGINT. */
 export async function runGateway(environment: Environment): Promise<number> {
   const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'gateway' });
@@ -35,7 +30,7 @@ export async function runGateway(environment: Environment): Promise<number> {
   );
 }
 
-/** Answers about itself from the start; the rest is 503 until Kafka answers and the catalog was read. */
+/** Serves its health from the start. All other requests are 503 until Kafka answers and the catalog is read. */
 async function serve(
   config: Config,
   cleanup: CleanupStack,

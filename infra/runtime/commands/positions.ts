@@ -2,11 +2,10 @@ import { NO_METRICS } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors';
 import { InvalidArgumentError } from 'commander';
 import type { KafkaLog, KnownPosition } from '../../adapters/event-log/kafka/index.ts';
-import type { Environment } from '../config/config.ts';
-import { readClusterConfig } from '../config/roles.ts';
+import { type Environment, readClusterConfig } from '../config/config.ts';
 import { createLogger } from '../observability/logger.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
-import { reportErrors } from '../process/report-errors.ts';
+import { reportErrors } from '../process/lifecycle.ts';
 import { openOnKafka } from '../wiring/ports/event-log.ts';
 
 export interface PositionsOptions {
@@ -27,10 +26,10 @@ interface Choice {
 }
 
 /**
- * `tributary positions`: prints where stages are, by their consumer groups and by what they record themselves. With
- * `--stage S --topic T --to first|end|<offset>|<time> [--partition n]` it sets where the stage goes on with partitions
- * that wait as their position is lost, beside whatever runs: they look for it every two seconds. Partitions that have a
- * position stay as they are. Code 1 where none could be set.
+ * `tributary positions`: prints the positions of the stages, by their consumer groups and by their own records. With
+ * `--stage S --topic T --to first|end|<offset>|<time> [--partition n]` it sets the position of partitions whose position is
+ * lost; running processes, which wait for it, poll every two seconds. Partitions with a position are not changed. Exit code
+ * 1 if no position was set.
  */
 export async function positions(options: PositionsOptions, environment: Environment): Promise<number> {
   const choice = choiceOf(options);

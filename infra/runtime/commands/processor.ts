@@ -1,33 +1,29 @@
 import { type Logger, type NewEntry, NO_METRICS, TOPIC } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors';
-import type { Environment } from '../config/config.ts';
-import { readClusterConfig, warnOfSharedFolder } from '../config/roles.ts';
+import { type Environment, readClusterConfig, warnOfSharedFolder } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { reportBuild } from '../observability/build-info.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import type { CleanupStack } from '../process/cleanup-stack.ts';
-import { makeFolderPrivate } from '../process/private-folder.ts';
-import { reportErrors } from '../process/report-errors.ts';
-import { runUntilSignalled, type Shutdown } from '../process/run-until-signalled.ts';
-import { openSecrets } from '../secrets/secrets.ts';
+import { makeFolderPrivate } from '../process/data-folder.ts';
+import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
 import { startAdminServer } from '../server/admin-server.ts';
-import { unlessShuttingDown } from '../server/drain.ts';
-import { startHealthServer } from '../server/server.ts';
+import { startHealthServer, unlessShuttingDown } from '../server/server.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
+import { openSecrets } from '../wiring/secrets.ts';
 import { chosenStages, type StagesOptions } from './stages-option.ts';
 
 /**
- * `tributary processor [--stages a,b]`: all stages or some, as one of any number of processes that share their
- * partitions. Leaves on SIGTERM or SIGINT; ends with code 1 when a stage died, to be started again.
+ * `tributary processor [--stages a,b]`: all stages or some, as one of any number of processes that share their partitions.
+ * Ends on SIGTERM or SIGINT; exits with code 1 if a stage died, to be started again.
  */
 export async function runProcessor(options: StagesOptions, environment: Environment): Promise<number> {
   const stages = chosenStages(options);
   const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'processor' });
   makeFolderPrivate(config.dataFolder, logger);
-  openSecrets(config); // a fault of the keys is told before anything is started
+  openSecrets(config); // reports faults of the keys before anything is started
   warnOfSharedFolder(config, logger);
   return reportErrors('processor', () =>
     runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
@@ -36,7 +32,7 @@ export async function runProcessor(options: StagesOptions, environment: Environm
   );
 }
 
-/** Answers about itself from the start, also while the stages are busy: they have a thread of their own. */
+/** Serves its health from the start, also while the stages are busy, because they have a thread of their own. */
 async function work(
   config: Config,
   stages: readonly string[] | undefined,
@@ -66,7 +62,7 @@ async function work(
   return thread.failed;
 }
 
-/** The stages had the log to themselves, and are gone. */
+/** Opens the log for the notes, because the stages' thread, which had it open, has ended. */
 async function noteCrash(config: Config, entries: readonly NewEntry[], logger: Logger): Promise<void> {
   const log = await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false });
   try {

@@ -7,28 +7,26 @@ import {
   readDeadLetters,
   redrive as redriveStage,
 } from '@tributary/processors';
-import type { Environment } from '../config/config.ts';
-import { readCommandConfig } from '../config/roles.ts';
+import { type Environment, readCommandConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
-import { CleanupStack } from '../process/cleanup-stack.ts';
-import { makeFolderPrivate } from '../process/private-folder.ts';
-import { reportErrors } from '../process/report-errors.ts';
-import { openSecrets } from '../secrets/secrets.ts';
+import { makeFolderPrivate } from '../process/data-folder.ts';
+import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
 import { checkStores } from '../wiring/installation.ts';
 import { openPipeline } from '../wiring/pipeline.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
+import { openSecrets } from '../wiring/secrets.ts';
 import { chosenStages, type StagesOptions } from './stages-option.ts';
 
-const LOOK_EVERY_MS = 200;
+const POLL_EVERY_MS = 200;
 const LONGEST_TEXT = 200;
 
 export interface RedriveOptions extends StagesOptions {
   readonly list?: true;
 }
 
-/** What became of the records, and why some were given up again. */
+/** Outcomes of the redriven records. */
 interface Redriven {
   readonly outcomes: Map<RedriveOutcome, number>;
   /** The last error of each stage. */
@@ -36,9 +34,9 @@ interface Redriven {
 }
 
 /**
- * `tributary redrive [--stages a,b] [--list]`: hands what stages gave up to them again, beside whatever runs, once
- * whatever made them fail was mended; or says what there is. Code 1 where some of it was given up again. Safe to kill and
- * to run again.
+ * `tributary redrive [--stages a,b] [--list]`: lets stages process their dead-lettered entries again, once the cause of the
+ * failure is fixed; or lists them. Runs beside other processes, and may be killed and repeated. Exit code 1 if some entries
+ * were dead-lettered again.
  */
 export async function redrive(options: RedriveOptions, environment: Environment): Promise<number> {
   const chosen = chosenStages(options);
@@ -47,7 +45,7 @@ export async function redrive(options: RedriveOptions, environment: Environment)
   return reportErrors('redrive', async () => {
     try {
       if (options.list === true) {
-        process.stdout.write(describeDeadLetters(await list(config, cleanup)));
+        process.stdout.write(describeGivenUp(await list(config, cleanup)));
         return 0;
       }
       return await run(config, chosen, cleanup);
@@ -73,7 +71,7 @@ async function run(
 ): Promise<number> {
   const logger = createLogger(config.logLevel, { part: 'redrive' });
   makeFolderPrivate(config.dataFolder, logger);
-  openSecrets(config); // a fault of the keys is told before anything is opened
+  openSecrets(config); // reports faults of the keys before anything is opened
   const deadline = startDeadline(config.startTimeout, logger);
   const tools = { logger, metrics: NO_METRICS, dropExpired: false };
   const { log, catalog, counters, pipeline, openProfiles } = await openPipeline(
@@ -83,7 +81,7 @@ async function run(
     cleanup,
   );
   const found = await untilAvailable('reading stages.dead', deadline, () => readDeadLetters(log));
-  process.stdout.write(describeDeadLetters(found));
+  process.stdout.write(describeGivenUp(found));
   const redriven: Redriven = { outcomes: new Map(), errors: new Map() };
   if (found.last.size > 0) {
     cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
@@ -102,7 +100,7 @@ async function run(
       await running.stop();
     }
   }
-  // Also where nothing was found: one that was killed may have left this to do.
+  // Also if nothing was found: an earlier redrive may have been killed before this step.
   const more = startDeadline(config.startTimeout, logger);
   await untilAvailable('dropping what was redriven', more, () => dropPassed(log));
   if (found.last.size > 0) process.stdout.write(describeRedriven(redriven));
@@ -119,17 +117,17 @@ function note(
   if (stage !== undefined && error !== undefined) errors.set(stage, error);
 }
 
-/** Waits until all records found were taken, by this process or by another redrive at the same time. */
+/** Waits until all records found are processed, by this process or by a concurrent redrive. */
 async function passed(log: EventLog, { last }: DeadLetters): Promise<void> {
   const left = new Map(last);
   for (;;) {
     for (const [partition, offset] of left) if (await isPast(log, partition, offset)) left.delete(partition);
     if (left.size === 0) return;
-    await sleep(LOOK_EVERY_MS);
+    await sleep(POLL_EVERY_MS);
   }
 }
 
-/** A log that does not answer is waited for: the stage says so, and goes on by itself. */
+/** False while the log does not answer: the stage reports that, and continues by itself. */
 async function isPast(log: EventLog, partition: number, offset: number): Promise<boolean> {
   try {
     return ((await log.positionOf(REDRIVE, TOPIC.poison, partition)) ?? 0) > offset;
@@ -140,8 +138,8 @@ async function isPast(log: EventLog, partition: number, offset: number): Promise
 }
 
 /**
- * Drops redriven records from the topic: the trace of an event would still find them, and Kafka forgets the position of a
- * group that is hardly ever there sooner than the records.
+ * Drops redriven records from the topic: else the trace of an event would still find them, and Kafka may expire the
+ * position of this seldom active group before the records.
  */
 async function dropPassed(log: EventLog): Promise<void> {
   const partitions = log.topics.get(TOPIC.poison)?.partitions ?? 0;
@@ -151,7 +149,7 @@ async function dropPassed(log: EventLog): Promise<void> {
   }
 }
 
-function describeDeadLetters({ stages }: DeadLetters): string {
+function describeGivenUp({ stages }: DeadLetters): string {
   if (stages.length === 0) return 'stages.dead holds nothing\n';
   const total = stages.reduce((sum, { records }) => sum + records, 0);
   const lines = stages.map(({ stage = '(unreadable)', records, from = '', to = '', error }) =>
@@ -172,7 +170,7 @@ function describeRedriven({ outcomes, errors }: Redriven): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Error messages may quote input, and records are as written to the topic: both are untrusted text. */
+/** Makes untrusted text printable: error messages may quote input, and records may contain anything. */
 function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, LONGEST_TEXT);
 }

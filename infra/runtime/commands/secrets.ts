@@ -1,26 +1,36 @@
-import { NO_METRICS } from '@tributary/core';
+import {
+  type Catalog,
+  type CatalogView,
+  type Clock,
+  type Destination,
+  iso,
+  isSealed,
+  type JsonObject,
+  type KeyRing,
+  NO_METRICS,
+  newId,
+  seal,
+  TributaryError,
+  unseal,
+} from '@tributary/core';
 import { type Environment, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { catchUp, startDeadline } from '../process/await-engines.ts';
-import { CleanupStack } from '../process/cleanup-stack.ts';
-import { makeFolderPrivate } from '../process/private-folder.ts';
-import { reportErrors } from '../process/report-errors.ts';
-import { addKeyToFile, hasKeyFile } from '../secrets/key-file.ts';
-import { type Rotation, rotateSecrets, secretsByKey } from '../secrets/rotation.ts';
-import { type KeySettings, readKeyRing } from '../secrets/secrets.ts';
-import { openCatalog } from '../wiring/ports/catalog.ts';
-import { openEventLog } from '../wiring/ports/event-log.ts';
+import { makeFolderPrivate } from '../process/data-folder.ts';
+import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
+import { openCatalog, openEventLog } from '../wiring/ports/event-log.ts';
+import { addKeyToFile, hasKeyFile, type KeySettings, readKeyRing } from '../wiring/secrets.ts';
 
 /**
- * `tributary secrets rotate`: seals every secret of the catalog under the first key, beside whatever runs, and says
- * what is left under the others. Where the keys are a file of the data folder, a new one is put first, unless a run
- * before this one did and was not finished.
+ * `tributary secrets rotate`: seals every secret of the catalog under the first key, beside other processes, and prints
+ * what is left under the others. If the keys are in a file of the data folder, a new first key is added, unless an earlier
+ * run did so and was not completed.
  */
 export async function rotateAllSecrets(environment: Environment): Promise<number> {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
   const keys = { ...config, devIssuer: config.devIssuer || hasKeyFile(config.dataFolder) };
-  readKeyRing(keys); // a fault of the keys is told before anything is opened
+  readKeyRing(keys); // reports faults of the keys before anything is opened
   const cleanup = new CleanupStack();
   return reportErrors('secrets', async () => {
     try {
@@ -47,7 +57,7 @@ async function rotate(config: Config, keys: KeySettings, cleanup: CleanupStack):
   return rotateSecrets({ catalog, ring: readKeyRing(keys), clock: Date.now });
 }
 
-/** What an operator has to know before an old key may go. */
+/** States which of the old keys may be removed. */
 function describe({ resealed, under }: Rotation, kids: readonly string[]): string {
   const [first = '', ...old] = kids;
   const lines = [
@@ -61,4 +71,114 @@ function describe({ resealed, under }: Rotation, kids: readonly string[]): strin
     ...(old.length === 0 ? [`${first} is the only key: put a new one before it to rotate`] : []),
   ];
   return `${lines.join('\n')}\n`;
+}
+
+/** A secret that no key opens. Nothing was changed. */
+export class SecretsUnreadable extends TributaryError {
+  readonly code = 'secrets_unreadable';
+  readonly retryable = false;
+}
+
+export interface Rotation {
+  /** Number of destinations with secrets sealed again under the first key. */
+  readonly resealed: number;
+  /** Number of secrets sealed under each key, unknown keys included. */
+  readonly under: ReadonlyMap<string, number>;
+}
+
+export interface RotationTools {
+  readonly catalog: Catalog;
+  readonly ring: KeyRing;
+  readonly clock: Clock;
+}
+
+const CATCH_UP_MS = 30_000;
+/** Attempts for one destination. An attempt conflicts only if the destination was changed meanwhile. */
+const MAX_TRIES = 100;
+
+/**
+ * Seals every secret of the catalog under the first key of the ring, by facts for the version that they were made from: a
+ * concurrent edit is kept, and its secrets are sealed again. May be repeated at any time, also after being killed. Before
+ * the first fact every secret is opened: `SecretsUnreadable` lists the destinations whose secrets no key opens.
+ */
+export async function rotateSecrets({ catalog, ring, clock }: RotationTools): Promise<Rotation> {
+  await catalog.catchUp(CATCH_UP_MS);
+  const all = destinationsOf(catalog.state);
+  const faults = all.flatMap((destination) => faultsOf(ring, destination));
+  if (faults.length > 0)
+    throw new SecretsUnreadable(
+      `nothing was changed, as some secrets open with no key:\n${faults.join('\n')}`,
+    );
+  let resealed = 0;
+  for (const { workspace_id, id } of all) {
+    if (await resealOne({ catalog, ring, clock }, workspace_id, id)) resealed++;
+  }
+  await catalog.catchUp(CATCH_UP_MS);
+  return { resealed, under: secretsByKey(catalog.state) };
+}
+
+/** The number of secrets sealed under each key. */
+export function secretsByKey(state: CatalogView): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const destination of destinationsOf(state))
+    for (const kid of kidsOf(destination)) counts.set(kid, (counts.get(kid) ?? 0) + 1);
+  return counts;
+}
+
+function destinationsOf(state: CatalogView): readonly Destination[] {
+  return [...state.workspaceIds()].flatMap((id) => state.entities('destination', id));
+}
+
+function kidsOf({ settings }: Destination): readonly string[] {
+  return Object.values(settings).flatMap((value) =>
+    isSealed(value) ? [value.$sealed.split('.', 1)[0] ?? ''] : [],
+  );
+}
+
+function faultsOf(ring: KeyRing, { id, workspace_id, name, settings }: Destination): readonly string[] {
+  return Object.entries(settings).flatMap(([setting, value]) => {
+    const opened = isSealed(value)
+      ? unseal(ring, { destinationId: id, path: `/${setting}` }, value)
+      : undefined;
+    return opened === undefined || opened.ok
+      ? []
+      : [`  destination ${id} ("${name}") of workspace ${workspace_id}: ${setting}: ${opened.fault}`];
+  });
+}
+
+/** False if no secret was under another key, or the destination does not exist any more. */
+async function resealOne(
+  { catalog, ring, clock }: RotationTools,
+  workspaceId: string,
+  id: string,
+): Promise<boolean> {
+  const [first] = ring.keys();
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const stored = catalog.state.entity('destination', workspaceId, id);
+    if (stored === undefined || kidsOf(stored).every((kid) => kid === first)) return false;
+    const faults = faultsOf(ring, stored);
+    if (faults.length > 0) throw new SecretsUnreadable(`a secret opens with no key:\n${faults.join('\n')}`);
+    const verdict = await catalog.propose({
+      v: 1,
+      type: 'destination.updated',
+      entity: id,
+      expected_version: stored.version,
+      data: { settings: resealed(ring, id, stored.settings) },
+      by: 'operator:secrets',
+      from: { address: '', request_id: newId() },
+      at: iso(clock()),
+    });
+    if (verdict.applied) return true;
+  }
+  throw new SecretsUnreadable(`destination ${id} is changed all the time: run it again`);
+}
+
+function resealed(ring: KeyRing, destinationId: string, settings: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(settings).map(([name, value]) => {
+      const place = { destinationId, path: `/${name}` };
+      const opened = isSealed(value) ? unseal(ring, place, value) : undefined;
+      return [name, opened?.ok ? { ...seal(ring, place, opened.value) } : value];
+    }),
+  );
 }

@@ -19,7 +19,7 @@ describe('configuration', () => {
     });
   });
 
-  it('names every fault at once', () => {
+  it('reports all faults at once', () => {
     const read = () => readConfig({ PORT: 'eighty', TRIBUTARY_RETENTION: '7', LOG_LEVEL: 'loud' });
     expect(read).toThrow(ConfigError);
     expect(read).toThrow(/PORT.*\n.*LOG_LEVEL.*\n.*TRIBUTARY_RETENTION/);
@@ -59,7 +59,7 @@ describe('configuration', () => {
     expect(() => readConfig(environment)).toThrow(message);
   });
 
-  it('takes a public address as an origin', () => {
+  it('accepts a public URL as an origin', () => {
     const read = (value: string) => readConfig({ TRIBUTARY_PUBLIC_URL: value }).publicUrl;
     expect(read('')).toBeUndefined();
     expect(read('https://collect.shop.example/')).toBe('https://collect.shop.example');
@@ -67,13 +67,13 @@ describe('configuration', () => {
       expect(() => read(wrong), wrong).toThrow('TRIBUTARY_PUBLIC_URL');
   });
 
-  it.each(['1', 'true'])('takes %s for a switch that is on, and its default in any form for absent', (on) => {
+  it.each(['1', 'true'])('accepts %s as true, and treats the default in any form as absent', (on) => {
     expect(readConfig({ TRIBUTARY_DEV_ISSUER: on }).devIssuer).toBe(true);
     expect(readConfig({ KAFKA_TLS: '0' }).kafkaTls).toBe(false);
     expect(() => readConfig({ KAFKA_TLS: 'yes' })).toThrow('KAFKA_TLS must be true or false');
   });
 
-  it('counts rates by the second, with parts of one, and memory with its unit', () => {
+  it('parses rates per second, with fractions, and memory with its unit', () => {
     const config = readConfig({ TRIBUTARY_CALL_RATE: '0.5', TRIBUTARY_STAGES_HEAP: '2GiB' });
     expect(config).toMatchObject({ callRate: 0.5, stagesHeapMib: 2_048, sandboxMemory: 64 });
     const wrong = {
@@ -84,7 +84,7 @@ describe('configuration', () => {
     for (const name of Object.keys(wrong)) expect(() => readConfig(wrong), name).toThrow(name);
   });
 
-  it('reads every secret from a file, and never repeats what is in it', () => {
+  it('reads every secret from a file, and never prints its content', () => {
     const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const [file, empty] = [join(folder, 'secret'), join(folder, 'empty')];
@@ -104,7 +104,7 @@ describe('configuration', () => {
     );
   });
 
-  it('has a file for what is named like a password or a key', () => {
+  it('has a `_FILE` variable for every password and key', () => {
     const named = Object.values<Setting<unknown>>(SETTINGS).filter(({ name }) =>
       /^(?!TRIBUTARY_QUOTA_).*(PASSWORD|_KEYS?)$/.test(name),
     );

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { combinationFaults } from './combinations.ts';
+import { type Logger, MAX_JITTER, parseRetrySchedule } from '@tributary/core';
 import type { Setting } from './setting.ts';
 import { type Config, SETTINGS } from './settings.ts';
 
 /** The environment variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Everything that is wrong with the environment, reported at once. */
+/** All problems of the environment, reported at once. */
 export class ConfigError extends Error {
   readonly problems: readonly string[];
 
@@ -17,14 +17,14 @@ export class ConfigError extends Error {
   }
 }
 
-/** What begins like this is meant for Tributary; not so names that a platform sets for its services, e.g. `KAFKA_PORT`. */
+/** Prefixes of our variables, short of names that a platform sets for its services, e.g. `KAFKA_PORT`. */
 const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL', 'ELASTICSEARCH_TLS'];
 
 type Key = keyof typeof SETTINGS;
 
 /**
- * Reads and checks the whole environment once. Names that look like ours and are not known are refused too; `needed`
- * says why a variable must be there, of those this process cannot do without.
+ * Reads and checks the whole environment once. Unknown variables with one of our prefixes are refused as well. `needed`:
+ * the variables that this process requires, with the reason.
  */
 export function readConfig(
   environment: Environment,
@@ -54,7 +54,7 @@ export function readConfig(
   return values as Config; // every key of SETTINGS was parsed above
 }
 
-/** Whether the environment sets it to something other than its default. */
+/** Whether the variable is set to something other than its default. */
 function isGiven({ name, fallback, parse }: Setting<unknown>, environment: Environment): boolean {
   const text = environment[name] || fallback;
   if (text === fallback) return false;
@@ -62,7 +62,7 @@ function isGiven({ name, fallback, parse }: Setting<unknown>, environment: Envir
   return !(given.ok && byDefault.ok && given.value === byDefault.value);
 }
 
-/** The environment with the secrets that are in files; what is wrong with those is added to `problems`. */
+/** The environment with the secrets from `*_FILE`. Faults are added to `problems`. */
 function withSecretFiles(environment: Environment, problems: string[]): Environment {
   const texts: Record<string, string | undefined> = { ...environment };
   for (const { name, isSecret } of Object.values<Setting<unknown>>(SETTINGS)) {
@@ -76,7 +76,7 @@ function withSecretFiles(environment: Environment, problems: string[]): Environm
   return texts;
 }
 
-/** Without the line break at its end, which editors and `echo` put there. */
+/** Without the final line break, which editors and `echo` add. */
 function textOfFile(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8').replace(/\r?\n$/, '');
@@ -104,4 +104,119 @@ export function describeConfig(): string {
       `| \`${name}\` | ${fallback === '' ? '-' : `\`${fallback}\``} | ${description} |`,
   );
   return ['| variable | default | meaning |', '|---|---|---|', ...rows].join('\n');
+}
+
+/** Variables that need another one; with `together` the other one needs them as well. */
+const NEEDS: readonly { readonly key: Key; readonly other: Key; readonly together?: true }[] = [
+  { key: 'kafkaTls', other: 'kafkaBrokers' },
+  { key: 'kafkaTlsCa', other: 'kafkaTls' },
+  { key: 'kafkaTlsCert', other: 'kafkaTls' },
+  { key: 'kafkaTlsKey', other: 'kafkaTls' },
+  { key: 'kafkaTlsCert', other: 'kafkaTlsKey', together: true },
+  { key: 'kafkaSaslMechanism', other: 'kafkaBrokers' },
+  { key: 'kafkaSaslMechanism', other: 'kafkaSaslUsername', together: true },
+  { key: 'kafkaSaslUsername', other: 'kafkaSaslPassword', together: true },
+  { key: 'replication', other: 'kafkaBrokers' },
+  { key: 'elasticsearchApiKey', other: 'elasticsearchUrl' },
+  { key: 'elasticsearchUsername', other: 'elasticsearchUrl' },
+  { key: 'elasticsearchUsername', other: 'elasticsearchPassword', together: true },
+  { key: 'elasticsearchTlsCa', other: 'elasticsearchUrl' },
+  { key: 'schemaRegistryUrl', other: 'kafkaBrokers' },
+  { key: 'schemaRegistryUsername', other: 'schemaRegistryUrl' },
+  { key: 'schemaRegistryUsername', other: 'schemaRegistryPassword', together: true },
+  { key: 'smtpUrl', other: 'mailFrom', together: true },
+  { key: 'smtpUsername', other: 'smtpUrl' },
+  { key: 'smtpUsername', other: 'smtpPassword', together: true },
+  { key: 'smtpTlsCa', other: 'smtpUrl' },
+];
+
+/**
+ * Faults of combinations of variables. `given`: whether a variable is set to something other than its default; `nameOf`:
+ * its name; `parsed`: the values that are valid by themselves.
+ */
+export function combinationFaults(
+  given: (key: Key) => boolean,
+  nameOf: (key: Key) => string,
+  parsed: Partial<Config>,
+): readonly string[] {
+  const faults = NEEDS.flatMap(({ key, other, together }) => {
+    if (given(key) && !given(other)) return [`${nameOf(key)} needs ${nameOf(other)}`];
+    return together && given(other) && !given(key) ? [`${nameOf(other)} needs ${nameOf(key)}`] : [];
+  });
+  if (given('elasticsearchApiKey') && given('elasticsearchUsername'))
+    faults.push(`${nameOf('elasticsearchApiKey')} and ${nameOf('elasticsearchUsername')} exclude each other`);
+  const { dedicatedTopics = [], topicTenants = new Map() } = parsed;
+  for (const topic of topicTenants.keys())
+    if (!dedicatedTopics.includes(topic))
+      faults.push(`${nameOf('topicTenants')} names "${topic}", which is not in ${nameOf('dedicatedTopics')}`);
+  return [...faults, ...retentionFaults(parsed)];
+}
+
+function retentionFaults({
+  retention,
+  historyRetention,
+  retryExpiry,
+  retrySchedule,
+  dedupeWindow,
+}: Partial<Config>): readonly string[] {
+  const faults: string[] = [];
+  if (retention === undefined) return faults;
+  if (retryExpiry !== undefined && retrySchedule !== undefined) {
+    const longest = Math.max(...parseRetrySchedule(retrySchedule).map(({ ms }) => ms));
+    if (retention < retryExpiry + longest * (1 + MAX_JITTER)) {
+      faults.push(
+        'TRIBUTARY_RETENTION must be longer than TRIBUTARY_RETRY_EXPIRY and the longest step of TRIBUTARY_RETRY_SCHEDULE together',
+      );
+    }
+  }
+  if (historyRetention !== undefined && historyRetention < retention)
+    faults.push('TRIBUTARY_HISTORY_RETENTION must not be shorter than TRIBUTARY_RETENTION');
+  if (dedupeWindow !== undefined && retention < dedupeWindow)
+    faults.push('TRIBUTARY_RETENTION must not be shorter than TRIBUTARY_DEDUPE_WINDOW');
+  return faults;
+}
+
+/** The defaults of `tributary dev`, for a developer's own machine. */
+const DEV_DEFAULTS = {
+  TRIBUTARY_DEV_ISSUER: '1',
+  TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
+  LOG_LEVEL: 'warn',
+  TRIBUTARY_DRAIN: '0s',
+} as const;
+
+export function readDevConfig(environment: Environment): Config {
+  return readConfig({ ...DEV_DEFAULTS, ...environment });
+}
+
+/** The configuration of a role that runs in several processes, which needs Kafka. */
+export function readClusterConfig(environment: Environment): Config {
+  return readConfig(environment, {
+    kafkaBrokers:
+      'the processes of an installation meet on Kafka (without it, tributary dev runs everything in one)',
+  });
+}
+
+/** The configuration of a command that runs beside the processes of an installation: without Kafka, beside `tributary dev`. */
+export function readCommandConfig(environment: Environment): Config {
+  const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
+  return config.kafkaBrokers.length > 0 ? config : readDevConfig(environment);
+}
+
+/** Warns of stores in the data folder, because the processes of an installation may run on several machines. */
+export function warnOfSharedFolder(
+  { redisUrl, elasticsearchUrl, dataFolder: folder }: Config,
+  logger: Logger,
+): void {
+  if (elasticsearchUrl === undefined) {
+    logger.warn(
+      { folder },
+      'ELASTICSEARCH_URL is not set: profiles and history are kept in this folder, which all processes must share',
+    );
+  }
+  if (redisUrl === undefined) {
+    logger.warn(
+      { folder },
+      'REDIS_URL is not set: counts and message ids are kept in this folder, which all processes must share',
+    );
+  }
 }

@@ -8,7 +8,7 @@ import { ConfigError, describeConfig, readConfig } from './config.ts';
 const KAFKA = { KAFKA_BROKERS: 'a:9092, b:9093' };
 const SIGN_IN = { KAFKA_SASL_USERNAME: 'u', KAFKA_SASL_PASSWORD: 'hidden' };
 
-/** What `readConfig` finds wrong. */
+/** The problems that `readConfig` reports. */
 function problems(environment: Readonly<Record<string, string>>): readonly string[] {
   try {
     readConfig(environment);
@@ -30,7 +30,7 @@ describe('the variables of the engines', () => {
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  it('choose nothing where they are absent', () => {
+  it('select no engine if they are absent', () => {
     expect(readConfig({})).toMatchObject({ kafkaBrokers: [], prefix: '', createTopics: true });
     expect(readConfig({}).redisUrl).toBeUndefined();
     expect(readConfig({}).schemaRegistryUrl).toBeUndefined();
@@ -38,7 +38,7 @@ describe('the variables of the engines', () => {
     expect(readConfig({}).replication).toBeUndefined();
   });
 
-  it('each choose on their own', () => {
+  it('select each engine independently', () => {
     expect(readConfig(KAFKA).kafkaBrokers).toEqual(['a:9092', 'b:9093']);
     expect(readConfig({ REDIS_URL: 'redis://r:6379,redis://s:6379' }).redisUrl).toContain('redis://s');
     expect(problems({ ...KAFKA, SCHEMA_REGISTRY_URL: 'https://r/apis/ccompat/v7' })).toEqual([]);
@@ -135,7 +135,7 @@ describe('the variables of the engines', () => {
     expect(found.join()).not.toContain('hidden');
   });
 
-  it('read PEM files, and say which is none without a word of what it holds', () => {
+  it('read PEM files, and name an invalid one without its content', () => {
     const tls = { ...KAFKA, KAFKA_TLS: '1' };
     const wrong = problems({
       ...tls,
@@ -152,7 +152,7 @@ describe('the variables of the engines', () => {
     ]);
   });
 
-  it('tell faults of combinations together with all others', () => {
+  it('report faults of combinations together with all others', () => {
     expect(problems({ PORT: 'eighty', KAFKA_SASL_USERNAME: 'u', TRIBUTARY_RETENTION: '2h' })).toEqual([
       expect.stringMatching(/^PORT /),
       'KAFKA_SASL_USERNAME needs KAFKA_SASL_MECHANISM',
@@ -172,5 +172,58 @@ describe('the variables of the engines', () => {
     ]) {
       expect(describeConfig()).toContain(`| \`${name}\` |`);
     }
+  });
+});
+
+const FROM = { TRIBUTARY_MAIL_FROM: 'tributary@example.com' };
+
+describe('the variables of the mail server', () => {
+  it.each([
+    ['smtp://mail.example.com', { host: 'mail.example.com', port: 587, tls: false }],
+    ['smtps://mail.example.com', { host: 'mail.example.com', port: 465, tls: true }],
+    ['smtp://127.0.0.1:2525/', { host: '127.0.0.1', port: 2525, tls: false }],
+    ['smtps://[::1]:1', { host: '::1', port: 1, tls: true }],
+  ])('is read from %s', (url, address) => {
+    expect(readConfig({ ...FROM, TRIBUTARY_SMTP_URL: url }).smtpUrl).toEqual(address);
+  });
+
+  it('may be absent', () => {
+    expect(readConfig({})).toMatchObject({ smtpUrl: undefined, mailFrom: undefined });
+  });
+
+  it.each([
+    ['http://mail.example.com', 'must be an smtp:// or smtps:// URL'],
+    ['mail.example.com:25', 'must be an smtp:// or smtps:// URL'],
+    ['smtp://', 'must be an smtp:// or smtps:// URL'],
+    ['smtp://mail.example.com/x', 'must be a host and a port, nothing more'],
+    ['smtp://mail.example.com?tls=0', 'must be a host and a port, nothing more'],
+  ])('is refused: %s', (url, fault) => {
+    expect(() => readConfig({ ...FROM, TRIBUTARY_SMTP_URL: url })).toThrow(`TRIBUTARY_SMTP_URL ${fault}`);
+  });
+
+  it('must not contain a password, and the message does not repeat one', () => {
+    const env = { ...FROM, TRIBUTARY_SMTP_URL: 'smtp://someone:correct-horse@mail.example.com' };
+    expect(() => readConfig(env)).toThrow('use TRIBUTARY_SMTP_USERNAME and TRIBUTARY_SMTP_PASSWORD');
+    expect(() => readConfig(env)).not.toThrow('horse');
+  });
+
+  it.each(['nobody', 'Name <a@example.com>', 'a@example.com, b@example.com', 'a@example.com\r\nBcc: b@c'])(
+    'has one plain sender: not %j',
+    (from) => {
+      const env = { TRIBUTARY_SMTP_URL: 'smtp://m', TRIBUTARY_MAIL_FROM: from };
+      expect(() => readConfig(env)).toThrow('TRIBUTARY_MAIL_FROM must be an e-mail address');
+    },
+  );
+
+  it.each([
+    ['TRIBUTARY_SMTP_URL needs TRIBUTARY_MAIL_FROM', { TRIBUTARY_SMTP_URL: 'smtp://m' }],
+    ['TRIBUTARY_MAIL_FROM needs TRIBUTARY_SMTP_URL', FROM],
+    ['TRIBUTARY_SMTP_USERNAME needs TRIBUTARY_SMTP_URL', { TRIBUTARY_SMTP_USERNAME: 'u' }],
+    [
+      'TRIBUTARY_SMTP_PASSWORD needs TRIBUTARY_SMTP_USERNAME',
+      { ...FROM, TRIBUTARY_SMTP_URL: 'smtp://m', TRIBUTARY_SMTP_PASSWORD: 'p' },
+    ],
+  ])('is whole or not there: %s', (fault, env) => {
+    expect(() => readConfig(env)).toThrow(fault);
   });
 });

@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { NULL_HANDLINGS } from '@tributary/core';
+import { NULL_HANDLINGS, normalizeEmail } from '@tributary/core';
 import {
   duration,
   flag,
@@ -14,7 +14,7 @@ import {
   text,
 } from './setting.ts';
 
-/** The variables that choose and reach the distributed adapters. Where one is absent, its ports are on SQLite. */
+/** The variables of the distributed adapters. Without them the ports are on SQLite. */
 export const ENGINE_SETTINGS = {
   kafkaBrokers: setting(
     'KAFKA_BROKERS',
@@ -150,7 +150,7 @@ function prefix(): (value: string) => Parsed<string> {
       : { ok: false, message: 'must be at most 60 letters, digits, . _ -' };
 }
 
-/** Never repeats the value: it may hold a password. */
+/** The message never contains the value, which may hold a password. */
 function redisUrls(): (value: string) => Parsed<string> {
   const urls = list();
   return (value) => {
@@ -196,4 +196,67 @@ function hasNoCredentials(url: string): boolean {
 
 function isUrl(value: string, protocol: RegExp): boolean {
   return URL.canParse(value) && protocol.test(new URL(value).protocol);
+}
+
+/** The address of a mail server. */
+export interface SmtpAddress {
+  readonly host: string;
+  readonly port: number;
+  /** Encrypted from the first byte. */
+  readonly tls: boolean;
+}
+
+/** The variables of the mail server. Without it mails wait, for three quarters of the log's retention. */
+export const MAIL_SETTINGS = {
+  smtpUrl: setting(
+    'TRIBUTARY_SMTP_URL',
+    '',
+    optional(smtpUrl()),
+    'Mail server, as smtp://host[:587] (encrypted by STARTTLS, with TRIBUTARY_SMTP_USERNAME always) or smtps://host[:465]; without it mails wait, and are given up at three quarters of TRIBUTARY_RETENTION.',
+  ),
+  smtpUsername: setting('TRIBUTARY_SMTP_USERNAME', '', optional(text()), 'User name for the mail server.'),
+  smtpPassword: secret('TRIBUTARY_SMTP_PASSWORD', optional(text()), 'The password of that user.'),
+  smtpTlsCa: setting(
+    'TRIBUTARY_SMTP_TLS_CA_FILE',
+    '',
+    optional(pemFile((pem) => new X509Certificate(pem))),
+    'PEM file of the authority that signed the certificate of the mail server; default: those Node knows.',
+  ),
+  mailFrom: setting(
+    'TRIBUTARY_MAIL_FROM',
+    '',
+    optional(address()),
+    'The address mails come from, e.g. tributary@example.com.',
+  ),
+} as const;
+
+const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'smtp:': 587, 'smtps:': 465 };
+
+/** The message never contains the value, which may hold a password. */
+function smtpUrl(): (value: string) => Parsed<SmtpAddress> {
+  return (value) => {
+    const url = URL.canParse(value) ? new URL(value) : undefined;
+    const defaultPort = DEFAULT_PORTS[url?.protocol ?? ''];
+    if (url === undefined || defaultPort === undefined || url.hostname === '')
+      return { ok: false, message: 'must be an smtp:// or smtps:// URL' };
+    if (url.username !== '' || url.password !== '')
+      return {
+        ok: false,
+        message: 'must not hold credentials: use TRIBUTARY_SMTP_USERNAME and TRIBUTARY_SMTP_PASSWORD',
+      };
+    if (!['', '/'].includes(url.pathname) || url.search !== '' || url.hash !== '')
+      return { ok: false, message: 'must be a host and a port, nothing more' };
+    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+    return {
+      ok: true,
+      value: { host, port: Number(url.port) || defaultPort, tls: url.protocol === 'smtps:' },
+    };
+  };
+}
+
+function address(): (value: string) => Parsed<string> {
+  return (value) =>
+    normalizeEmail(value) === undefined || /[<>()[\],;:\\"]/.test(value)
+      ? { ok: false, message: 'must be an e-mail address, nothing around it' }
+      : { ok: true, value };
 }

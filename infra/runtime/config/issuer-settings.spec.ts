@@ -5,17 +5,17 @@ const ISSUER = { issuer: 'https://accounts.example.com', audiences: ['web'] };
 const issuers = (value: unknown) => readConfig({ TRIBUTARY_ISSUERS: JSON.stringify(value) }).issuers;
 
 describe('TRIBUTARY_ISSUERS', () => {
-  it('names nobody where it is absent', () => {
+  it('is empty if the variable is absent', () => {
     expect(readConfig({}).issuers).toEqual([]);
   });
 
-  it('takes asymmetric algorithms and everybody by default', () => {
+  it('accepts asymmetric algorithms and all email domains by default', () => {
     expect(issuers([ISSUER])).toEqual([
       { ...ISSUER, algorithms: ['RS256', 'PS256', 'ES256', 'EdDSA'], emailDomains: [] },
     ]);
   });
 
-  it('names several, each with its own rules', () => {
+  it('lists several issuers, each with its own rules', () => {
     const other = { issuer: 'http://localhost:8081/realms/a', audiences: ['a', 'b'] };
     const rules = { algorithms: ['ES512'], email_domains: ['Example.com'] };
     expect(issuers([ISSUER, { ...other, ...rules }])[1]).toEqual({
@@ -55,7 +55,7 @@ describe('TRIBUTARY_ISSUERS', () => {
     expect(() => issuers(value)).toThrow(message);
   });
 
-  it('refuses what is no JSON', () => {
+  it('refuses text that is not JSON', () => {
     expect(() => readConfig({ TRIBUTARY_ISSUERS: 'https://a.example' })).toThrow(/must be a JSON list/);
   });
 });

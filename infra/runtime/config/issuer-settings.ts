@@ -1,10 +1,10 @@
 import { SIGNATURE_ALGORITHMS } from '@tributary/core';
-import { isSafeUrl } from '../issuer/provider-url.ts';
+import { isSafeUrl } from '../issuer/fetch-keys.ts';
 import { type Parsed, setting } from './setting.ts';
 
-/** An identity platform people sign in with. */
+/** An identity provider that people sign in with. */
 export interface IssuerSettings {
-  /** Its address, and the exact `iss` of its tokens. */
+  /** Its URL, and the exact `iss` of its tokens. */
   readonly issuer: string;
   readonly audiences: readonly string[];
   readonly algorithms: readonly string[];

@@ -19,14 +19,14 @@ describe('each quota', () => {
     expect(() => readConfig({ TRIBUTARY_QUOTA_RULES: '-1' })).toThrow('TRIBUTARY_QUOTA_RULES');
   });
 
-  it('allows no more in use than in total', () => {
+  it('allows no more entities in use than in total', () => {
     for (const name of QUOTA_NAMES) {
       const inUse = QUOTA_NAMES.find((other) => `${other}_total` === name);
       if (inUse !== undefined) expect(QUOTAS[inUse].fallback).toBeLessThan(QUOTAS[name].fallback);
     }
   });
 
-  it('stands in docs/limits.md as it is, with its default and setting', () => {
+  it('is listed in docs/limits.md with its default and setting', () => {
     for (const name of QUOTA_NAMES) {
       const { counts, fallback } = QUOTAS[name];
       const row = `| \`${name}\` | ${counts} | ${fallback} | \`TRIBUTARY_QUOTA_${name.toUpperCase()}\` |`;
@@ -36,7 +36,7 @@ describe('each quota', () => {
 });
 
 describe('docs/limits.md', () => {
-  it('names no setting that is not there, and the default of each bound on rates and streams', () => {
+  it('lists only existing settings, and the default of each limit of rates and streams', () => {
     const known = new Map(Object.values(SETTINGS).map(({ name, fallback }) => [name as string, fallback]));
     for (const [name] of document.matchAll(/TRIBUTARY_[A-Z_]+/g)) expect([...known.keys()]).toContain(name);
     for (const name of ['CHANGE_RATE', 'CHANGE_RATE_PER_ACCOUNT', 'LIVE_STREAMS'].concat(

@@ -1,9 +1,19 @@
 import { QUOTA_NAMES, QUOTAS, type QuotaName, type Quotas } from '@tributary/core';
-import { duration, list, number, optional, type Parsed, rate, type Setting, setting } from './setting.ts';
+import {
+  duration,
+  list,
+  memory,
+  number,
+  optional,
+  type Parsed,
+  rate,
+  type Setting,
+  setting,
+} from './setting.ts';
 
 const DAY = 86_400_000;
 
-/** What clients may take of a server, and which pages may call it. */
+/** Limits of clients, and the web origins that may call the API. */
 export const LIMIT_SETTINGS = {
   eventRate: setting(
     'TRIBUTARY_EVENT_RATE',
@@ -67,7 +77,7 @@ export const LIMIT_SETTINGS = {
   ),
 } as const;
 
-/** Scheme, host and port, as a browser writes them. */
+/** Origins (scheme, host and port) as browsers send them. */
 function origins(): (value: string) => Parsed<readonly string[]> {
   const names = list();
   return (value) => {
@@ -97,8 +107,8 @@ type QuotaKey<Name extends QuotaName = QuotaName> = `quota:${Name}`;
 
 const keyOf = <Name extends QuotaName>(name: Name): QuotaKey<Name> => `quota:${name}`;
 
-/** One for each quota; more than it is answered 409, and what is there already stays. */
-const ONE_EACH = Object.fromEntries(
+/** One setting for each quota. Beyond it requests are answered 409; what exists already stays. */
+const QUOTA_BY_NAME = Object.fromEntries(
   QUOTA_NAMES.map((name) => [
     keyOf(name),
     setting(
@@ -110,7 +120,7 @@ const ONE_EACH = Object.fromEntries(
   ]),
 ) as { readonly [Key in QuotaKey]: Setting<number> };
 
-/** How much tenants may put into the catalog, and how fast. */
+/** Quotas and rates of changes of the catalog. */
 export const QUOTA_SETTINGS = {
   changeRate: setting(
     'TRIBUTARY_CHANGE_RATE',
@@ -124,9 +134,37 @@ export const QUOTA_SETTINGS = {
     rate(10_000_000),
     'The same of one account and the keys it made, in all workspaces.',
   ),
-  ...ONE_EACH,
+  ...QUOTA_BY_NAME,
 } as const;
 
 export function quotasOf(config: { readonly [Key in QuotaKey]: number }): Quotas {
   return Object.fromEntries(QUOTA_NAMES.map((name) => [name, config[keyOf(name)]])) as Quotas;
 }
+
+/** Resources of transformations. */
+export const SANDBOX_SETTINGS = {
+  sandboxProcesses: setting(
+    'TRIBUTARY_SANDBOX_PROCESSES',
+    '2',
+    number(1, 64),
+    'Processes that run transformations: so many for the usual events, and so many for those of slow transformations.',
+  ),
+  sandboxTime: setting(
+    'TRIBUTARY_SANDBOX_TIME',
+    '100ms',
+    duration(10, 1_000),
+    'How long a transformation may take for one event, and its source to load. The same on every process: an event near the limit may pass one of them and not another.',
+  ),
+  sandboxMemory: setting(
+    'TRIBUTARY_SANDBOX_MEMORY',
+    '64MiB',
+    memory(16, 512),
+    'Memory that a transformation may take, up to 512MiB. A process that runs transformations takes four times as much and 256 MiB at most.',
+  ),
+  sandboxUid: setting(
+    'TRIBUTARY_SANDBOX_UID',
+    '65534',
+    number(0, 4_294_967_294),
+    'User and group of those processes, and of those of the Segment pack, where Tributary runs as root; 0: root too. Where that user cannot read what they need, they run as Tributary does, and the log says so.',
+  ),
+} as const;

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { messageOf } from '@tributary/core';
 
-/** One variable of the environment: what it means, its default as an operator writes it, how it is parsed. */
+/** One environment variable: its meaning, its default as an operator writes it, and its parser. */
 export interface Setting<T> {
   readonly name: string;
   readonly description: string;
-  /** Shown in the reference, and parsed when the variable is absent. */
+  /** The default: shown in the reference, and parsed if the variable is absent. */
   readonly fallback: string;
-  /** A secret may also be in the file that `<name>_FILE` names. */
+  /** A secret may also be in a file, named by `<name>_FILE`. */
   readonly isSecret?: true;
   parse(value: string): Parsed<T>;
 }
@@ -21,7 +21,7 @@ export function setting<T>(
   return { name, description, fallback, parse };
 }
 
-/** A setting without a default that is, or may hold, a secret. */
+/** A setting without a default that is, or may contain, a secret. */
 export function secret<T>(
   name: string,
   parse: (value: string) => Parsed<T>,
@@ -33,7 +33,7 @@ export function secret<T>(
   };
 }
 
-/** A variable's value, or a message that says what is wrong with it. */
+/** The value of a variable, or what is wrong with it. */
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly message: string };
@@ -42,7 +42,7 @@ export function text(): (value: string) => Parsed<string> {
   return (value) => ({ ok: true, value });
 }
 
-/** A comma-separated list; empty parts are left out. */
+/** A comma-separated list, without empty parts. */
 export function list(): (value: string) => Parsed<readonly string[]> {
   return (value) => ({
     ok: true,
@@ -63,7 +63,7 @@ export function number(min: number, max: number): (value: string) => Parsed<numb
   };
 }
 
-/** How many a second, e.g. `10` or `0.5`. */
+/** A number per second, e.g. `10` or `0.5`. */
 export function rate(max: number): (value: string) => Parsed<number> {
   return (value) => {
     const parsed = Number(value);
@@ -73,7 +73,7 @@ export function rate(max: number): (value: string) => Parsed<number> {
   };
 }
 
-/** A number with a unit, e.g. `10s`; the answer is in the unit whose factor is 1. */
+/** A number with a unit, e.g. `10s`, parsed into the unit whose factor is 1. */
 function quantity(
   units: Readonly<Record<string, number>>,
   min: number,
@@ -94,12 +94,12 @@ function quantity(
 
 const HOUR = 3_600_000;
 
-/** A length of time, in ms, from `min` to `max`. */
+/** A duration from `min` to `max`, parsed to ms. */
 export function duration(min: number, max: number): (value: string) => Parsed<number> {
   return quantity({ ms: 1, s: 1_000, m: 60_000, h: HOUR, d: 24 * HOUR }, min, max);
 }
 
-/** An amount of memory, in MiB, from `min` to `max`. */
+/** An amount of memory from `min` to `max`, parsed to MiB. */
 export function memory(min: number, max: number): (value: string) => Parsed<number> {
   return quantity({ MiB: 1, GiB: 1_024 }, min, max);
 }
@@ -112,7 +112,7 @@ export function flag(): (value: string) => Parsed<boolean> {
   };
 }
 
-/** What `inner` makes of it; undefined where the variable is absent. */
+/** As `inner`, but undefined if the variable is absent. */
 export function optional<T>(inner: (value: string) => Parsed<T>): (value: string) => Parsed<T | undefined> {
   return (value) => (value === '' ? { ok: true, value: undefined } : inner(value));
 }
@@ -127,7 +127,7 @@ export function oneOf<const W extends string>(words: readonly W[]): (value: stri
   };
 }
 
-/** `parsed`, unless `check` throws. The message is `fault`, else what was thrown. */
+/** `parsed`, unless `check` throws; then the message is `fault`, else that of the error. */
 export function attempt<T>(check: () => unknown, parsed: Parsed<T>, fault?: string): Parsed<T> {
   try {
     check();
@@ -137,7 +137,7 @@ export function attempt<T>(check: () => unknown, parsed: Parsed<T>, fault?: stri
   }
 }
 
-/** The text of a PEM file; `check` throws when it is none of the wanted kind. The message never holds the text. */
+/** The text of a PEM file; `check` throws if it is of another kind. The message never contains the text. */
 export function pemFile(check: (pem: string) => unknown): (value: string) => Parsed<string> {
   return (path) => {
     let pem: string;

@@ -9,11 +9,9 @@ import {
   parseRetrySchedule,
   retryTopic,
 } from '@tributary/core';
-import { ENGINE_SETTINGS } from './engine-settings.ts';
+import { ENGINE_SETTINGS, MAIL_SETTINGS } from './engine-settings.ts';
 import { ISSUER_SETTINGS } from './issuer-settings.ts';
-import { LIMIT_SETTINGS, QUOTA_SETTINGS } from './limit-settings.ts';
-import { MAIL_SETTINGS } from './mail-settings.ts';
-import { SANDBOX_SETTINGS } from './sandbox-settings.ts';
+import { LIMIT_SETTINGS, QUOTA_SETTINGS, SANDBOX_SETTINGS } from './limit-settings.ts';
 import {
   attempt,
   duration,
@@ -34,7 +32,7 @@ const HOUR = 3_600_000;
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-/** Every variable Tributary reads. `tributary config` prints this table. */
+/** All variables that Tributary reads, printed by `tributary config`. */
 export const SETTINGS = {
   port: setting(
     'PORT',
@@ -233,7 +231,7 @@ export const SETTINGS = {
 type ValueOf<S> = S extends Setting<infer T> ? T : never;
 export type Config = { readonly [K in keyof typeof SETTINGS]: ValueOf<(typeof SETTINGS)[K]> };
 
-/** Topics Tributary has of its own: events sent there would be taken for something else. */
+/** Tributary's own topics: events sent there would be taken for other records. */
 const OWN_TOPICS = declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] });
 
 function topics(): (value: string) => Parsed<readonly string[]> {
@@ -287,13 +285,13 @@ function ranges(): (value: string) => Parsed<readonly string[]> {
   };
 }
 
-/** Ranges, or a number of hops. */
+/** CIDR ranges, or a number of hops. */
 function proxies(): (value: string) => Parsed<readonly string[] | number> {
   const [hops, addresses] = [number(1, 32), ranges()];
   return (value) => (/^\d+$/.test(value) ? hops(value) : addresses(value));
 }
 
-/** The text of an EC private key as a JWK, or nothing. */
+/** A private JWK, or the empty text. */
 function privateJwk(): (value: string) => Parsed<string> {
   return (value) =>
     value === ''

@@ -10,21 +10,21 @@ import { nameId } from '@tributary/core';
 import type { TrustedIssuer } from '@tributary/gateway';
 import { createLocalJWKSet, SignJWT } from 'jose';
 import type { Config } from '../config/settings.ts';
-import { createOnce } from '../process/create-once.ts';
+import { createOnce } from '../process/data-folder.ts';
 
 const ISSUER = 'tributary-dev';
 const AUDIENCE = 'tributary';
 const ALGORITHM = 'ES256';
 const LIFETIME_SECONDS = 3600;
 
-/** Mints ID tokens for people who try Tributary out. Never on in production: its key signs in as anybody. */
+/** Issues ID tokens for trying Tributary out. Never enabled in production: its key can sign in as anyone. */
 export interface DevIssuer {
   readonly trusted: TrustedIssuer;
   /** An ID token of one hour for a person; the same address is the same person. */
   mint(email: string, now?: Date): Promise<string>;
 }
 
-/** The issuer of this data folder (`dev-issuer.json`, made once), or of the key that was configured. */
+/** The issuer with the configured key, else with the key of this data folder (`dev-issuer.json`, created once). */
 export function openDevIssuer(config: Pick<Config, 'dataFolder' | 'devIssuerKey'>): DevIssuer {
   const jwk = config.devIssuerKey || createOnce(join(config.dataFolder, 'dev-issuer.json'), makeKey);
   const privateKey = createPrivateKey({ key: JSON.parse(jwk) as JsonWebKey, format: 'jwk' });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { fetchKeys } from './fetch-keys.ts';
+import { fetchKeys, isSafeUrl, keysUrlOf } from './fetch-keys.ts';
 
 const DISCOVERY = '/.well-known/openid-configuration';
 
@@ -22,7 +22,7 @@ beforeAll(() => {
   ];
 });
 
-/** What an issuer answers, by path: a body, or what to do. `URL` in a body stands for its address. */
+/** Answers of an issuer by path: a body, or a handler. `URL` in a body stands for the address of the issuer. */
 async function serve(answers: Readonly<Record<string, unknown>>): Promise<string> {
   const server = createServer((request, response) => {
     const answer = answers[request.url ?? ''];
@@ -48,12 +48,12 @@ const redirect =
     response.writeHead(302, { location: to }).end(JSON.stringify(document));
 
 describe('the keys of an issuer', () => {
-  it('are those its discovery document leads to', async () => {
+  it('are those that its discovery document leads to', async () => {
     const issuer = await serve({ [DISCOVERY]: document, '/keys': { keys: [key] } });
     expect(await fetched(issuer)).toEqual({ keys: [key] });
   });
 
-  it('are found below an issuer with a path, with or without a slash at its end', async () => {
+  it('are found for an issuer with a path, with or without a trailing slash', async () => {
     for (const path of ['/realms/one', '/realms/two/']) {
       const answers = { issuer: `URL${path}`, jwks_uri: 'URL/keys' };
       const discovery = `${path.replace(/\/$/, '')}${DISCOVERY}`;
@@ -62,13 +62,13 @@ describe('the keys of an issuer', () => {
     }
   });
 
-  it('leave out what nothing can be verified with', async () => {
+  it('do not include unusable keys', async () => {
     const issuer = await serve({ [DISCOVERY]: document, '/keys': { keys: [...spoilt, key] } });
     expect(await fetched(issuer)).toEqual({ keys: [key] });
   });
 });
 
-describe('an answer that is none', () => {
+describe('an invalid answer', () => {
   it.each<[string, Readonly<Record<string, unknown>>, RegExp]>([
     ['no discovery document', {}, /openid-configuration could not be fetched: it answered 404/],
     ['no JSON', { [DISCOVERY]: '<html>' }, /no JSON$/],
@@ -100,14 +100,14 @@ describe('an answer that is none', () => {
     await expect(fetched(await serve(answers))).rejects.toThrow(message);
   });
 
-  it('is waited for as long as the caller says, also when it comes a byte at a time', async () => {
+  it('is awaited until the timeout of the caller, also when it arrives byte by byte', async () => {
     for (const slow of [silent, dripping]) {
       const issuer = await serve({ [DISCOVERY]: document, '/keys': slow });
       await expect(fetched(issuer, AbortSignal.timeout(300))).rejects.toThrow(/keys could not be fetched/);
     }
   });
 
-  it('is also nobody listening', async () => {
+  it('includes a refused connection', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
@@ -117,7 +117,7 @@ describe('an answer that is none', () => {
       await expect(fetched(`http://${host}:${port}`)).rejects.toThrow(/could not be fetched: .*ECONNREFUSED/);
   });
 
-  it('shows no more than the start of what it said', async () => {
+  it('is quoted by its start only', async () => {
     const issuer = await serve({ [DISCOVERY]: { ...document, issuer: 'x'.repeat(100_000) } });
     const error = await fetched(issuer).catch((thrown: Error) => thrown);
     expect(String(error).length).toBeLessThan(500);
@@ -141,3 +141,43 @@ const dripping: RequestListener = (_, response) => {
   const timer = setInterval(() => response.write(' '), 20);
   response.once('close', () => clearInterval(timer));
 };
+
+describe('URLs of keys', () => {
+  it.each([
+    'https://a.example',
+    'http://localhost:1',
+    'http://a.localhost',
+    'http://127.1.2.3',
+    'http://[::1]:8',
+  ])('%s', (url) => expect(isSafeUrl(new URL(url))).toBe(true));
+
+  it.each([
+    'http://a.example',
+    'http://127.0.0.1.a.example',
+    'http://notlocalhost',
+    'http://[::2]',
+    'file:///x',
+    'data:,x',
+  ])('not %s', (url) => expect(isSafeUrl(new URL(url))).toBe(false));
+});
+
+describe('the keys of an issuer', () => {
+  it('may be on another host', () => {
+    expect(keysUrlOf('https://accounts.example', 'https://keys.example/certs')).toBe(
+      'https://keys.example/certs',
+    );
+    expect(keysUrlOf('http://localhost:1', 'http://127.0.0.1:2/certs')).toBe('http://127.0.0.1:2/certs');
+  });
+
+  it.each([
+    'http://accounts.example/certs',
+    'https://localhost/certs',
+    'http://[::1]/certs',
+    'certs',
+    '',
+    7,
+    null,
+  ])('of one elsewhere are not at %j', (jwksUri) =>
+    expect(keysUrlOf('https://accounts.example', jwksUri)).toBeUndefined(),
+  );
+});

@@ -1,14 +1,13 @@
 import { createPublicKey, type JsonWebKey } from 'node:crypto';
 import { messageOf } from '@tributary/core';
 import type { JSONWebKeySet } from 'jose';
-import { keysUrlOf } from './provider-url.ts';
 
-/** A discovery document or a key set at most; real ones have a few KB. */
+/** Largest discovery document or key set; real ones have a few KB. */
 const MAX_BYTES = 512 * 1024;
 /** Shorter RSA keys are refused by every verification. */
 const MIN_RSA_BITS = 2048;
 
-/** The public keys an issuer signs with now, by OpenID Connect discovery. Throws an error a person can act on. */
+/** The current public keys of an issuer, by OpenID Connect discovery. Errors have a message for the operator. */
 export async function fetchKeys(issuer: string, signal: AbortSignal): Promise<JSONWebKeySet> {
   const discovery = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
   const { issuer: named, jwks_uri: keysUrl } = objectOf(await fetchJson(discovery, signal), discovery);
@@ -22,12 +21,12 @@ export async function fetchKeys(issuer: string, signal: AbortSignal): Promise<JS
   return { keys: usable };
 }
 
-/** The start of what an issuer said: enough to see what is wrong. */
+/** The start of a value from the issuer, for an error message. */
 function shown(value: unknown): string {
   return `${JSON.stringify(value)}`.slice(0, 200);
 }
 
-/** A key that nothing can be verified with is as good as absent: it must not spoil the others. */
+/** An unusable key is skipped, so that it does not affect the others. */
 function isPublicKey(jwk: unknown): boolean {
   try {
     const { type, asymmetricKeyDetails } = createPublicKey({ key: jwk as JsonWebKey, format: 'jwk' });
@@ -44,7 +43,7 @@ function objectOf(value: unknown, url: string): Readonly<Record<string, unknown>
   return value as Readonly<Record<string, unknown>>;
 }
 
-/** Follows no redirect: only the configured address may name the keys. */
+/** Follows no redirects: only the configured address may name the keys. */
 async function fetchJson(url: string, signal: AbortSignal): Promise<unknown> {
   let text: string;
   try {
@@ -79,9 +78,33 @@ async function boundedText({ body }: Response): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** `fetch` says why it failed in the cause alone, which has but a code where several addresses were tried. */
+/** The reason of a failed `fetch` is in the cause, which has only a code if several addresses were tried. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const message = messageOf(cause);
   return message === '' && cause instanceof Error && 'code' in cause ? String(cause.code) : message;
+}
+
+/**
+ * Whether keys may be fetched from this URL: encrypted or from this machine, as an attacker who changes them in transit
+ * could sign in as anyone.
+ */
+export function isSafeUrl(url: URL): boolean {
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
+}
+
+function isLoopback(hostname: string): boolean {
+  return /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname);
+}
+
+/**
+ * The URL of an issuer's keys, from its discovery document; undefined if it must not be used. It may be on another host,
+ * but not on loopback unless the issuer is: a remote document could make this process request what is only reachable here.
+ */
+export function keysUrlOf(issuer: string, jwksUri: unknown): string | undefined {
+  if (typeof jwksUri !== 'string' || !URL.canParse(jwksUri)) return undefined;
+  const url = new URL(jwksUri);
+  if (!isSafeUrl(url) || (isLoopback(url.hostname) && !isLoopback(new URL(issuer).hostname)))
+    return undefined;
+  return url.href;
 }

@@ -6,12 +6,12 @@ import type { Metrics } from '@tributary/core';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** Reports at `/metrics` what runs. */
+/** Sets the build info metric. */
 export function reportBuild(metrics: Metrics, role: 'dev' | 'gateway' | 'processor'): void {
   metrics.gauge('tributary_build_info', 1, { version: packageVersion(), node: process.versions.node, role });
 }
 
-/** The version, with the commit where this is a clone. */
+/** The version, with the commit if this is a clone. */
 export function buildVersion(): string {
   const commit = existsSync(join(ROOT, '.git'))
     ? spawnSync('git', ['-C', ROOT, 'rev-parse', '--short=12', 'HEAD'], { encoding: 'utf8' })

@@ -1,30 +1,39 @@
-import { type Metrics, messageOf, Unavailable } from '@tributary/core';
+import {
+  type EventLog,
+  type History,
+  type Metrics,
+  messageOf,
+  type ProfileStore,
+  TOPIC,
+  Unavailable,
+  type VolumeCounters,
+} from '@tributary/core';
+import type { Config } from '../config/settings.ts';
 
-/** A write that failed is not forgotten before another succeeded, or none was tried for this long, ms. */
+/** A failed write counts until another one succeeds, or none was tried for this long, ms. */
 const FAILED_WRITE_MS = 60_000;
-/** An engine that keeps a question for longer does not answer, ms. */
-const SILENT_AFTER_MS = 10_000;
+/** A probe pending for longer counts as unanswered, ms. */
+const UNANSWERED_AFTER_MS = 10_000;
 
 interface Known {
-  /** When the question that is under way was asked, by `now`. */
-  askedAt?: number | undefined;
-  /** How the last answer to a question of the watch was; undefined before the first. */
+  /** Start of the probe under way, by `now`. */
+  probedAt?: number | undefined;
+  /** Result of the last probe; undefined before the first. */
   answer?: 'answers' | { readonly error: string };
   failedWrite?: { readonly error: string; readonly at: number } | undefined;
 }
 
 export interface EngineHealthOptions {
   readonly metrics: Metrics;
-  /** The thread that asks. */
+  /** The thread that probes. */
   readonly part: 'main' | 'stages';
   /** Monotonic, ms. */
   readonly now?: () => number;
 }
 
 /**
- * What the engines of a process did with what they were last asked: the questions of `watchEngines`, and the writes of
- * the process's own work. An engine that answers reads and refuses writes, such as a Redis without memory or an
- * Elasticsearch with a write block, is not well.
+ * The health of the engines of a process, by the probes of `watchEngines` and by the writes of its own work. An engine that
+ * answers reads and refuses writes, such as a Redis without memory or an Elasticsearch with a write block, is not healthy.
  */
 export class EngineHealth {
   readonly #metrics: Metrics;
@@ -38,20 +47,20 @@ export class EngineHealth {
     this.#now = now;
   }
 
-  /** A question is on its way; `answered` follows. */
-  asked(engine: string): void {
-    this.#of(engine).askedAt = this.#now();
+  /** A probe has started; `answered` follows. */
+  probed(engine: string): void {
+    this.#of(engine).probedAt = this.#now();
     this.#report(engine);
   }
 
   answered(engine: string, error?: unknown): void {
     const known = this.#of(engine);
-    known.askedAt = undefined;
+    known.probedAt = undefined;
     known.answer = error === undefined ? 'answers' : { error: messageOf(error) };
     this.#checked(engine);
   }
 
-  /** How a write ended. Errors that the engine is not the reason of say that it answered. */
+  /** Reports the result of a write. An error other than `Unavailable` shows that the engine answers. */
   wrote(engine: string, error?: unknown): void {
     const known = this.#of(engine);
     if (error instanceof Unavailable) known.failedWrite = { error: error.message, at: this.#now() };
@@ -61,12 +70,12 @@ export class EngineHealth {
     this.#checked(engine);
   }
 
-  /** Of each engine, by its name: `answers`, or what is wrong. */
+  /** The state of each engine, by name: `answers`, or what is wrong. */
   status(): Readonly<Record<string, string>> {
-    return Object.fromEntries([...this.#engines].map(([name, known]) => [name, this.#wordsFor(known)]));
+    return Object.fromEntries([...this.#engines].map(([name, known]) => [name, this.#stateOf(known)]));
   }
 
-  /** Reports the state again: time alone may have changed it. */
+  /** Reports the gauges again, because the state also depends on time. */
   refresh(): void {
     for (const engine of this.#engines.keys()) this.#report(engine);
   }
@@ -77,9 +86,10 @@ export class EngineHealth {
     return known;
   }
 
-  #wordsFor({ askedAt, answer, failedWrite }: Known): string {
-    const silentMs = askedAt === undefined ? 0 : this.#now() - askedAt;
-    if (silentMs > SILENT_AFTER_MS) return `does not answer: silent for ${Math.round(silentMs / 1_000)} s`;
+  #stateOf({ probedAt, answer, failedWrite }: Known): string {
+    const silentMs = probedAt === undefined ? 0 : this.#now() - probedAt;
+    if (silentMs > UNANSWERED_AFTER_MS)
+      return `does not answer: silent for ${Math.round(silentMs / 1_000)} s`;
     if (answer === undefined) return 'not asked yet';
     if (answer !== 'answers') return `does not answer: ${answer.error}`;
     if (failedWrite !== undefined && this.#now() - failedWrite.at <= FAILED_WRITE_MS)
@@ -94,14 +104,14 @@ export class EngineHealth {
   }
 
   #report(engine: string): void {
-    const words = this.#wordsFor(this.#of(engine));
-    if (words === 'not asked yet') return;
+    const state = this.#stateOf(this.#of(engine));
+    if (state === 'not asked yet') return;
     const labels = { engine, part: this.#part };
-    this.#metrics.gauge('tributary_engine_up', words === 'answers' ? 1 : 0, labels);
+    this.#metrics.gauge('tributary_engine_up', state === 'answers' ? 1 : 0, labels);
   }
 }
 
-/** The port with the outcome of each of these calls reported; what it throws is thrown on. */
+/** Wraps a port so that the outcome of each of these calls is reported. Errors are rethrown. */
 export function reportingCalls<Port extends object>(
   port: Port,
   calls: readonly (keyof Port & string)[],
@@ -132,4 +142,112 @@ export function reportingCalls<Port extends object>(
       return member;
     },
   });
+}
+
+/** How often engines are probed, ms. */
+const PROBE_EVERY_MS = 5_000;
+
+/** Probes of an engine; they reject while it does not answer. */
+export interface EngineProbe {
+  read(): Promise<unknown>;
+  /** A write without visible effect. Absent if the writes of the process's own work suffice. */
+  write?(): Promise<unknown>;
+}
+
+/** Probes engines periodically, so that `/readyz` and `/metrics` need not wait for them. */
+export interface EngineWatch {
+  close(): void;
+}
+
+/** A silent engine has one pending probe at most, and does not delay the others. */
+export function watchEngines(
+  probes: Readonly<Record<string, EngineProbe>>,
+  health: EngineHealth,
+  everyMs = PROBE_EVERY_MS,
+): EngineWatch {
+  const pending = new Set<string>();
+  const probeOnce = async (name: string, probe: EngineProbe) => {
+    if (pending.has(name)) return;
+    pending.add(name);
+    health.probed(name);
+    try {
+      await probe.read();
+      health.answered(name);
+    } catch (error) {
+      health.answered(name, error);
+    }
+    await probe.write?.().then(
+      () => health.wrote(name),
+      (error: unknown) => health.wrote(name, error),
+    );
+    pending.delete(name);
+  };
+  const probeAll = () => {
+    health.refresh();
+    for (const [name, probe] of Object.entries(probes)) void probeOnce(name, probe);
+  };
+  probeAll();
+  const timer = setInterval(probeAll, everyMs).unref();
+  return { close: () => clearInterval(timer) };
+}
+
+type EngineConfig = Pick<Config, 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>;
+
+interface EnginePorts {
+  readonly log: EventLog;
+  readonly counters: VolumeCounters;
+  readonly history: History;
+}
+
+/** Probes the distributed engines of a process. */
+export function watchConfiguredEngines(
+  { kafkaBrokers, redisUrl, elasticsearchUrl }: EngineConfig,
+  { log, counters, history }: EnginePorts,
+  health: EngineHealth,
+): EngineWatch {
+  return watchEngines(
+    {
+      ...(kafkaBrokers.length === 0 ? {} : { kafka: { read: () => log.end(TOPIC.catalog, 0) } }),
+      ...(redisUrl === undefined
+        ? {}
+        : {
+            redis: {
+              read: () => counters.lastUsed(['nobody']),
+              // A write, because a server without memory still answers reads. The key does not exist.
+              write: () => counters.touch({ keyId: 'nobody', at: Date.now() }),
+            },
+          }),
+      ...(elasticsearchUrl === undefined
+        ? {}
+        : { elasticsearch: { read: () => history.get('audit', 'nobody', 'nothing') } }),
+    },
+    health,
+  );
+}
+
+/** The log; its appends are reported if it is on Kafka. */
+export function watchedLog(log: EventLog, { kafkaBrokers }: EngineConfig, health: EngineHealth): EventLog {
+  if (kafkaBrokers.length === 0) return log;
+  return reportingCalls(log, ['append'], (error) => health.wrote('kafka', error));
+}
+
+/** The profiles; their writes are reported if they are on Elasticsearch. */
+export function watchedProfiles(
+  profiles: ProfileStore,
+  { elasticsearchUrl }: EngineConfig,
+  health: EngineHealth,
+): ProfileStore {
+  if (elasticsearchUrl === undefined) return profiles;
+  const calls = ['upsert', 'delete', 'unlink'] as const;
+  return reportingCalls(profiles, calls, (error) => health.wrote('elasticsearch', error));
+}
+
+/** The history; its writes are reported if it is on Elasticsearch. */
+export function watchedHistory(
+  history: History,
+  { elasticsearchUrl }: EngineConfig,
+  health: EngineHealth,
+): History {
+  if (elasticsearchUrl === undefined) return history;
+  return reportingCalls(history, ['put'], (error) => health.wrote('elasticsearch', error));
 }

@@ -1,6 +1,6 @@
 import type { Logger } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { oneLineACause } from './logger.ts';
+import { oncePerCause } from './logger.ts';
 
 interface Line {
   readonly level: string;
@@ -16,7 +16,7 @@ function opened() {
   const at = (level: string) => (fields: object, message: string) =>
     void lines.push({ level, fields, message });
   const logger: Logger = { debug: () => {}, info: at('info'), warn: at('warn'), error: at('error') };
-  return { lines, logger: oneLineACause(logger) };
+  return { lines, logger: oncePerCause(logger) };
 }
 
 describe('the log in an incident', () => {
@@ -47,14 +47,14 @@ describe('the log in an incident', () => {
         stages: ['count', 'validate', 'route'],
       },
     });
-    // It is over: the next one is news.
+    // The incident is over, so the next warning is logged again.
     vi.advanceTimersByTime(120_000);
     expect(lines).toHaveLength(2);
     logger.warn({ error: errors[0] }, 'commit will be repeated');
     expect(lines).toHaveLength(3);
   });
 
-  it('did not say what a start waited for, as something else had waited for the same engine', () => {
+  it('did not show what a start waited for, because another part waited for the same engine', () => {
     const { lines, logger } = opened();
     logger.warn({ error: 'Kafka: no answer' }, 'the catalog cannot be read; trying again');
     for (let n = 0; n < 3; n++)
@@ -62,7 +62,7 @@ describe('the log in an incident', () => {
     expect(lines).toHaveLength(2);
   });
 
-  it('counts each minute of one that goes on', () => {
+  it('counts each minute of a continuing incident', () => {
     const { lines, logger } = opened();
     for (let minute = 0; minute < 3; minute++) {
       for (let n = 0; n < 10; n++) logger.warn({ error: 'OOM command not allowed' }, 'Redis does not answer');
@@ -76,14 +76,14 @@ describe('the log in an incident', () => {
     logger.warn({ error: 'Kafka: reading: no answer' }, 'repeated');
     logger.warn({ error: 'Redis: no answer' }, 'repeated');
     for (const destination of ['a', 'b']) logger.warn({ destination, error: 'gone' }, 'paused');
-    logger.error({ error: 'Kafka: reading: no answer' }, 'entry dead-lettered');
-    logger.error({ error: 'Kafka: reading: no answer' }, 'entry dead-lettered');
+    logger.error({ error: 'Kafka: reading: no answer' }, 'entry given up');
+    logger.error({ error: 'Kafka: reading: no answer' }, 'entry given up');
     logger.warn({ destination: 'a', state: 'bad' }, 'a destination turned');
     logger.warn({ destination: 'a', state: 'bad' }, 'a destination turned');
     expect(lines).toHaveLength(8);
   });
 
-  it('had a line of each connection as the engine answered again', () => {
+  it('had a line of each connection when the engine answered again', () => {
     const { lines, logger } = opened();
     for (let n = 0; n < 7; n++) logger.info({ nodes: 'r:6379' }, 'Redis answers again');
     for (const group of ['count', 'route']) logger.info({ group }, 'has its part of the group');

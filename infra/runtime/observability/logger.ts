@@ -1,7 +1,7 @@
 import type { Logger } from '@tributary/core';
 import { type DestinationStream, pino } from 'pino';
 
-/** JSON logs on standard error, so that standard output stays for what commands print; one line a cause and minute. */
+/** JSON logs on standard error, as standard output is for commands; one line per cause and minute. */
 export function createLogger(
   level: string,
   bindings: Readonly<Record<string, string>>,
@@ -12,20 +12,20 @@ export function createLogger(
     { level, base: bindings, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'message' },
     destination,
   );
-  return oneLineACause(logger);
+  return oncePerCause(logger);
 }
 
 const WINDOW_MS = 60_000;
 /** Distinct messages and stages that a summary names. */
 const MAX_NAMED = 20;
 
-/** Engines and stores, as errors and messages name them: all lines about one of them have the same cause. */
+/** Engines and stores, as named in errors and messages. All lines about one of them have the same cause. */
 const ENGINE = /Kafka|Redis|Elasticsearch|schema registry|\bdatabase\b|\bcatalog\b/;
 
 /** As `untilAvailable` writes it. */
 const STARTING = /: not possible yet; trying again$/;
 
-/** Fields that say where a cause was met, not which one it is. */
+/** Fields that do not distinguish causes, but the places where one was met. */
 const PLACES = new Set([
   'stage',
   'group',
@@ -48,17 +48,16 @@ interface Incident {
 }
 
 /**
- * A logger with one line a cause and minute. The first warning of a cause is logged at once; those that follow are
- * counted, and each minute in which there were any one line says how many, with which messages and for which stages.
- * With the level debug each of them is there as well.
+ * A logger with one line per cause and minute. The first warning of a cause is logged at once. Later ones are counted, and
+ * once a minute a summary states their number, messages and stages. At level debug each of them is logged as well.
  *
- * A cause is an engine that does not do what it was asked, or else the text of an error with its message. Warnings
- * without an error, errors and all other levels are logged as they come; an INFO that repeats all its fields within a
- * minute is left out, e.g. each connection's word that its engine answers again.
+ * The cause of a warning is the engine that it names, else the text of its error together with the message. Warnings
+ * without an error and all other levels are logged as they come, except that an INFO with the same fields is logged once a
+ * minute, e.g. when each connection reports that its engine answers again.
  */
-export function oneLineACause(logger: Logger, windowMs = WINDOW_MS): Logger {
+export function oncePerCause(logger: Logger, windowMs = WINDOW_MS): Logger {
   const incidents = new Map<string, Incident>();
-  const told = new Set<string>();
+  const logged = new Set<string>();
 
   const summarize = (key: string, incident: Incident) => {
     const { cause, repeated, messages, stages } = incident;
@@ -86,9 +85,9 @@ export function oneLineACause(logger: Logger, windowMs = WINDOW_MS): Logger {
     error: (fields, message) => logger.error(fields, message),
     info(fields, message) {
       const key = `${message} ${JSON.stringify(fields)}`;
-      if (told.has(key)) return logger.debug(fields, message);
-      told.add(key);
-      setTimeout(() => told.delete(key), windowMs).unref();
+      if (logged.has(key)) return logger.debug(fields, message);
+      logged.add(key);
+      setTimeout(() => logged.delete(key), windowMs).unref();
       logger.info(fields, message);
     },
     warn(fields, message) {
@@ -117,10 +116,10 @@ function causeOf(
   const { error, ...others } = fields;
   if (typeof error !== 'string') return undefined;
   const [engine] = ENGINE.exec(error) ?? ENGINE.exec(message) ?? [];
-  // A start that waits for an engine is reported beside other lines about the same engine.
+  // A start that waits for an engine is a cause of its own.
   if (engine !== undefined && STARTING.test(message)) return { key: `${engine} ${message}`, cause: engine };
   if (engine !== undefined) return { key: engine, cause: engine };
-  // Two destinations, or two programs, are two causes.
+  // Different destinations or programs are different causes.
   const about = Object.entries(others).filter(([name]) => !PLACES.has(name));
   const text = error.replace(/\d+/g, '#');
   return { key: `${message} ${text} ${JSON.stringify(about)}`, cause: error };

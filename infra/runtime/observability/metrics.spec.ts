@@ -1,8 +1,8 @@
-import { METRICS } from '@tributary/core';
-import { expect, it } from 'vitest';
-import { createMetrics, exposition } from './metrics.ts';
+import { METRICS, NO_LOGGER } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { createMetrics, createScrape, exposition } from './metrics.ts';
 
-it('says of each figure what it is, and adds up those of several threads', async () => {
+it('has a help text for each metric, and adds up the values of several threads', async () => {
   const threads = [0, 1].map(() => createMetrics({ processMetrics: false }));
   for (const metrics of threads) {
     metrics.count('tributary_events_replayed_total', {}, 2);
@@ -20,4 +20,77 @@ it('says of each figure what it is, and adds up those of several threads', async
   );
   expect(body).toContain('tributary_events_replayed_total 4\n');
   expect(body).toContain('tributary_stage_commit_duration_seconds_bucket{le="0.005",stage="route"} 2\n');
+});
+
+const collected = (body: string, part: string) =>
+  Number(
+    new RegExp(`^tributary_metrics_collected_timestamp_seconds\\{part="${part}"\\} (\\S+)$`, 'm').exec(
+      body,
+    )?.[1],
+  );
+
+function counting() {
+  const metrics = createMetrics({ processMetrics: false });
+  let asked = 0;
+  return {
+    get asked() {
+      return asked;
+    },
+    report: () => {
+      metrics.count('tributary_events_replayed_total', {}, 1);
+      asked++;
+      return metrics.snapshot();
+    },
+  };
+}
+
+describe('/metrics', () => {
+  it('was computed again for each of a thousand scrapers: they share one exposition', async () => {
+    const main = counting();
+    const scrape = createScrape({ main: main.report }, { logger: NO_LOGGER, freshMs: 60_000 });
+    const answers = await Promise.all(Array.from({ length: 1_000 }, () => scrape()));
+    answers.push(await scrape());
+    expect(main.asked).toBe(1);
+    expect(new Set(answers.map(({ body }) => body)).size).toBe(1);
+    expect(answers[0]?.body).toContain('tributary_events_replayed_total 1\n');
+  });
+
+  it('hung with the thread of the stages: the last known values are served in time, and their age is stated', async () => {
+    const [main, stages] = [counting(), counting()];
+    let hangs = false;
+    let asked = 0;
+    const scrape = createScrape(
+      {
+        main: main.report,
+        stages: () => {
+          asked++;
+          return hangs ? new Promise(() => {}) : stages.report();
+        },
+      },
+      { logger: NO_LOGGER, freshMs: 0, waitMs: 50 },
+    );
+    const before = (await scrape()).body;
+    hangs = true;
+    const from = performance.now();
+    const bodies = [(await scrape()).body, (await scrape()).body, (await scrape()).body];
+    expect(performance.now() - from).toBeLessThan(1_000);
+    const last = bodies.at(-1) ?? '';
+    // Two parts with one event each at first; the reporting part goes on, the silent one keeps its value.
+    expect(before).toContain('tributary_events_replayed_total 2\n');
+    expect(last).toContain('tributary_events_replayed_total 5\n');
+    expect(collected(last, 'stages')).toBe(collected(before, 'stages'));
+    expect(collected(last, 'main')).toBeGreaterThan(collected(before, 'main'));
+    // One request to the silent thread is pending, however many scrapes there were.
+    expect(asked).toBe(2);
+  });
+
+  it('failed with one part of the process: the others are served, and the log names the part', async () => {
+    const warned: unknown[] = [];
+    const logger = { ...NO_LOGGER, warn: (fields: object) => warned.push(fields) };
+    const broken = async () => Promise.reject(new Error('no room'));
+    const { body } = await createScrape({ main: counting().report, stages: broken }, { logger })();
+    expect(body).toContain('tributary_events_replayed_total 1\n');
+    expect(body).not.toContain('part="stages"');
+    expect(warned).toEqual([{ part: 'stages', error: 'no room' }]);
+  });
 });

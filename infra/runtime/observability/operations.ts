@@ -1,17 +1,17 @@
 import type { Catalog, Logger } from '@tributary/core';
 import type { FastifyPluginAsync } from 'fastify';
-import { createScrape, type MetricSources } from './scrape.ts';
+import { createScrape, type MetricSources } from './metrics.ts';
 
 /** What a process reports about itself. */
 export interface Operations {
-  /** As known now: it must not wait for anything. */
+  /** The current state. It must not wait for anything. */
   readiness(): Readiness;
   readonly metrics: MetricSources;
 }
 
 /**
- * `/livez` and a short `/readyz` for load balancers, on the public port of every role. The body names no engine and no
- * error: anybody may call it.
+ * `/livez` and a short `/readyz` for load balancers, on the public port of every role. The body names no engines or errors,
+ * because anyone may call it.
  */
 export const healthRoutes: FastifyPluginAsync<Pick<Operations, 'readiness'>> = async (app, operations) => {
   app.get('/livez', async () => ({ status: 'alive' }));
@@ -38,24 +38,24 @@ export const adminRoutes: FastifyPluginAsync<Operations & { readonly logger: Log
   });
 };
 
-/** Whether a process may be given work; `checks` says why, per part. Only configuration and catalog gate. */
+/** Whether a process may be given work, and the state of each part. Only configuration and catalog decide. */
 export interface Readiness {
   readonly ready: boolean;
   readonly checks: Readonly<Record<string, string>>;
 }
 
-/** As far as the catalog goes. `engines` are reported and gate nothing: an outage takes no process out. */
+/** Readiness by the catalog. Engines are only reported: an outage must not take processes out of service. */
 export function catalogReadiness(
   catalog: Pick<Catalog, 'ready' | 'age' | 'fault'>,
   engines: Readonly<Record<string, string>> = {},
 ): Readiness {
-  return { ready: catalog.ready, checks: { catalog: wordsFor(catalog), ...engines } };
+  return { ready: catalog.ready, checks: { catalog: stateOf(catalog), ...engines } };
 }
 
-/** Below this a process that is not ready is thought to be reading, not to be cut off, ms. */
+/** A catalog silent for longer counts as cut off from the log, not as catching up, ms. */
 const SILENCE_MS = 5_000;
 
-function wordsFor({ ready, age, fault }: Pick<Catalog, 'ready' | 'age' | 'fault'>): string {
+function stateOf({ ready, age, fault }: Pick<Catalog, 'ready' | 'age' | 'fault'>): string {
   if (ready) return 'caught up';
   if (fault !== undefined) return fault;
   return Number.isFinite(age) && age > SILENCE_MS

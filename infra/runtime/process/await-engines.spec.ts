@@ -1,9 +1,16 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { InvalidInput, NO_LOGGER, Unavailable } from '@tributary/core';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { inTransaction, openDatabase } from '../../adapters/sqlite/database.ts';
+import { openSqliteVolumeCounters } from '../../adapters/volume-counters/sqlite/index.ts';
 import { NotStarted, startDeadline, untilAvailable } from './await-engines.ts';
 
 describe('waiting for an engine', () => {
-  it('tries again until it answers, and logs what it waits for', async () => {
+  it('retries until it answers, and logs what it waits for', async () => {
     const logged: unknown[] = [];
     const logger = {
       ...NO_LOGGER,
@@ -21,7 +28,7 @@ describe('waiting for an engine', () => {
     );
   });
 
-  it('gives up in time, in a sentence', async () => {
+  it('fails at the deadline, with a readable message', async () => {
     const never = async () => {
       throw new Unavailable('nobody is there');
     };
@@ -32,7 +39,7 @@ describe('waiting for an engine', () => {
     );
   });
 
-  it('does not try again what no repetition heals', async () => {
+  it('does not retry errors that are not retryable', async () => {
     let attempts = 0;
     const waiting = untilAvailable('opening it', startDeadline(10_000, NO_LOGGER), async () => {
       attempts++;
@@ -42,3 +49,59 @@ describe('waiting for an engine', () => {
     expect(attempts).toBe(1);
   });
 });
+
+const HOLDER = `
+  const database = new (require('node:sqlite').DatabaseSync)(process.argv[1]);
+  database.exec('PRAGMA journal_mode = WAL; BEGIN EXCLUSIVE; CREATE TABLE held (id)');
+  console.log('held');
+  setInterval(() => {}, 1_000);
+`;
+
+/** A file that another process locks until it ends. */
+async function lockedFile(name: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-locked-'));
+  const file = join(folder, name);
+  const holder = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', '-e', HOLDER, file]);
+  onTestFinished(() => {
+    holder.kill('SIGKILL');
+    rmSync(folder, { recursive: true });
+  });
+  await once(holder.stdout, 'data');
+  return { folder, file, holder };
+}
+
+it('"database is locked" did not name the process that holds the lock', async () => {
+  const { file, holder } = await lockedFile('any.db');
+  const database = openDatabase(file, { busyTimeoutMs: 10 });
+  onTestFinished(() => database.close());
+  const write = () => inTransaction(database, () => database.exec('CREATE TABLE wanted (id)'));
+  expect(write).toThrow(Unavailable);
+  if (process.platform !== 'linux') return;
+  expect(write).toThrow(`${file} is held by process ${holder.pid} (`);
+  holder.kill('SIGSTOP');
+  await expect.poll(() => messageOf(write)).toMatch(/, which is stopped\)$/);
+});
+
+it('a start failed while another process had locked a file of the data folder: it waits as for an engine', async () => {
+  const { folder, holder } = await lockedFile('volume.db');
+  const opening = untilAvailable('opening the volume counters', startDeadline(30_000, NO_LOGGER), async () =>
+    openSqliteVolumeCounters({ folder, clock: Date.now, busyTimeoutMs: 10 }),
+  );
+  let isOpen = false;
+  void opening.then(() => {
+    isOpen = true;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  expect(isOpen).toBe(false);
+  holder.kill('SIGKILL');
+  await (await opening).close();
+});
+
+function messageOf(write: () => void): string {
+  try {
+    write();
+    return '';
+  } catch (error) {
+    return String(error);
+  }
+}

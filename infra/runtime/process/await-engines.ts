@@ -1,18 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backoffMs, type Catalog, type Logger, messageOf, TributaryError } from '@tributary/core';
 import { translateSqliteError } from '../../adapters/sqlite/database.ts';
+import { OperatorError } from './lifecycle.ts';
 
-/** An engine that a process needs did not answer in time. */
-export class NotStarted extends Error {
+/** An engine did not answer before the start deadline. */
+export class NotStarted extends OperatorError {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'NotStarted';
   }
 }
 
-/** Until when a starting process waits for its engines. */
+/** How long a starting process waits for its engines. */
 export interface StartDeadline {
-  /** Of `performance.now()`, ms. */
+  /** By `performance.now()`, ms. */
   readonly at: number;
   readonly startTimeoutMs: number;
   readonly logger: Logger;
@@ -26,9 +27,9 @@ const BACKOFF = { firstMs: 100, capMs: 2_000 };
 const SHORTEST_CATCH_UP_MS = 1_000;
 
 /**
- * What `attempt` resolves to, repeated while an engine does not answer. Rejects with `NotStarted` at the deadline, with
- * any error that is not retryable at once. Every failure is logged: engines and processes start in any order, and the
- * operator wants to know what a process waits for.
+ * Repeats `attempt` while it fails with a retryable error, and resolves to its result. Rejects with `NotStarted` at the
+ * deadline, and with any other error at once. Every failure is logged: engines and processes start in any order, and the
+ * operator needs to know what a process waits for.
  */
 export async function untilAvailable<T>(
   what: string,
@@ -39,7 +40,7 @@ export async function untilAvailable<T>(
     try {
       return await attempt();
     } catch (thrown) {
-      // A file that another process keeps locked is an engine that does not answer.
+      // A file locked by another process counts as an engine that does not answer.
       const error = translateSqliteError(thrown);
       if (!(error instanceof TributaryError) || !error.retryable) throw error;
       const pauseMs = backoffMs(failures, BACKOFF);
@@ -55,7 +56,7 @@ export async function untilAvailable<T>(
   }
 }
 
-/** Waits until the catalog was read up to where it ends now. */
+/** Waits until the catalog is read up to its current end. */
 export function catchUp(catalog: Catalog, deadline: StartDeadline): Promise<void> {
   return untilAvailable('reading the catalog', deadline, () =>
     catalog.catchUp(Math.max(SHORTEST_CATCH_UP_MS, deadline.at - performance.now())),

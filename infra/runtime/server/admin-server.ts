@@ -6,17 +6,17 @@ import type { Config } from '../config/settings.ts';
 import { adminRoutes, type Operations } from '../observability/operations.ts';
 import { listen, type RunningServer, type ServerConfig } from './server.ts';
 
-/** Scrapers and operators are few. One connection more is closed as it comes. */
+/** Scrapers and operators are few. Further connections are closed at once. */
 const MAX_CONNECTIONS = 100;
-/** From the public port to the admin port, where nothing else is configured. */
+/** Distance of the default admin port from the public port. */
 const OFFSET = 1_000;
 const HIGHEST_PORT = 65_535;
 
 type AdminConfig = Omit<ServerConfig, 'maxConnections'> & Pick<Config, 'adminPort' | 'adminHost'>;
 
 /**
- * The admin port of a process: metrics and detailed readiness, without credentials, hence on loopback by default. Limits
- * for slow and idle clients are those of the public port.
+ * The admin port of a process: metrics and detailed readiness, without credentials and therefore on loopback by default.
+ * The limits for slow and idle clients are those of the public port.
  */
 export function startAdminServer(
   config: AdminConfig,
@@ -38,14 +38,14 @@ export function startAdminServer(
   });
 }
 
-/** Derived from the public port by default, so that roles on one machine do not collide; free where that one is free. */
+/** By default derived from the public port, so that roles on one machine do not collide; 0 if that is 0. */
 export function adminPort({ port, adminPort: chosen }: Pick<Config, 'port' | 'adminPort'>): number {
   if (chosen !== undefined || port === 0) return chosen ?? 0;
   return port + OFFSET > HIGHEST_PORT ? port - OFFSET : port + OFFSET;
 }
 
 /**
- * A web page whose name was made to resolve to loopback (DNS rebinding) is of the same origin as this port, so the
+ * Refuses requests by DNS rebinding: a web page whose name resolves to loopback has the same origin as this port, so the
  * absence of CORS headers does not stop it. Its requests carry that name as `Host`.
  */
 const refuseForeignNames: onRequestHookHandler = (request, reply, done) => {

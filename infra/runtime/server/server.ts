@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net';
-import { type Catalog, Unavailable } from '@tributary/core';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Catalog, type Logger, Unavailable } from '@tributary/core';
 import {
   createServer,
   type GatewayDependencies,
@@ -9,21 +10,22 @@ import {
 } from '@tributary/gateway';
 import type { FastifyInstance, onRequestHookHandler } from 'fastify';
 import type { Config } from '../config/settings.ts';
-import { healthRoutes, type Operations } from '../observability/operations.ts';
+import { healthRoutes, type Operations, type Readiness } from '../observability/operations.ts';
+import { OperatorError, type Shutdown } from '../process/lifecycle.ts';
 
-/** A server on a port. */
+/** A server that listens on a port. */
 export interface RunningServer {
   readonly app: FastifyInstance;
   /** Without a trailing slash. */
   readonly url: string;
-  /** From now on each answer ends its connection (`connection: close`). */
+  /** Makes each further answer end its connection (`connection: close`). */
   endConnections(): void;
   close(): Promise<void>;
 }
 
-/** The server cannot listen where it should; the message says what to do. */
-export class AddressUnavailable extends Error {
-  /** `settings` names the variables that choose the address. */
+/** The server cannot listen on its address; the message says what to do. */
+export class AddressUnavailable extends OperatorError {
+  /** `settings`: the variables of the address. */
   constructor(host: string, port: number, code: string, settings: string, options?: ErrorOptions) {
     const why =
       code === 'EADDRINUSE'
@@ -34,7 +36,7 @@ export class AddressUnavailable extends Error {
   }
 }
 
-/** Serves the gateway; what it answers is 503 while its catalog is not to be trusted. */
+/** Serves the gateway. It answers 503 while its catalog cannot be trusted. */
 export async function startServer(
   config: ServerConfig,
   dependencies: GatewayDependencies,
@@ -44,13 +46,13 @@ export async function startServer(
   return listen(config, async (app) => {
     await app.register(healthRoutes, operations);
     await app.register(async (api) => {
-      api.addHook('onRequest', whileTrusted(dependencies.catalog, trustCatalogForMs));
+      api.addHook('onRequest', refuseWhileUntrusted(dependencies.catalog, trustCatalogForMs));
       await api.register(gateway, { ...dependencies, trustCatalogForMs });
     });
   });
 }
 
-/** Serves the short health of a role without an API, and nothing else. */
+/** Serves only the short health routes, for a role without an API. */
 export async function startHealthServer(
   config: ServerConfig,
   operations: Pick<Operations, 'readiness'>,
@@ -74,10 +76,10 @@ export type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> &
     >
   >;
 
-/** Where nothing is configured. */
+/** The default. */
 const CATALOG_STALENESS_MS = 60_000;
 
-/** `addressSettings` names the variables that choose the address, for the message when it is taken. */
+/** `addressSettings`: the variables of the address, for the message if it is taken. */
 export async function listen(
   config: ServerConfig & { readonly addressSettings?: string },
   register: (app: FastifyInstance) => Promise<void>,
@@ -116,12 +118,12 @@ function optionsOf(config: ServerConfig): ServerOptions {
 }
 
 /**
- * Refuses requests with `Unavailable` while the catalog is not to be trusted: until it was read once, and whenever
- * nothing was heard of the log for longer than `staleAfterMs`. A gateway that does not know its keys yet would answer
- * 401 to good ones, and producers throw away what is refused for good; one that is cut off would go on taking keys that
- * were revoked elsewhere. A shorter silence changes nothing: what is in memory goes on to be right about what it knows.
+ * Refuses requests with `Unavailable` while the catalog cannot be trusted: until it was read once, and whenever the log has
+ * been silent for longer than `staleAfterMs`. A gateway that does not know its keys yet would answer 401 to valid ones, and
+ * producers drop events that are refused for good; one that is cut off would accept keys that were revoked elsewhere.
+ * During a shorter silence the catalog in memory is good enough.
  */
-export function whileTrusted(
+export function refuseWhileUntrusted(
   catalog: Pick<Catalog, 'ready' | 'age'>,
   staleAfterMs: number,
 ): onRequestHookHandler {
@@ -131,4 +133,26 @@ export function whileTrusted(
     if (!caughtUp) return done(new Unavailable('the catalog is being read'));
     done(catalog.age <= staleAfterMs ? undefined : new Unavailable('the catalog is too old to be trusted'));
   };
+}
+
+/**
+ * Continues to serve for `ms` after the shutdown signal, while `/readyz` is 503, until load balancers have polled it and
+ * send new requests elsewhere. In the second half each answer ends its connection (`connection: close`), so that clients
+ * with long-lived connections, as behind a TCP balancer, move as well. Connections that are still open then are idle.
+ */
+export async function drain(
+  server: Pick<RunningServer, 'endConnections'>,
+  ms: number,
+  logger: Logger,
+): Promise<void> {
+  if (ms === 0) return;
+  logger.info({ ms }, 'draining: not ready any more, and serving until load balancers have noticed');
+  await sleep(ms / 2);
+  server.endConnections();
+  await sleep(ms / 2);
+}
+
+/** A process that shuts down is not ready, whatever its parts report. */
+export function unlessShuttingDown({ hasBegun }: Shutdown, readiness: Readiness): Readiness {
+  return hasBegun ? { ready: false, checks: { process: 'shutting down', ...readiness.checks } } : readiness;
 }

@@ -49,7 +49,7 @@ describe('a process that ended as a whole', () => {
     return made;
   };
 
-  it('was not told from one that was killed: of a full heap there is a report, and what was in hand', async () => {
+  it('looked like one that was killed: for a full heap there is a report, and the entries in hand', async () => {
     const data = folder();
     await ended(data, 'fatal');
     const files = readdirSync(join(data, 'crashes'));
@@ -65,7 +65,7 @@ describe('a process that ended as a whole', () => {
     expect(readdirSync(join(data, 'crashes'))).toEqual([]);
   });
 
-  it('is no crash when it was killed', async () => {
+  it('does not count as crashed when it was killed', async () => {
     const data = folder();
     await ended(data, 'killed');
     expect(readdirSync(join(data, 'crashes')).length).toBeGreaterThan(0);

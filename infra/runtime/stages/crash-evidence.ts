@@ -18,7 +18,7 @@ import {
   usedMemory,
 } from '../../adapters/event-log/suspects/in-hand-table.ts';
 
-/** How often the table is written, ms. A heap takes longer to fill, and longer to be collected in vain. */
+/** How often the table is written, ms. A heap takes longer to overflow. */
 const WRITE_EVERY_MS = 100;
 
 const [REPORT, TABLE, NAMES] = ['.report.json', '.in-hand', '.names.json'] as const;
@@ -29,9 +29,9 @@ export interface FatalCrash {
 }
 
 /**
- * What a process leaves in its data folder for the case that it ends as a whole: V8 gives up where a heap overflows
- * within one allocation, and no code of the process runs any more. Node writes a report then, which a kill from outside
- * leaves no trace of; beside it lies the table of what was in hand, at most a tenth of a second old, in the page cache.
+ * Files in the data folder that survive the end of the whole process: if one allocation overflows a heap, V8 aborts, and
+ * no code of the process runs any more. Node then writes a report, which distinguishes this from a kill from outside. Beside
+ * it is the table of the entries in hand, at most 100 ms old, which the operating system keeps in its page cache.
  */
 export class CrashEvidence {
   readonly #folder: string;
@@ -46,32 +46,32 @@ export class CrashEvidence {
     this.#logger = logger;
   }
 
-  /** The crashes of earlier processes of this machine that a full heap of their stages was the reason of; once each. */
+  /** Crashes of earlier processes of this machine by a full heap of their stages. Each is returned once. */
   take(): readonly FatalCrash[] {
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       const host = this.#base.slice(0, this.#base.lastIndexOf('.') + 1);
       const files = readdirSync(this.#folder).filter((name) => name.startsWith(host));
       const bases = new Set(files.map((name) => host + (name.slice(host.length).split('.')[0] ?? '')));
-      const gone = [...bases].filter(
+      const ended = [...bases].filter(
         (base) => base === this.#base || !isAlive(Number(base.slice(host.length))),
       );
-      const crashes = gone.flatMap((base) => (files.includes(base + REPORT) ? this.#crashOf(base) : []));
-      for (const base of gone) this.#remove(base);
+      const crashes = ended.flatMap((base) => (files.includes(base + REPORT) ? this.#crashOf(base) : []));
+      for (const base of ended) this.#remove(base);
       return crashes;
     } catch (error) {
-      this.#logger.warn({ error: messageOf(error) }, 'how earlier processes ended cannot be told');
+      this.#logger.warn({ error: messageOf(error) }, 'crashes of earlier processes cannot be read');
       return [];
     }
   }
 
-  /** Keeps the evidence of this process up to date until `close`. */
+  /** Keeps the files of this process up to date until `close`. */
   begin(memory: SharedArrayBuffer, names: ReadonlyMap<number, SlotName>): void {
     try {
       const { report } = process;
       report.directory = this.#folder;
       report.filename = this.#base + REPORT;
-      report.excludeEnv = true; // there are keys in it; each thread has to say so, see `worker.ts`
+      report.excludeEnv = true; // it contains keys; also set in each thread, see `worker.ts`
       report.compact = true;
       const table = openSync(join(this.#folder, this.#base + TABLE), 'w', 0o600);
       report.reportOnFatalError = true;
@@ -88,10 +88,7 @@ export class CrashEvidence {
       }, WRITE_EVERY_MS).unref();
       this.#closeTable = () => closeSync(table);
     } catch (error) {
-      this.#logger.warn(
-        { error: messageOf(error) },
-        'a crash of the whole process will not be told from a kill',
-      );
+      this.#logger.warn({ error: messageOf(error) }, 'a crash of the whole process will look like a kill');
     }
   }
 
@@ -107,7 +104,7 @@ export class CrashEvidence {
     writeFileSync(join(this.#folder, this.#base + NAMES), JSON.stringify(names), { mode: 0o600 });
   }
 
-  /** One of the thread of the process itself says nothing of what its stages had in hand. */
+  /** A crash of the main thread is ignored: it is not the fault of entries in hand. */
   #crashOf(base: string): readonly FatalCrash[] {
     try {
       const read = (kind: string) => readFileSync(join(this.#folder, base + kind));
@@ -121,7 +118,10 @@ export class CrashEvidence {
       const names = new Map(JSON.parse(read(NAMES).toString()) as [number, SlotName][]);
       return [{ reason: `the process ended: ${header.event}`, ranges: rangesInHand(memory, names) }];
     } catch (error) {
-      this.#logger.warn({ of: base, error: messageOf(error) }, 'what a crashed process left cannot be read');
+      this.#logger.warn(
+        { of: base, error: messageOf(error) },
+        'the files of a crashed process cannot be read',
+      );
       return [];
     }
   }

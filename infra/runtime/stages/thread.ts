@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads';
+import { type MessagePort, Worker } from 'node:worker_threads';
 import { iso, type Logger, messageOf, type NewEntry } from '@tributary/core';
 import { crashEntries } from '../../adapters/event-log/suspects/crash-notes.ts';
 import {
@@ -6,13 +6,14 @@ import {
   rangesInHand,
   type SlotName,
 } from '../../adapters/event-log/suspects/in-hand-table.ts';
+import type { Config } from '../config/settings.ts';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
 import type { Readiness } from '../observability/operations.ts';
+import { OperatorError } from '../process/lifecycle.ts';
 import { CrashEvidence } from './crash-evidence.ts';
-import type { FromStages, StagesStart, StagesThreadData, ToStages } from './messages.ts';
 
-/** The stages could not start, or one of them died: the process must leave, its supervisor starts it again. */
-export class StagesFailed extends Error {
+/** The stages could not start, or one of them died. The process must exit; its supervisor starts it again. */
+export class StagesFailed extends OperatorError {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'StagesFailed';
@@ -20,31 +21,30 @@ export class StagesFailed extends Error {
 }
 
 /**
- * The stages at work in a thread of this process, so that what they do never delays an answer of the gateway, nor one
- * about the process's health.
+ * The stages, in a thread of this process, so that they never delay answers of the gateway or of the health routes.
  */
 export interface StagesThread {
   /** Resolves once the stages run; rejects with `StagesFailed`. */
   readonly running: Promise<void>;
-  /** Rejects with `StagesFailed` when they failed, before they ran or later. */
+  /** Rejects with `StagesFailed` if the stages fail, at their start or later. */
   readonly failed: Promise<never>;
-  /** As the thread said last. */
+  /** The last state that the thread reported. */
   readiness(): Readiness;
-  /** Pending for as long as the thread is busy; further calls join the one that is under way. */
+  /** Pending while the thread is busy; concurrent calls share one request. */
   snapshot(): Promise<MetricsSnapshot>;
-  /** Finishes what was taken, commits, leaves. */
+  /** Finishes and commits the work under way, then ends the thread. */
   close(): Promise<void>;
 }
 
-/** Before the stages have said anything. */
+/** The state before the first report of the stages. */
 export const STARTING: Readiness = { ready: false, checks: { catalog: 'not read yet' } };
 
-/** How long a process that ends by its own fault tries to note it, ms: the next one does without. */
+/** How long a crashed process tries to write its crash notes, ms. */
 const NOTE_WITHIN_MS = 5_000;
 
 export interface StagesThreadTools {
   readonly logger: Logger;
-  /** Makes entries of `stages.crashes` durable. */
+  /** Appends entries to `stages.crashes`. */
   noteCrash(entries: readonly NewEntry[]): Promise<unknown>;
 }
 
@@ -71,9 +71,9 @@ export async function startStagesThread(
   const running = Promise.withResolvers<void>();
   const stopped = Promise.withResolvers<void>();
   const failed = Promise.withResolvers<never>();
-  for (const { promise } of [running, failed]) promise.catch(() => {}); // the caller may look later
+  for (const { promise } of [running, failed]) promise.catch(() => {}); // handled by the caller, perhaps later
   let readiness = STARTING;
-  let gone = false;
+  let hasExited = false;
   let isTerminated = false;
   let died: Error | undefined;
 
@@ -85,9 +85,9 @@ export async function startStagesThread(
     running.reject(error);
     failed.reject(error);
   };
-  /** The thread ended although it was not asked to: the entries in hand are noted before the process leaves. */
+  /** Unless the thread was terminated, it has crashed: the entries in hand are noted before the process exits. */
   const ended = async (code: number) => {
-    gone = true;
+    hasExited = true;
     report([]);
     const reason =
       died === undefined ? `the stages ended with code ${code}` : `the stages failed: ${messageOf(died)}`;
@@ -117,7 +117,7 @@ export async function startStagesThread(
     failed: failed.promise,
     readiness: () => readiness,
     snapshot() {
-      if (gone) return Promise.resolve([]);
+      if (hasExited) return Promise.resolve([]);
       if (reporting === undefined) {
         reporting = Promise.withResolvers();
         send({ type: 'metrics' });
@@ -153,3 +153,29 @@ async function noteInTime(noting: Promise<unknown>, reason: string, logger: Logg
     clearTimeout(timer);
   }
 }
+
+/** The input of the stages' thread. */
+export interface StagesStart {
+  readonly config: Config;
+  /** The stages to run; all by default. */
+  readonly stages?: readonly string[];
+  /** Port to the gateway of this process, for its live tail. */
+  readonly liveLink?: MessagePort;
+}
+
+/** With the memory for the entries in hand, see `InHandTable`. */
+export interface StagesThreadData extends StagesStart {
+  readonly inHand: SharedArrayBuffer;
+}
+
+export type ToStages = { readonly type: 'stop' } | { readonly type: 'metrics' };
+
+export type FromStages =
+  | { readonly type: 'running' }
+  | { readonly type: 'stopped' }
+  /** The stages cannot start, or one died; the message is for the operator. */
+  | { readonly type: 'failed'; readonly message: string }
+  /** Assigns a slot of the table of entries in hand to a partition. */
+  | { readonly type: 'in hand'; readonly slot: number; readonly name: SlotName }
+  | { readonly type: 'readiness'; readonly readiness: Readiness }
+  | { readonly type: 'metrics'; readonly snapshot: MetricsSnapshot };

@@ -1,23 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { messageOf } from '@tributary/core';
+import { type Logger, type Metrics, messageOf, type Stage, type StageRun } from '@tributary/core';
 import { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
+import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import { startDeadline } from '../process/await-engines.ts';
-import { openStages, type RunningStages } from '../wiring/stages.ts';
-import type { FromStages, StagesThreadData, ToStages } from './messages.ts';
+import { catalogReadiness, type Readiness } from '../observability/operations.ts';
+import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { CleanupStack } from '../process/lifecycle.ts';
+import { checkStores } from '../wiring/installation.ts';
+import { openPipeline } from '../wiring/pipeline.ts';
+import type { FromStages, StagesStart, StagesThreadData, ToStages } from './thread.ts';
 
-/** How often the process is told whether the stages are ready, ms. */
+/** How often the readiness of the stages is reported to the process, ms. */
 const READINESS_EVERY_MS = 500;
 
-/** A report of metrics waits this long for the log to answer the lag, ms; then the last known lag is in it. */
+/** How long a report of metrics waits for the lag, ms. After that it contains the last known lag. */
 const LAG_WAIT_MS = 300;
 
-// A report of a full heap names no keys: each thread says so for itself.
+// Keeps keys out of the report of a full heap; each thread has to set it.
 process.report.excludeEnv = true;
 
-// The entry of the stages' thread: opens ports of its own, runs the pipeline, answers the process.
+// Entry point of the stages' thread: opens its own ports, runs the pipeline, reports to the process.
 const start = workerData as StagesThreadData;
 const logger = createLogger(start.config.logLevel, { part: 'stages' });
 const metrics = createMetrics({ processMetrics: false });
@@ -26,7 +30,7 @@ const inHand = new InHandTable(start.inHand, (slot, name) => send({ type: 'in ha
 let stages: RunningStages | undefined;
 let lag: Promise<void> | undefined;
 
-/** A log that does not answer has one request for the lag pending, never more. */
+/** Refreshes the gauges of the lag. At most one request for it is pending. */
 async function refreshLag(): Promise<void> {
   lag ??= stages?.reportLag().finally(() => {
     lag = undefined;
@@ -42,7 +46,7 @@ parentPort?.on('message', async (message: ToStages) => {
     send({ type: 'metrics', snapshot: await metrics.snapshot() });
     return;
   }
-  // What is still being opened has taken nothing yet.
+  // Stages that are still being opened have no work to finish.
   await stages?.stop();
   send({ type: 'stopped' });
 });
@@ -51,9 +55,9 @@ try {
   const deadline = startDeadline(start.config.startTimeout, logger);
   stages = await openStages(start, { logger, metrics, inHand }, deadline);
   const { readiness } = stages;
-  const tell = () => send({ type: 'readiness', readiness: readiness() });
-  tell();
-  setInterval(tell, READINESS_EVERY_MS).unref();
+  const reportReadiness = () => send({ type: 'readiness', readiness: readiness() });
+  reportReadiness();
+  setInterval(reportReadiness, READINESS_EVERY_MS).unref();
   send({ type: 'running' });
   await stages.ended;
 } catch (error) {
@@ -62,4 +66,100 @@ try {
     'the stages failed',
   );
   send({ type: 'failed', message: messageOf(error) });
+}
+
+/** The stages of this process and the ports they use. */
+export interface RunningStages {
+  /** Rejects when a stage died. */
+  readonly ended: Promise<unknown>;
+  readiness(): Readiness;
+  /** Sets the gauges of the lag, in the order of the pipeline: if all are 0, no event is under way. */
+  reportLag(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+interface StagesTools {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Records the entries in hand. */
+  readonly inHand: InHandTable;
+}
+
+/** Opens every port of the pipeline, and runs all stages or the chosen ones. */
+export async function openStages(
+  start: StagesStart,
+  tools: StagesTools,
+  deadline: StartDeadline,
+): Promise<RunningStages> {
+  const cleanup = new CleanupStack();
+  try {
+    return await open(start, tools, deadline, cleanup);
+  } catch (error) {
+    await cleanup.close();
+    throw error;
+  }
+}
+
+async function open(
+  { config, stages, liveLink }: StagesStart,
+  { logger, metrics, inHand }: StagesTools,
+  deadline: StartDeadline,
+  cleanup: CleanupStack,
+): Promise<RunningStages> {
+  const health = new EngineHealth({ metrics, part: 'stages' });
+  const { log, catalog, counters, history, pipeline, openProfiles } = await openPipeline(
+    config,
+    { logger, metrics, health, liveLink, inHand },
+    deadline,
+    cleanup,
+  );
+  cleanup.use(watchConfiguredEngines(config, { log, counters, history }, health));
+  // Before stages run: a process without the contracts and rules must not take partitions from one that has them.
+  const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
+  const runs: StageRun[] = [];
+  const chosen = pipeline.filter(({ name }) => stages === undefined || stages.includes(name));
+  for (const stage of chosen) {
+    runs.push(await untilAvailable(`running the stage ${stage.name}`, deadline, () => log.run(stage)));
+  }
+  return {
+    ended: Promise.race([Promise.all(runs.map((run) => run.ended)), check.failed]),
+    readiness: () => catalogReadiness(catalog, health.status()),
+    reportLag: () => reportLag(chosen, runs, { logger, metrics }),
+    async stop() {
+      await Promise.all(runs.map((run) => run.stop()));
+      await cleanup.close();
+    },
+  };
+}
+
+/** If the log does not answer, the gauges keep their values and the time of their collection. */
+async function reportLag(
+  stages: readonly Stage[],
+  runs: readonly StageRun[],
+  { logger, metrics }: Pick<StagesTools, 'logger' | 'metrics'>,
+): Promise<void> {
+  const since = Date.now();
+  let isKnown = true;
+  for (const [i, run] of runs.entries()) {
+    const stage = stages[i]?.name ?? '';
+    try {
+      for (const { topic, partition, lag, events, isOwned, oldestAt } of await run.lag()) {
+        const labels = { stage, topic, partition: String(partition) };
+        metrics.gauge('tributary_stage_lag_records', lag, labels);
+        metrics.gauge('tributary_stage_lag_events', events, labels);
+        // Only the owner of a partition knows the age of its records.
+        if (isOwned && (lag === 0 || oldestAt !== undefined)) {
+          const seconds = oldestAt === undefined ? 0 : Math.max(0, Date.now() - oldestAt) / 1_000;
+          metrics.gauge('tributary_stage_lag_seconds', seconds, labels);
+        } else metrics.removeGauge('tributary_stage_lag_seconds', labels);
+      }
+    } catch (error) {
+      isKnown = false;
+      logger.warn(
+        { stage, error: messageOf(error) },
+        'the lag of a stage is unknown; its last value is kept',
+      );
+    }
+  }
+  if (isKnown) metrics.gauge('tributary_stage_lag_collected_timestamp_seconds', since / 1_000);
 }

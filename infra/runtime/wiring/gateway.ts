@@ -19,39 +19,35 @@ import {
 import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
 import { quotasOf } from '../config/limit-settings.ts';
 import type { Config } from '../config/settings.ts';
-import type { EngineHealth } from '../observability/engine-health.ts';
+import { type EngineHealth, watchedLog, watchedProfiles } from '../observability/engine-health.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
-import { CleanupStack } from '../process/cleanup-stack.ts';
-import { openSecrets } from '../secrets/secrets.ts';
-import { watchedLog, watchedProfiles } from './engines.ts';
-import { openCatalog } from './ports/catalog.ts';
-import { openEventLog } from './ports/event-log.ts';
-import { openHistory } from './ports/history.ts';
-import { openGatewayLiveTail } from './ports/live-tail.ts';
-import { openConnectors } from './ports/outbound.ts';
-import { type LateProfiles, lateProfiles, openProfileStore } from './ports/profile-store.ts';
-import { openSandbox } from './ports/sandbox.ts';
+import { CleanupStack } from '../process/lifecycle.ts';
+import { openCatalog, openEventLog } from './ports/event-log.ts';
+import { openConnectors, openSandbox } from './ports/local-ports.ts';
 import {
   openDeduplicator,
+  openGatewayLiveTail,
   openHealthBoard,
   openRateLimiter,
   openReevaluations,
   openVolumeCounters,
 } from './ports/shared-state.ts';
+import { type LateProfiles, lateProfiles, openHistory, openProfileStore } from './ports/stores.ts';
 import { type LateSchemas, lateSchemas, openValueFraming } from './schemas.ts';
+import { openSecrets } from './secrets.ts';
 
-/** How long a write of the gateway's own thread may wait for one of the stages', which holds up every answer. */
-const EVENT_LOOP_PATIENCE_MS = 25;
+/** How long a write of the gateway's thread may wait for the stages, because it delays all answers, ms. */
+const MAX_BUSY_WAIT_MS = 25;
 
-/** What the contracts that the gateway's own thread evaluates may weigh, compiled. */
+/** Memory for compiled contracts that the gateway's own thread evaluates. */
 const LIGHT_CONTRACTS_BYTES = 64 * 1024 * 1024;
 
-/** The ports of a gateway, and how to close them. */
+/** The open ports of a gateway. */
 export interface OpenGateway {
   readonly dependencies: GatewayDependencies;
-  /** To be begun once the process answers about itself; need not be awaited. */
+  /** To be begun once the process serves its health; need not be awaited. */
   readonly schemas: Pick<LateSchemas, 'begin'>;
-  /** Opens the profiles, whose store has to be checked before; until then their calls are `Unavailable`. */
+  /** Opens the profiles, after their store was checked. Until then their calls are `Unavailable`. */
   openProfiles(): Promise<void>;
   close(): Promise<void>;
 }
@@ -59,13 +55,13 @@ export interface OpenGateway {
 export interface GatewayTools {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Where it is reported how writes end; default: nowhere. */
+  /** Receives the outcomes of writes; default none. */
   readonly health?: EngineHealth;
-  /** Leads to the stages of this process, for the live tail. */
+  /** Port to the stages of this process, for the live tail. */
   readonly liveLink?: MessagePort;
 }
 
-/** Opens every port the gateway needs. The engines, where chosen, need not answer yet. */
+/** Opens every port of the gateway. The engines need not answer yet. */
 export async function openGateway(
   config: Config,
   issuers: readonly TrustedIssuer[],
@@ -108,7 +104,7 @@ async function openDependencies(
     cleanup.use(
       await untilAvailable(`opening the ${what}`, startDeadline(config.startTimeout, logger), attempt),
     );
-  // Where the log is embedded, the stages' thread drops what has expired.
+  // Expired records of the embedded log are dropped by the stages' thread.
   const log = await available('event log', () =>
     openEventLog(config, {
       logger,
@@ -119,7 +115,7 @@ async function openDependencies(
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
   const publish = schemas.published(publishProfileChanges(log));
-  // Other processes may be opening or closing the same folder at the moment it is opened.
+  // Retried, because other processes may be opening or closing the same folder.
   const profiles = lateProfiles(() =>
     untilAvailable('opening the profiles', startDeadline(config.startTimeout, logger), () =>
       openProfileStore(config, { logger, metrics, publish }),
@@ -131,7 +127,7 @@ async function openDependencies(
     catalog,
     changeLimits: openChangeLimits(config),
     counters: await available('volume counters', () =>
-      openVolumeCounters(config, { logger, busyTimeoutMs: EVENT_LOOP_PATIENCE_MS }),
+      openVolumeCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
     ),
     history: await available('history', () => openHistory(config, logger)),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
@@ -147,7 +143,7 @@ async function openDependencies(
       organizationStreams: config.liveOrganizationStreams,
       accountStreams: config.liveAccountStreams,
     },
-    // Compiles and tests what people write; one process is enough, and it never shares a queue with the stages.
+    // For checking and trying transformations: one process suffices. It shares no queue with the stages.
     sandbox: cleanup.use(openSandbox(config, { logger, metrics }, { processes: 1, isLazy: true })),
     connectors: cleanup.use(openConnectors(config, { logger, metrics })),
     contracts: cleanup.use(openContractWorkers({ logger })),
@@ -168,7 +164,7 @@ async function openDependencies(
 }
 
 function openChangeLimits(config: Config): ChangeLimits {
-  // By the minute, as its answers report them.
+  // Per minute, as in the response headers.
   const [perScope, perAccount] = [config.changeRate * 60, config.accountChangeRate * 60];
   return new ChangeLimits({
     quotas: quotasOf(config),
@@ -177,7 +173,7 @@ function openChangeLimits(config: Config): ChangeLimits {
   });
 }
 
-/** Events a bucket holds at least: those of the largest batch. */
+/** Smallest burst of a bucket: the events of the largest batch. */
 const LARGEST_BATCH = 2_500;
 
 async function openLimits(config: Config, logger: Logger, cleanup: CleanupStack): Promise<Limits> {

@@ -11,13 +11,13 @@ import {
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../process/await-engines.ts';
-import { CleanupStack } from '../process/cleanup-stack.ts';
-import { openStoreMarks, type StoreMarks } from './ports/store-marks.ts';
-import { receivedTopics } from './topics.ts';
+import { CleanupStack } from '../process/lifecycle.ts';
+import { receivedTopics } from './ports/event-log.ts';
+import { openStoreMarks, type StoreMarks } from './ports/stores.ts';
 
-const TRY_EVERY_MS = 2_000;
+const RETRY_EVERY_MS = 2_000;
 
-/** A store holds data of another installation: no process may use it. */
+/** A store belongs to another installation, so no process of this one may use it. */
 export class ForeignStore extends TributaryError {
   readonly code = 'foreign_store';
   readonly retryable = false;
@@ -30,8 +30,8 @@ export interface InstallationTools {
 }
 
 /**
- * The id of the installation that the catalog is of, made where it has none. `ForeignStore` where the catalog is new and
- * there is data already, which only another installation can have written; with `takeAll` that is not asked.
+ * The id of the installation in the catalog, created if there is none. `ForeignStore` if the catalog is new and there is
+ * data already, which only another installation can have written. `takeAll` skips that check.
  */
 export async function installationOf(
   config: Config,
@@ -45,9 +45,9 @@ export async function installationOf(
   if (known !== undefined) return known;
   if (!takeAll && catalog.state.organizationCount === 0) {
     const holding = await untilAvailable('looking for data of another installation', deadline, () =>
-      firstHolding(config, log, marks.profiles),
+      firstPlaceWithData(config, log, marks.profiles),
     );
-    // Another process may have named the installation meanwhile, and taken events since.
+    // Another process may have created the id meanwhile, and accepted events since.
     await catchUp(catalog, deadline);
     const named = catalog.state.installation;
     if (named !== undefined) return named;
@@ -71,8 +71,8 @@ export async function installationOf(
   return catalog.state.installation ?? id;
 }
 
-/** What holds data that needs an organization in the catalog, for people. */
-async function firstHolding(
+/** Describes the first place with data that cannot exist without an organization in the catalog. */
+async function firstPlaceWithData(
   config: Config,
   log: Pick<EventLog, 'topics' | 'end'>,
   profiles: StoreMark,
@@ -83,17 +83,17 @@ async function firstHolding(
   return (await profiles.holdsProfiles?.()) === true ? `${profiles.store} has profiles` : undefined;
 }
 
-/** That the stores of a process belong to its installation. */
+/** A check, partly still running, that the stores of a process belong to its installation. */
 export interface StoresCheck {
-  /** Rejects with `ForeignStore` where an engine that did not answer at first turns out to be another's. */
+  /** Rejects with `ForeignStore` if an engine that did not answer at first belongs to another installation. */
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
 /**
- * Marks the stores that have no mark as this installation's, and checks those that have one: `ForeignStore` says which
- * one is another's, before it is used. An engine that does not answer holds up no start: it is checked once it does.
- * `openProfiles` runs when the store of the profiles was checked.
+ * Marks stores without a mark with the id of this installation, and checks the others: `ForeignStore` before a store of
+ * another installation is used. A start does not wait for engines that do not answer; they are checked once they do.
+ * `openProfiles` is called after the store of the profiles was checked.
  */
 export async function checkStores(
   config: Config,
@@ -104,14 +104,14 @@ export async function checkStores(
   const cleanup = new CleanupStack();
   try {
     const { catalog, logger } = tools;
-    const madeProfiles = (index: string) => {
+    const onProfilesCreated = (index: string) => {
       if (catalog.state.organizationCount > 0)
         logger.error(
           { index },
           'the index of the profiles was not there, although there are organizations, and was made, empty: if it held profiles, stop all processes, delete it and restore a snapshot',
         );
     };
-    const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark), madeProfiles);
+    const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark), onProfilesCreated);
     const id = await installationOf(config, tools, marks, deadline);
     const steps = [
       ...marks.others.map((mark) => ({ mark, use: async () => {} })),
@@ -127,11 +127,11 @@ export async function checkStores(
 
 interface Step {
   readonly mark: StoreMark;
-  /** Runs once the store was found to be this installation's. */
+  /** Called once the store is known to belong to this installation. */
   readonly use: () => Promise<void>;
 }
 
-/** All foreign stores in one error. Answers the steps that are left, as their engine does not answer. */
+/** Reports all foreign stores in one error. Returns the steps whose engine does not answer. */
 async function checkAll(steps: readonly Step[], id: string, logger: Logger): Promise<readonly Step[]> {
   const left: Step[] = [];
   const own: Step[] = [];
@@ -146,7 +146,7 @@ async function checkAll(steps: readonly Step[], id: string, logger: Logger): Pro
       left.push(step);
       logger.warn(
         { store: step.mark.store, error: messageOf(error) },
-        'whose store it is is not known yet; it will be asked again',
+        'the store could not be checked yet; retrying',
       );
     }
   if (foreign.length > 0) throw new ForeignStore(foreign.join('; '));
@@ -160,7 +160,7 @@ function foreignText(store: string, found: string, id: string): string {
 
 function checkLater(steps: readonly Step[], id: string, logger: Logger, cleanup: CleanupStack): StoresCheck {
   const failed = Promise.withResolvers<never>();
-  failed.promise.catch(() => {}); // the caller may look later
+  failed.promise.catch(() => {}); // handled by the caller, perhaps later
   let left = steps;
   let timer: NodeJS.Timeout | undefined;
   let checking: Promise<void> = Promise.resolve();
@@ -174,7 +174,7 @@ function checkLater(steps: readonly Step[], id: string, logger: Logger, cleanup:
           again();
         })
         .catch(failed.reject);
-    }, TRY_EVERY_MS).unref();
+    }, RETRY_EVERY_MS).unref();
   };
   again();
   return {

@@ -13,52 +13,47 @@ import {
 import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/processors';
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../config/settings.ts';
-import type { EngineHealth } from '../observability/engine-health.ts';
+import { type EngineHealth, watchedHistory, watchedProfiles } from '../observability/engine-health.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
-import type { CleanupStack } from '../process/cleanup-stack.ts';
-import { openSecrets } from '../secrets/secrets.ts';
-import { watchedHistory, watchedProfiles } from './engines.ts';
-import { openCatalog } from './ports/catalog.ts';
-import { openEventLog } from './ports/event-log.ts';
-import { openHistory } from './ports/history.ts';
-import { openStagesLiveTail } from './ports/live-tail.ts';
-import { openConnectors, openMailer } from './ports/outbound.ts';
-import { lateProfiles, openProfileStore } from './ports/profile-store.ts';
-import { openSandbox } from './ports/sandbox.ts';
+import type { CleanupStack } from '../process/lifecycle.ts';
+import { openCatalog, openEventLog, provideTopics, receivedTopics } from './ports/event-log.ts';
+import { openConnectors, openMailer, openSandbox } from './ports/local-ports.ts';
 import {
   openDeduplicator,
   openHealthBoard,
   openReevaluations,
+  openStagesLiveTail,
   openVolumeCounters,
 } from './ports/shared-state.ts';
+import { lateProfiles, openHistory, openProfileStore } from './ports/stores.ts';
 import { lateSchemas, openValueFraming } from './schemas.ts';
-import { provideTopics, receivedTopics } from './topics.ts';
+import { openSecrets } from './secrets.ts';
 
 export interface PipelineTools {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Where it is reported how writes end; default: nowhere. */
+  /** Receives the outcomes of writes; default none. */
   readonly health?: EngineHealth;
-  /** Leads to the gateway of this process, for its live tail. */
+  /** Port to the gateway of this process, for its live tail. */
   readonly liveLink?: MessagePort | undefined;
-  /** Whether this process drops what has expired from the embedded log. Default true. */
+  /** Whether this process drops expired records of the embedded log. Default true. */
   readonly dropExpired?: boolean;
-  /** Where it is told which entries the stages have in hand. */
+  /** Records the entries that the stages have in hand. */
   readonly inHand?: InHandTable;
 }
 
-/** The stages, and those of their ports that their runner needs too. The catalog has not caught up yet. */
+/** The stages, and the ports that their runner needs as well. The catalog has not caught up yet. */
 export interface OpenPipeline {
   readonly pipeline: readonly Stage[];
   readonly log: EventLog;
   readonly catalog: Catalog;
   readonly counters: VolumeCounters;
   readonly history: History;
-  /** Opens the profiles, whose store has to be checked before; until then their calls are `Unavailable`. */
+  /** Opens the profiles, after their store was checked. Until then their calls are `Unavailable`. */
   openProfiles(): Promise<void>;
 }
 
-/** Opens every port that the stages need. What was opened is closed by `cleanup`, also when the rest could not be. */
+/** Opens every port of the stages. `cleanup` closes those that were opened, also if this fails. */
 export async function openPipeline(
   config: Config,
   { logger, metrics, health, liveLink: link, dropExpired = true, inHand }: PipelineTools,
@@ -67,7 +62,7 @@ export async function openPipeline(
 ): Promise<OpenPipeline> {
   const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
     cleanup.use(await untilAvailable(`opening the ${what}`, deadline, attempt));
-  // Where the registry does not answer yet, what is written to public topics waits for it, and nothing else.
+  // While the registry does not answer, only appends to public topics wait for it.
   const schemas = cleanup.use(lateSchemas(() => openValueFraming(config, logger), logger));
   await schemas.begin();
   const { framing } = schemas;
@@ -125,7 +120,7 @@ export async function openPipeline(
   return { pipeline, log, catalog, counters, history, openProfiles };
 }
 
-/** The ports that need no engine. */
+/** The ports without an engine. */
 function localPorts(config: Config, { logger, metrics }: PipelineTools, cleanup: CleanupStack) {
   const clock = Date.now;
   const sandbox = (isLazy: boolean) =>
@@ -133,7 +128,7 @@ function localPorts(config: Config, { logger, metrics }: PipelineTools, cleanup:
   return {
     contracts: createContractEvaluator(),
     sandbox: sandbox(false),
-    // What goes there waits for its turn anyway, and most installations never have anything that slow.
+    // Lazy: its events are slow anyway, and most installations never have such events.
     slowSandbox: sandbox(true),
     connectors: cleanup.use(openConnectors(config, { logger, metrics })),
     unseal: openSecrets(config).unseal,

@@ -12,7 +12,7 @@ import { lateSchemas } from './schemas.ts';
 const FRAMED = Buffer.from('framed');
 const FRAMING: ValueFraming = { ...PLAIN_FRAMING, frame: () => FRAMED };
 
-/** Schemas of a registry that answers so, one after the other. */
+/** Schemas of a registry with these successive answers. */
 function setUp(...answers: readonly (ValueFraming | Error)[]) {
   const left = [...answers];
   let asked = 0;
@@ -29,8 +29,8 @@ function setUp(...answers: readonly (ValueFraming | Error)[]) {
   return { schemas, publish, published, asked: () => asked };
 }
 
-describe('schemas that may be late', () => {
-  it('frame nothing but the public topics, and those once the registry has answered', async () => {
+describe('late schemas', () => {
+  it('frame only the public topics, once the registry has answered', async () => {
     const { schemas, publish } = setUp(new Unavailable('down'), new Unavailable('down'), FRAMING);
     expect(schemas.framing.frame('events.production', '{}').toString()).toBe('{}');
     await schemas.begin();
@@ -41,7 +41,7 @@ describe('schemas that may be late', () => {
     expect(schemas.framing.frame('events.production', '{}').toString()).toBe('{}');
   });
 
-  it('end the start where the registry refuses, and not what runs already', async () => {
+  it('fail the start if the registry refuses, but not a running process', async () => {
     const refused = new SchemaRefused('a subject', 'incompatible');
     await expect(setUp(refused).schemas.begin()).rejects.toBe(refused);
     const { schemas, publish, asked } = setUp(new Unavailable('down'), refused, FRAMING);
@@ -50,7 +50,7 @@ describe('schemas that may be late', () => {
     expect(asked()).toBe(3);
   });
 
-  it('ask nobody any more once they are closed', async () => {
+  it('send no requests once they are closed', async () => {
     const { schemas, asked } = setUp(new Unavailable('down'));
     await schemas.begin();
     await schemas.close();

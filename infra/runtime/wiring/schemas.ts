@@ -11,20 +11,20 @@ import {
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 
-const TRY_EVERY_MS = 5_000;
+const RETRY_EVERY_MS = 5_000;
 
 /**
- * The framing of the public topics for a process that must not wait for a schema registry before it starts: what it
- * writes to a public topic waits instead.
+ * The framing of the public topics for a process that starts without waiting for the schema registry. Its appends to
+ * public topics wait instead.
  */
 export interface LateSchemas {
   readonly framing: ValueFraming;
   /**
-   * Asks the registry, and goes on asking in the background while it does not answer. Rejects with `SchemaRefused` where
-   * it refuses at once: then the process must not start.
+   * Connects to the registry, and retries in the background while it does not answer. Rejects with `SchemaRefused` if it
+   * refuses the schemas at the first attempt: then the process must not start.
    */
   begin(): Promise<void>;
-  /** `Unavailable` until the registry has answered. */
+  /** Wraps `publish`: `Unavailable` until the registry has answered. */
   published(publish: PublishProfileChanges): PublishProfileChanges;
   close(): Promise<void>;
 }
@@ -32,19 +32,19 @@ export interface LateSchemas {
 export function lateSchemas(
   open: () => Promise<ValueFraming>,
   logger: Logger,
-  tryEveryMs = TRY_EVERY_MS,
+  retryEveryMs = RETRY_EVERY_MS,
 ): LateSchemas {
   let opened: ValueFraming | undefined;
   let again: NodeJS.Timeout | undefined;
   let closed = false;
 
-  const tryAgainLater = (error: unknown) => {
-    if (closed) return; // an attempt that was under way when it was closed
+  const retryLater = (error: unknown) => {
+    if (closed) return; // closed during the attempt
     logger.warn(
       { error: messageOf(error) },
       'what is written to public topics waits for the schema registry',
     );
-    again = setTimeout(() => void attempt().catch(tryAgainLater), tryEveryMs).unref();
+    again = setTimeout(() => void attempt().catch(retryLater), retryEveryMs).unref();
   };
   const attempt = async () => {
     const framing = await open();
@@ -66,7 +66,7 @@ export function lateSchemas(
         await attempt();
       } catch (error) {
         if (error instanceof SchemaRefused || !(error instanceof TributaryError)) throw error;
-        tryAgainLater(error);
+        retryLater(error);
       }
     },
     published: (publish) => async (changes) => {
@@ -81,7 +81,7 @@ export function lateSchemas(
   };
 }
 
-/** The framing of the public topics: Confluent's where a schema registry is named, else none. `Unavailable`, `SchemaRefused`. */
+/** Confluent's framing if a schema registry is configured, else none. Fails with `Unavailable` or `SchemaRefused`. */
 export async function openValueFraming(config: Config, logger: Logger): Promise<ValueFraming> {
   const {
     schemaRegistryUrl: url,

@@ -5,33 +5,37 @@ import {
   type ProfileChange,
   type PublishProfileChanges,
 } from '@tributary/core';
-import { ChangeLedger } from './change-ledger.ts';
-import type { Pending } from './document-forms.ts';
-import type { Documents, DocumentVersion } from './documents.ts';
-import { parsePublisher, publisherId, publisherSource } from './publisher-form.ts';
+import {
+  type Documents,
+  type DocumentVersion,
+  type Pending,
+  parsePublisher,
+  publisherId,
+  publisherSource,
+} from './documents.ts';
 
-/** How often what was published is noted, ms: after a crash so much is published a second time. */
-const NOTE_EVERY_MS = 1_000;
-/** A ledger that was idle for so long is not used any more: sweepers may have removed it. */
+/** How often the progress is written, ms. After a crash the changes since then are published again. */
+const CHECKPOINT_EVERY_MS = 1_000;
+/** A ledger idle for longer is replaced, because a sweeper may have removed its document. */
 const IDLE_MS = 60_000;
-/** Changes of one call to the log, and the characters of their profiles; one that is longer goes alone. */
+/** Limits of one append to the log: changes, and characters of their profiles. A longer profile is appended alone. */
 const CHANGES_A_CALL = 500;
 const CHARACTERS_A_CALL = 1024 * 1024;
-/** Of changes that wait while the log does not answer; those beyond are left to the sweeper. */
-const MAX_WAITING = 20_000;
-const MAX_WAITING_CHARACTERS = 64 * 1024 * 1024;
+/** Limits of the queue while the log does not answer. Beyond them the queued changes are left to the sweeper. */
+const MAX_QUEUED = 20_000;
+const MAX_QUEUED_CHARACTERS = 64 * 1024 * 1024;
 const BACKOFF = { firstMs: 100, capMs: 5_000 };
-/** How long the log may take for the last changes. */
-const CLOSING_MS = 2_000;
+/** How long `close` waits for the last changes to be published. */
+const CLOSE_WITHIN_MS = 2_000;
 
 /** A change that is about to be committed. */
-export interface OpenChange {
+interface OpenChange {
   readonly ledger: ChangeLedger;
-  /** What the document is to carry. */
+  /** To be written into the document. */
   readonly pending: Pending;
 }
 
-interface Waiting {
+interface QueuedChange {
   readonly ledger: ChangeLedger;
   readonly n: number;
   readonly change: ProfileChange;
@@ -48,25 +52,28 @@ export interface ChangePublisherOptions {
 }
 
 /**
- * Publishes what this process commits, in the order in which it was committed. That a change is published is not written
- * into its profile: the profile names the publisher and the number of the change, and one small document of the
- * publisher says up to which number all are. What a publisher that died left is found by comparing the two.
+ * Publishes the changes that this process commits, in the order of their commits. No profile is written again to mark its
+ * change as published: a profile names the publisher and the number of its change, and one small document of the publisher
+ * holds the number up to which all changes are published. The sweeper compares the two after a crash.
  */
 export class ChangePublisher {
   readonly #options: ChangePublisherOptions;
   #current: { readonly ledger: ChangeLedger; readonly ready: Promise<void> } | undefined;
-  readonly #noted = new Map<ChangeLedger, { version: DocumentVersion; published: number; at: number }>();
-  #waiting: Waiting[] = [];
-  #waitingCharacters = 0;
+  readonly #checkpoints = new Map<
+    ChangeLedger,
+    { version: DocumentVersion; published: number; at: number }
+  >();
+  #queue: QueuedChange[] = [];
+  #queuedCharacters = 0;
   #publishing: Promise<void> | undefined;
-  #noting: Promise<void> | undefined;
+  #checkpointing: Promise<void> | undefined;
   #closed = false;
 
   constructor(options: ChangePublisherOptions) {
     this.#options = options;
   }
 
-  /** Numbers a change that is about to be committed. Exactly one of the three calls below has to follow. */
+  /** Numbers a change that is about to be committed. Call exactly one of the next three methods afterwards. */
   async begin(): Promise<OpenChange> {
     if (this.#current === undefined || this.#isUsedUp(this.#current.ledger)) {
       const ledger = new ChangeLedger(this.#options.newId());
@@ -82,17 +89,17 @@ export class ChangePublisher {
     return { ledger, pending: ledger.begin() };
   }
 
-  /** `characters`: of the JSON of the profile that it carries, if it does. */
+  /** `characters`: length of the JSON of the change's profile, if it has one. */
   committed({ ledger, pending }: OpenChange, change: ProfileChange, characters = 0): void {
-    this.#waiting.push({ ledger, n: pending.n, change, characters });
-    this.#waitingCharacters += characters;
-    if (this.#waiting.length > MAX_WAITING || this.#waitingCharacters > MAX_WAITING_CHARACTERS)
+    this.#queue.push({ ledger, n: pending.n, change, characters });
+    this.#queuedCharacters += characters;
+    if (this.#queue.length > MAX_QUEUED || this.#queuedCharacters > MAX_QUEUED_CHARACTERS)
       this.#leaveToSweeper();
     this.#publishing ??= this.#publish().finally(() => {
       this.#publishing = undefined;
     });
-    this.#noting ??= this.#note().finally(() => {
-      this.#noting = undefined;
+    this.#checkpointing ??= this.#checkpointAll().finally(() => {
+      this.#checkpointing = undefined;
     });
   }
 
@@ -100,12 +107,12 @@ export class ChangePublisher {
     ledger.end(pending.n);
   }
 
-  /** It may be committed later, unseen: whoever finds it then has to publish it. */
+  /** The outcome of the commit is unknown. The change may still be committed, so it is left to the sweeper. */
   unknown({ ledger }: OpenChange): void {
     ledger.abandon();
   }
 
-  /** Whether a change that a document carries is known to be published. */
+  /** Whether the change that a document carries is known to be published. */
   async isPublished({ by, n }: Pending): Promise<boolean> {
     const ledger = this.#ledgerOf({ by });
     if (ledger !== undefined) return !ledger.isOpen(n);
@@ -113,31 +120,31 @@ export class ChangePublisher {
     return stored !== undefined && parsePublisher(stored).published >= n;
   }
 
-  /** Whether a publisher is one of this process. */
+  /** Whether the publisher is one of this process. */
   isOwn(by: string): boolean {
     return this.#ledgerOf({ by }) !== undefined;
   }
 
   /**
-   * Publishes what waits, for as long as the log takes it soon, and says what it leaves. A publisher that leaves nothing
-   * may be forgotten at once; of one that leaves something, a search may not find that yet.
+   * Publishes the queue, for two seconds at most, and writes the progress. A publisher that leaves nothing may be removed
+   * at once. One that leaves changes is kept for a while, as searches may not find the changes yet.
    */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.race([this.#publishing, this.#options.pause(CLOSING_MS)]);
-    for (const ledger of this.#noted.keys())
-      await this.#noteOne(ledger, ledger.hasOpen ? this.#options.clock() : 0);
+    await Promise.race([this.#publishing, this.#options.pause(CLOSE_WITHIN_MS)]);
+    for (const ledger of this.#checkpoints.keys())
+      await this.#checkpointOne(ledger, ledger.hasOpen ? this.#options.clock() : 0);
   }
 
   #isUsedUp(ledger: ChangeLedger): boolean {
-    const noted = this.#noted.get(ledger);
+    const checkpoint = this.#checkpoints.get(ledger);
     if (ledger.isAbandoned) return true;
-    return noted !== undefined && !ledger.hasOpen && this.#options.clock() - noted.at > IDLE_MS;
+    return checkpoint !== undefined && !ledger.hasOpen && this.#options.clock() - checkpoint.at > IDLE_MS;
   }
 
   #ledgerOf({ by }: { readonly by: string }): ChangeLedger | undefined {
     if (this.#current?.ledger.id === by) return this.#current.ledger;
-    for (const ledger of this.#noted.keys()) if (ledger.id === by) return ledger;
+    for (const ledger of this.#checkpoints.keys()) if (ledger.id === by) return ledger;
     return undefined;
   }
 
@@ -147,87 +154,142 @@ export class ChangePublisher {
       { id: publisherId(ledger.id), expected: 'absent', source: publisherSource({ published: 0 }, at) },
     ]);
     if (version === undefined || version === 'conflict')
-      throw new TypeError('the id of a publisher was taken');
-    this.#noted.set(ledger, { version, published: 0, at });
+      throw new TypeError('the id of a new publisher exists already');
+    this.#checkpoints.set(ledger, { version, published: 0, at });
   }
 
   async #publish(): Promise<void> {
     let failures = 0;
-    while (this.#waiting.length > 0) {
+    while (this.#queue.length > 0) {
       const batch = this.#nextBatch();
       try {
         await this.#options.publish(batch.map(({ change }) => change));
       } catch (error) {
         if (failures === 0)
-          this.#options.logger.warn({ error: messageOf(error) }, 'changes of profiles wait to be published');
+          this.#options.logger.warn(
+            { error: messageOf(error) },
+            'profile changes could not be published; retrying',
+          );
         if (this.#closed) return;
         await this.#options.pause(backoffMs(failures++, BACKOFF));
         continue;
       }
       failures = 0;
-      // While it was published more may have come, or what waited was left to the sweeper.
+      // Meanwhile changes may have been added to the queue, or the whole queue left to the sweeper.
       const published = new Set(batch);
-      this.#waiting = this.#waiting.filter((one) => !published.has(one));
-      this.#waitingCharacters = this.#waiting.reduce((sum, { characters }) => sum + characters, 0);
+      this.#queue = this.#queue.filter((one) => !published.has(one));
+      this.#queuedCharacters = this.#queue.reduce((sum, { characters }) => sum + characters, 0);
       for (const { ledger, n } of batch) ledger.end(n);
     }
   }
 
-  #nextBatch(): readonly Waiting[] {
+  #nextBatch(): readonly QueuedChange[] {
     let characters = 0;
-    const end = this.#waiting.findIndex((one, index) => {
+    const end = this.#queue.findIndex((one, index) => {
       characters += one.characters;
       return index > 0 && (index >= CHANGES_A_CALL || characters > CHARACTERS_A_CALL);
     });
-    return end < 0 ? [...this.#waiting] : this.#waiting.slice(0, end);
+    return end < 0 ? [...this.#queue] : this.#queue.slice(0, end);
   }
 
-  /** They stay open in their ledgers, which nobody uses from now on. */
+  /** The queued changes stay open in their ledgers, which take no further changes. */
   #leaveToSweeper(): void {
     this.#options.logger.warn(
-      { changes: this.#waiting.length },
-      'too many changes of profiles wait to be published; they are left to the sweeper',
+      { changes: this.#queue.length },
+      'too many profile changes are queued; they are left to the sweeper',
     );
-    for (const { ledger } of this.#waiting) ledger.abandon();
-    this.#waiting = [];
-    this.#waitingCharacters = 0;
+    for (const { ledger } of this.#queue) ledger.abandon();
+    this.#queue = [];
+    this.#queuedCharacters = 0;
   }
 
-  async #note(): Promise<void> {
-    while (!this.#closed && [...this.#noted.keys()].some((ledger) => this.#hasToNote(ledger))) {
-      await this.#options.pause(NOTE_EVERY_MS);
+  async #checkpointAll(): Promise<void> {
+    while (!this.#closed && [...this.#checkpoints.keys()].some((ledger) => this.#needsCheckpoint(ledger))) {
+      await this.#options.pause(CHECKPOINT_EVERY_MS);
       if (this.#closed) return;
-      for (const ledger of this.#noted.keys()) {
-        if (this.#hasToNote(ledger)) await this.#noteOne(ledger, this.#options.clock());
-        if (ledger.isAbandoned && !this.#isAwaited(ledger)) this.#noted.delete(ledger);
+      for (const ledger of this.#checkpoints.keys()) {
+        if (this.#needsCheckpoint(ledger)) await this.#checkpointOne(ledger, this.#options.clock());
+        if (ledger.isAbandoned && !this.#isQueued(ledger)) this.#checkpoints.delete(ledger);
       }
     }
   }
 
-  /** Also without progress: that the publisher is alive and works on it. */
-  #hasToNote(ledger: ChangeLedger): boolean {
-    const published = this.#noted.get(ledger)?.published ?? 0;
+  /** Also without progress: the time of the checkpoint shows that the publisher is alive. */
+  #needsCheckpoint(ledger: ChangeLedger): boolean {
+    const published = this.#checkpoints.get(ledger)?.published ?? 0;
     return ledger.published > published || (ledger.hasOpen && !ledger.isAbandoned);
   }
 
-  #isAwaited(ledger: ChangeLedger): boolean {
-    return this.#waiting.some((one) => one.ledger === ledger);
+  #isQueued(ledger: ChangeLedger): boolean {
+    return this.#queue.some((one) => one.ledger === ledger);
   }
 
-  async #noteOne(ledger: ChangeLedger, at: number): Promise<void> {
-    const noted = this.#noted.get(ledger);
-    if (noted === undefined) return;
+  async #checkpointOne(ledger: ChangeLedger, at: number): Promise<void> {
+    const checkpoint = this.#checkpoints.get(ledger);
+    if (checkpoint === undefined) return;
     const { published } = ledger;
     try {
       const [version] = await this.#options.documents.write([
-        { id: publisherId(ledger.id), expected: noted.version, source: publisherSource({ published }, at) },
+        {
+          id: publisherId(ledger.id),
+          expected: checkpoint.version,
+          source: publisherSource({ published }, at),
+        },
       ]);
-      // Removed by a sweeper that took this process for dead, or written by a request that was given up.
+      // A sweeper took this process for dead and removed the document, or a request that timed out was applied after all.
       if (version === undefined || version === 'conflict') ledger.abandon();
-      else this.#noted.set(ledger, { version, published, at: this.#options.clock() });
+      else this.#checkpoints.set(ledger, { version, published, at: this.#options.clock() });
     } catch (error) {
-      this.#options.logger.debug({ error: messageOf(error) }, 'what is published could not be noted');
+      this.#options.logger.debug({ error: messageOf(error) }, 'what is published could not be checkpoint');
       ledger.abandon();
     }
+  }
+}
+
+/** The numbered changes of one publisher, and which of them are published. */
+class ChangeLedger {
+  readonly id: string;
+  #next = 1;
+  readonly #open = new Set<number>();
+  #abandoned = false;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  /** Numbers a change that is about to be committed. */
+  begin(): Pending {
+    const n = this.#next++;
+    this.#open.add(n);
+    return { by: this.id, n };
+  }
+
+  /** The change was published, or never committed. */
+  end(n: number): void {
+    this.#open.delete(n);
+  }
+
+  /** Takes no further changes: the outcome of one is unknown, or its changes are left to the sweeper. */
+  abandon(): void {
+    this.#abandoned = true;
+  }
+
+  get isAbandoned(): boolean {
+    return this.#abandoned;
+  }
+
+  get hasOpen(): boolean {
+    return this.#open.size > 0;
+  }
+
+  isOpen(n: number): boolean {
+    return this.#open.has(n);
+  }
+
+  /** The number up to which everything is published. */
+  get published(): number {
+    // A set iterates in the order of insertion, so the first number is the lowest.
+    for (const lowest of this.#open) return lowest - 1;
+    return this.#next - 1;
   }
 }

@@ -1,4 +1,3 @@
-export { DocumentProfileStore } from './document-store.ts';
 export type {
   DocumentQuery,
   Documents,
@@ -7,4 +6,8 @@ export type {
   StoredDocument,
   WriteResult,
 } from './documents.ts';
-export { type ElasticsearchProfileStoreOptions, openElasticsearchProfileStore } from './profile-store.ts';
+export {
+  DocumentProfileStore,
+  type ElasticsearchProfileStoreOptions,
+  openElasticsearchProfileStore,
+} from './profile-store.ts';

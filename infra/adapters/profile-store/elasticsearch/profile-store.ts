@@ -1,39 +1,62 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   type Clock,
+  identityHash,
+  isTooOld,
   type Logger,
   messageOf,
   newId,
+  type Profile,
+  type ProfileDeletion,
+  type ProfileDeletionOutcome,
+  type ProfileScope,
+  type ProfileSearch,
+  type ProfileSplit,
+  type ProfileSplitOutcome,
   type ProfileStore,
+  type ProfileUnlink,
+  type ProfileUnlinkOutcome,
+  type ProfileWrite,
+  type ProfileWriteOutcome,
   type PublishProfileChanges,
+  Unavailable,
 } from '@tributary/core';
 import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
-import { DocumentProfileStore } from './document-store.ts';
-import { ElasticsearchDocuments } from './node-documents.ts';
+import { ChangePublisher } from './change-publisher.ts';
+import type { Documents } from './documents.ts';
+import { ElasticsearchDocuments } from './engine/elasticsearch-documents.ts';
+import { type CachedLocations, LocationTable } from './operations/cached-locations.ts';
+import { DurableVersions, type OperationContext, retryOnConflict } from './operations/context.ts';
+import { deleteProfiles } from './operations/deletion.ts';
+import { attemptSearch } from './operations/search.ts';
+import { attemptSplit } from './operations/split.ts';
+import { attemptUnlink } from './operations/unlink.ts';
+import { attemptUpsert } from './operations/upsert.ts';
+import { Sweeper } from './sweeper.ts';
 
 const SWEEP_EVERY_MS = 5_000;
 
 export interface ElasticsearchProfileStoreOptions {
   readonly access: ElasticsearchAccess;
-  /** Tells the indices of installations apart that share a cluster. */
+  /** Distinguishes the indices of installations that share a cluster. */
   readonly prefix: string;
   readonly clock: Clock;
-  /** A deleted identity remembers when for so long, ms. */
+  /** How long the time of an identity's deletion is kept, ms. */
   readonly retentionMs: number;
   readonly publish: PublishProfileChanges;
   readonly logger: Logger;
-  /** Primary shards of the index, where this is the one to make it. Default 1. */
+  /** Primary shards, when this process creates the index. Default 1. */
   readonly shards?: number;
-  /** How long a call of the engine may take, ms, before it is `Unavailable`. Default 10,000. */
+  /** After how long a request to Elasticsearch is `Unavailable`, ms. Default 10,000. */
   readonly timeoutMs?: number;
-  /** How often what others left half done is completed, ms, beginning at once. Default 5,000. */
+  /** Pause between two sweeps, ms; the first begins at once. Default 5,000. */
   readonly sweepEveryMs?: number;
 }
 
 /**
- * A `ProfileStore` in Elasticsearch: one index, documents read by their names and compared-and-set, nothing searched but
- * by the sweeper. `InvalidInput` where the credentials are wrong; a cluster that does not answer yet makes calls
- * `Unavailable` until it does.
+ * A `ProfileStore` in Elasticsearch: one index; documents are read by id and compared-and-set; only the sweeper searches.
+ * `InvalidInput` where the credentials are wrong. While the cluster does not answer, opening succeeds and every call is
+ * `Unavailable`.
  */
 export async function openElasticsearchProfileStore(
   options: ElasticsearchProfileStoreOptions,
@@ -45,7 +68,11 @@ export async function openElasticsearchProfileStore(
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
   const store = new DocumentProfileStore({
-    documents: new ElasticsearchDocuments(connection, { alias: `${indexPrefix(prefix)}profiles`, shards }, logger),
+    documents: new ElasticsearchDocuments(
+      connection,
+      { alias: `${indexPrefix(prefix)}profiles`, shards },
+      logger,
+    ),
     publish,
     clock,
     pause: (ms) => pause(ms),
@@ -73,7 +100,7 @@ export async function openElasticsearchProfileStore(
   };
 }
 
-/** One sweep after the other; one that fails is told and tried again. */
+/** Runs one sweep after the other; a failed sweep is logged, and the next one tries again. */
 function sweepEvery(everyMs: number, store: DocumentProfileStore, logger: Logger): { stop(): Promise<void> } {
   let stopped = false;
   let sweeping: Promise<void> = Promise.resolve();
@@ -94,4 +121,175 @@ function sweepEvery(everyMs: number, store: DocumentProfileStore, logger: Logger
       return sweeping;
     },
   };
+}
+
+/** Identities of which the profile is cached; the table takes 96 MiB once it is full. */
+const CACHED_LOCATIONS = 2 ** 22;
+/** Profiles of which the durable version is known; about 200 bytes each. */
+const DURABLE_VERSIONS = 100_000;
+
+export interface DocumentStoreOptions {
+  readonly documents: Documents;
+  readonly publish: PublishProfileChanges;
+  readonly clock: () => number;
+  readonly pause: (ms: number) => Promise<void>;
+  /** From 0 to 1. */
+  readonly random: () => number;
+  /** A fresh UUIDv7, increasing within this process. */
+  readonly newUcid: () => string;
+  readonly logger: Logger;
+  readonly retentionMs: number;
+  /** Default: a table for about four million identities. */
+  readonly locations?: CachedLocations;
+}
+
+/**
+ * A profile store on documents that are read by id and compared-and-set. An operation is a function in `operations/`: it
+ * makes one attempt, which is repeated while it conflicts with others.
+ */
+export class DocumentProfileStore implements ProfileStore {
+  readonly #context: OperationContext;
+  readonly #sweeper: Sweeper;
+  readonly #shards: WriteShards;
+  readonly #running = new Set<Promise<unknown>>();
+  #closed: Promise<void> | undefined;
+
+  constructor({ publish, locations, ...options }: DocumentStoreOptions) {
+    const { documents, clock, pause, newUcid: newId, logger } = options;
+    this.#context = {
+      ...options,
+      publisher: new ChangePublisher({ documents, publish, clock, pause, newId, logger }),
+      locations: locations ?? new LocationTable(CACHED_LOCATIONS),
+      durable: new DurableVersions(documents, clock, DURABLE_VERSIONS),
+      background: (work) => void this.#track(work),
+    };
+    this.#sweeper = new Sweeper(this.#context, publish);
+    this.#shards = new WriteShards((writes) => this.#retry(() => attemptUpsert(writes, this.#context)));
+  }
+
+  upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
+    const { clock, retentionMs } = this.#context;
+    return this.#run(async () =>
+      isTooOld(write, clock(), retentionMs)
+        ? { kind: 'refused', reason: 'too_old' }
+        : this.#shards.write(this.#shardOf(write), write),
+    );
+  }
+
+  search(search: ProfileSearch): Promise<readonly Profile[]> {
+    return this.#run(() => this.#retry(() => attemptSearch(search, this.#context)));
+  }
+
+  holdsProfiles(scope: ProfileScope | undefined): Promise<boolean> {
+    return this.#run(() => this.#context.documents.holdsLive(scope));
+  }
+
+  delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
+    return this.#run(() => deleteProfiles(deletion, this.#context));
+  }
+
+  unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome> {
+    return this.#run(() => this.#retry(() => attemptUnlink(unlink, this.#context)));
+  }
+
+  split(split: ProfileSplit): Promise<ProfileSplitOutcome> {
+    return this.#run(() => this.#retry(() => attemptSplit(split, this.#context)));
+  }
+
+  /** Completes operations that were interrupted, also those of other processes. */
+  sweep(): Promise<void> {
+    return this.#run(() => this.#sweeper.sweep());
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    while (this.#running.size > 0) await Promise.allSettled(this.#running);
+    await this.#context.publisher.close();
+  }
+
+  /** The profile that the write probably concerns, by the cache; else the ucid or the first identity of the write. */
+  #shardOf(write: ProfileWrite): string {
+    const claims = write.identities.map((identity) => identityHash(write, identity));
+    for (const claim of claims) {
+      const ucid = this.#context.locations.get(claim);
+      if (ucid !== undefined) return ucid;
+    }
+    return write.ucid ?? claims[0] ?? '';
+  }
+
+  #retry<T>(attempt: Parameters<typeof retryOnConflict<T>>[1]): Promise<T> {
+    return retryOnConflict(this.#context, attempt);
+  }
+
+  async #run<T>(operation: () => Promise<T>): Promise<T> {
+    if (this.#closed !== undefined) throw new Unavailable('the profiles are closed');
+    return this.#track(operation());
+  }
+
+  #track<T>(operation: Promise<T>): Promise<T> {
+    const tracked = operation.finally(() => this.#running.delete(tracked));
+    this.#running.add(tracked);
+    return tracked;
+  }
+}
+
+/** Writes of one shard that one group has at most. */
+const LONGEST_GROUP = 256;
+
+type Writes = readonly [ProfileWrite, ...ProfileWrite[]];
+
+interface WaitingWrite {
+  readonly write: ProfileWrite;
+  readonly resolve: (outcome: ProfileWriteOutcome) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Writes of this process to the same profile, carried out one group after the other, so that they do not conflict with
+ * each other. Writes that arrive while a group is carried out form the next one: a hot profile costs one read and one
+ * compare-and-set for many writes.
+ */
+class WriteShards {
+  /** Resolves to the outcomes of the first writes of the list, one at least; the others are passed again. */
+  readonly #carryOut: (writes: Writes) => Promise<readonly ProfileWriteOutcome[]>;
+  readonly #shards = new Map<string, WaitingWrite[]>();
+
+  constructor(carryOut: (writes: Writes) => Promise<readonly ProfileWriteOutcome[]>) {
+    this.#carryOut = carryOut;
+  }
+
+  write(key: string, write: ProfileWrite): Promise<ProfileWriteOutcome> {
+    return new Promise((resolve, reject) => {
+      const waiting = { write, resolve, reject };
+      const shard = this.#shards.get(key);
+      if (shard !== undefined) {
+        shard.push(waiting);
+        return;
+      }
+      const started = [waiting];
+      this.#shards.set(key, started);
+      void this.#run(key, started);
+    });
+  }
+
+  async #run(key: string, shard: WaitingWrite[]): Promise<void> {
+    while (true) {
+      const [first, ...rest] = shard.slice(0, LONGEST_GROUP);
+      if (first === undefined) break;
+      try {
+        const outcomes = await this.#carryOut([first.write, ...rest.map(({ write }) => write)]);
+        const done = shard.splice(0, outcomes.length);
+        for (const [index, { resolve }] of done.entries()) resolve(outcomes[index] as ProfileWriteOutcome);
+      } catch (error) {
+        // When the engine does not answer, all waiting writes fail: each would wait for the same timeout again.
+        const failed = shard.splice(0, error instanceof Unavailable ? shard.length : 1);
+        for (const { reject } of failed) reject(error);
+      }
+    }
+    this.#shards.delete(key);
+  }
 }

@@ -1,52 +1,64 @@
-import { changeOf, forgetDeletionsBefore, messageOf, type PublishProfileChanges } from '@tributary/core';
-import { bury } from './burial.ts';
-import type { ChangePublisher } from './change-publisher.ts';
+import {
+  changeOf,
+  forgetDeletionsBefore,
+  messageOf,
+  type ProfileChange,
+  type PublishProfileChanges,
+} from '@tributary/core';
 import {
   claimId,
   claimOf,
+  type DocumentQuery,
+  type DocumentSource,
+  deletedSource,
   foldedSource,
   liveSource,
   type ProfileDocument,
+  parsePublisher,
   profileDocumentOf,
   profileId,
-} from './document-forms.ts';
-import type { DocumentQuery } from './documents.ts';
-import { AGAIN } from './restarts.ts';
-import type { StoreTools } from './store-tools.ts';
-import { sweepPublishers } from './sweep-publishers.ts';
-import { commitChange } from './upsert.ts';
-import { View } from './view.ts';
-import { fencesOfFrozen } from './write-plan.ts';
-import { WriteSteps } from './write-steps.ts';
+  publisherId,
+  redirectSource,
+} from './documents.ts';
+import { CONFLICT, type OperationContext } from './operations/context.ts';
+import { finishTombstone } from './operations/deletion.ts';
+import { View } from './operations/view.ts';
+import { fencesOfFrozen } from './operations/write-plan.ts';
+import { WriteSteps } from './operations/write-steps.ts';
 
-/** What is younger is probably still being worked on. */
+/** Younger documents are left alone: an operation is probably still at work on them. */
 const LEAVE_ALONE_MS = 5_000;
-/** Documents of one kind at a time. */
+/** Documents of one kind that one sweep takes. */
 const PAGE = 100;
 
+/** A live publisher writes its document every second while it has changes to publish. */
+const DEAD_AFTER_MS = 5_000;
+/** Longer than searches lag behind, writes are late, and idle publishers stay in use. */
+const FORGOTTEN_AFTER_MS = 5 * 60_000;
+/** Publishers, and documents of one publisher, of one sweep. */
+const PUBLISHER_PAGE = 1_000;
+
 /**
- * Completes what operations that died left half done, and removes what is past its time. It is the only one that
- * searches; nothing that any caller sees depends on it but that changes of a process that died are published.
+ * Completes operations that were interrupted, and removes deletions past the retention. It alone searches. Callers depend
+ * on it for one thing: changes of a process that died are published by it.
  */
 export class Sweeper {
-  readonly #tools: StoreTools;
-  readonly #publisher: ChangePublisher;
+  readonly #context: OperationContext;
   readonly #publish: PublishProfileChanges;
 
-  constructor(tools: StoreTools, publisher: ChangePublisher, publish: PublishProfileChanges) {
-    this.#tools = tools;
-    this.#publisher = publisher;
+  constructor(context: OperationContext, publish: PublishProfileChanges) {
+    this.#context = context;
     this.#publish = publish;
   }
 
-  /** Rejects with what failed first; everything else was done. */
+  /** Rejects with the first failure, after everything else is done. */
   async sweep(): Promise<void> {
-    const { clock, retentionMs } = this.#tools;
+    const { clock, retentionMs } = this.#context;
     const before = clock() - LEAVE_ALONE_MS;
     const results = await Promise.allSettled([
-      sweepPublishers(this.#tools, this.#publisher, this.#publish),
+      sweepPublishers(this.#context, this.#publish),
       this.#each({ state: ['deleted'], dirty: true, before, limit: PAGE }, async (_, document) => {
-        if (document.state === 'deleted' && document.dirty) await bury(document, this.#tools);
+        if (document.state === 'deleted' && document.dirty) await finishTombstone(document, this.#context);
       }),
       this.#each({ state: ['redirect'], before, limit: PAGE }, (ucid) => this.#settleRedirect(ucid)),
       this.#each(
@@ -66,7 +78,7 @@ export class Sweeper {
     query: DocumentQuery,
     work: (ucid: string, document: ProfileDocument) => Promise<void>,
   ): Promise<void> {
-    const { documents, logger } = this.#tools;
+    const { documents, logger } = this.#context;
     const ids = await documents.find(query);
     const found = await documents.read(ids);
     for (const [index, id] of ids.entries()) {
@@ -81,36 +93,36 @@ export class Sweeper {
   }
 
   /**
-   * A merge that happened leaves nothing but a name; one that did not, and whose writer is gone, never will. Of a split
-   * that happened the profile is told, one that did not leaves nothing.
+   * Completes a merge or split that was interrupted. If the merge of the redirect has happened, its content is removed. If
+   * not, the merge is fenced out and the profile made live again; one that was split off is published then.
    */
   async #settleRedirect(ucid: string): Promise<void> {
-    const view = new View(this.#tools.documents, this.#tools.hints);
+    const view = new View(this.#context.documents, this.#context.locations);
     await view.load([], [ucid]);
     const document = view.document(ucid);
     if (document?.state !== 'redirect') return;
     const root = view.rootOf(ucid);
-    const steps = new WriteSteps(this.#tools, view);
+    const steps = new WriteSteps(this.#context, view);
     if (root.kind === 'profile' && root.ucid === ucid) {
       const scope = document.content.profile;
       if (!(await steps.fence(fencesOfFrozen(document, undefined, view), scope))) return;
       const { profile, deletions, untold } = document.content;
       if (untold === true) {
-        const told = { profile, text: JSON.stringify(profile), change: changeOf(profile, profile) };
-        await commitChange({ document, deletions, ...told }, steps, this.#tools, this.#publisher);
+        const splitOff = { profile, text: JSON.stringify(profile), change: changeOf(profile, profile) };
+        await steps.commit({ document, deletions, ...splitOff });
       } else {
         await steps.put(ucid, liveSource(document.content, document.pending));
       }
       return;
     }
-    const isCertain = await this.#tools.durable.assert([root]);
-    if (isCertain !== AGAIN) await steps.put(ucid, foldedSource(document.to));
+    const isCertain = await this.#context.durable.rewrite([root]);
+    if (isCertain !== CONFLICT) await steps.put(ucid, foldedSource(document.to));
   }
 
-  /** First the claims, then the names that led to the record, then the tombstone: a claim must never lead to nothing. */
+  /** Removes the claims, then the redirects, then the tombstone: a claim must never lead to a missing document. */
   async #forget(ucid: string, document: ProfileDocument): Promise<void> {
     if (document.state !== 'deleted' || document.dirty) return;
-    const { documents } = this.#tools;
+    const { documents } = this.#context;
     const { linked, unlinked = [] } = document.tombstone;
     const claims = [...document.tombstone.claims, ...unlinked];
     const names = new Set([ucid, ...linked]);
@@ -132,5 +144,77 @@ export class Sweeper {
       }),
     );
     await documents.write([{ id: profileId(ucid), expected: document.stored.version, source: 'removed' }]);
+  }
+}
+
+/** Publishes changes left by publishers that died, and removes publishers that have left none. */
+async function sweepPublishers(context: OperationContext, publish: PublishProfileChanges): Promise<void> {
+  const { clock, documents, publisher } = context;
+  const ids = await documents.find({
+    state: ['publisher'],
+    before: clock() - DEAD_AFTER_MS,
+    limit: PUBLISHER_PAGE,
+  });
+  const found = await documents.read(ids);
+  for (const [index, id] of ids.entries()) {
+    const stored = found[index];
+    const by = id.slice(publisherId('').length);
+    // The search may have returned an outdated document.
+    if (stored === undefined || publisher.isOwn(by)) continue;
+    if ((stored.source.updated_ts ?? 0) >= clock() - DEAD_AFTER_MS) continue;
+    const { published } = parsePublisher(stored);
+    const pending = await documents.find({ pending: { by, after: published }, limit: PUBLISHER_PAGE });
+    for (const document of await documents.read(pending)) {
+      const profile = profileDocumentOf(document);
+      if (profile !== undefined) await publishPending(profile, { by, after: published }, context, publish);
+    }
+    if (pending.length === 0 && (stored.source.updated_ts ?? 0) < clock() - FORGOTTEN_AFTER_MS)
+      await documents.write([{ id, expected: stored.version, source: 'removed' }]);
+  }
+}
+
+/** Publishes the last change of a document, then removes the mark that it is pending. */
+async function publishPending(
+  document: ProfileDocument,
+  { by, after }: { readonly by: string; readonly after: number },
+  { documents, durable }: OperationContext,
+  publish: PublishProfileChanges,
+): Promise<void> {
+  if (document.state === 'folded' || document.pending?.by !== by || document.pending.n <= after) return;
+  const change = unpublishedChange(document);
+  // A change that never became durable must not be published.
+  const rewritten = await durable.rewriteOne(change.ucid, document);
+  if (rewritten === undefined) return;
+  await publish([change]);
+  await documents.write([
+    { id: profileId(change.ucid), expected: rewritten, source: withoutPending(document) },
+  ]);
+}
+
+type WithPending = Exclude<ProfileDocument, { state: 'folded' }>;
+
+function unpublishedChange(document: WithPending): ProfileChange {
+  if (document.state === 'deleted') {
+    const { org, region, ucid, version, deletedAt: at, linked } = document.tombstone;
+    return { kind: 'deleted', org, region, ucid, version, at, linked };
+  }
+  const { profile, unpublished: linked } = document.content;
+  const { org, region, ucid, version, updated_ts: at } = profile;
+  return { kind: linked.length > 0 ? 'merged' : 'written', org, region, ucid, version, at, profile, linked };
+}
+
+function withoutPending(document: WithPending): DocumentSource {
+  switch (document.state) {
+    case 'deleted':
+      return deletedSource(
+        document.tombstone,
+        document.dirty,
+        document.stored.source.updated_ts ?? 0,
+        undefined,
+      );
+    case 'live':
+      return liveSource({ ...document.content, unpublished: [] }, undefined);
+    case 'redirect':
+      return redirectSource({ ...document.content, unpublished: [] }, undefined, document.to);
   }
 }

@@ -18,18 +18,18 @@ import {
   resolveIdentities,
   unlinkingOf,
 } from '@tributary/core';
-import { claimOf } from './keys.ts';
-import type { StoreAnswer, StoreRequest } from './protocol.ts';
+import type { StoreAnswer, StoreRequest } from './profile-writer.ts';
+import { claimOf } from './schema.ts';
 import type { Claimed, LiveProfile, StoredProfile, StoredProfiles } from './stored-profiles.ts';
 
 type Upsert = Extract<StoreRequest, { kind: 'upsert' }>;
 
-/** Deletions forgotten in one transaction, at most: others wait for it. */
+/** Most deletions forgotten in one transaction: writes wait for it. */
 const FORGOTTEN_AT_ONCE = 100;
 
 /**
- * Carries one request out inside of a transaction. What it decides comes before what it writes: a fault of the decision
- * is that request's alone, a fault of the database is thrown and undoes the transaction.
+ * Carries out one request within a transaction. It decides before it writes: an error of the decision fails this request
+ * only, while an error of the database is thrown and rolls the transaction back.
  */
 export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAnswer {
   switch (request.kind) {
@@ -42,24 +42,27 @@ export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAn
     case 'split':
       return split(stored, request.split, request.now);
     case 'published':
-      return { kind: 'done', count: stored.published(request.upTo) };
+      return { kind: 'done', count: stored.removePublished(request.upTo) };
     case 'forget':
       return { kind: 'done', count: stored.forgetDeletions(request.before, FORGOTTEN_AT_ONCE) };
   }
 }
 
-function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, now }: Upsert): StoreAnswer {
+function upsert(
+  stored: StoredProfiles,
+  { write: requested, claims: digits, ucid, now }: Upsert,
+): StoreAnswer {
   const sought = digits.map((digit) => {
     const claim = Buffer.from(digit, 'hex');
     return { claim, claimed: stored.byClaim(claim) };
   });
   const write = resolveIdentities(
-    asked,
+    requested,
     sought.map(({ claimed }) => ownerOf(claimed)),
   );
-  const looked = write === asked ? sought : chosenOf(sought, asked, write);
-  const claims = looked.map(({ claim }) => claim);
-  const found = looked.map(({ claimed }) => claimed);
+  const concerned = write === requested ? sought : concernedBy(sought, requested, write);
+  const claims = concerned.map(({ claim }) => claim);
+  const found = concerned.map(({ claimed }) => claimed);
   const named = write.ucid === undefined ? undefined : liveIn(write, stored.byUcid(write.ucid));
   const decision = decided(() => {
     const linking = linkingOf(write, {
@@ -81,7 +84,7 @@ function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, no
   );
   const master = byUcid.get(profile.ucid);
   if (decision.kind === 'unchanged') {
-    if (master === undefined) throw new Error('what does not change is there');
+    if (master === undefined) throw new Error('an unchanged profile was not found');
     return { kind: 'written', profile: master.text, leftOut, changed: false };
   }
   const { text, change } = decision;
@@ -91,19 +94,19 @@ function upsert(stored: StoredProfiles, { write: asked, claims: digits, ucid, no
     const live = byUcid.get(other.ucid);
     if (live !== undefined && live !== target) stored.absorb(live, target);
   }
-  const tooOld = new Set(dropped.map(identityKey));
-  const taken = new Set(linking.identities.filter((identity) => !tooOld.has(identityKey(identity))));
+  const droppedKeys = new Set(dropped.map(identityKey));
+  const written = new Set(linking.identities.filter((identity) => !droppedKeys.has(identityKey(identity))));
   for (const [at, claim] of claims.entries()) {
     const identity = write.identities[at];
     const claimed = found[at];
-    if (claimed?.stored.kind !== 'live' && identity !== undefined && taken.has(identity))
-      stored.claim(claim, target, claimed?.deletedAt);
+    if (claimed?.stored.kind !== 'live' && identity !== undefined && written.has(identity))
+      stored.putClaim(claim, target, claimed?.deletedAt);
   }
-  // After those of merged profiles lead to the target.
+  // After `absorb`, as dropped identities may be claimed by a merged profile.
   for (const identity of dropped) {
     const claim = claimOf(write, identity);
     const claimed = stored.byClaim(claim);
-    if (claimed?.stored === target) stored.free(claim, target, claimed.deletedAt);
+    if (claimed?.stored === target) stored.releaseClaim(claim, target, claimed.deletedAt);
   }
   stored.record(change);
   return { kind: 'written', profile: text, leftOut, changed: true };
@@ -115,12 +118,16 @@ interface Sought {
 }
 
 /** Of what was found of the write's `identitiesToLookUp` those that it is about. */
-function chosenOf(sought: readonly Sought[], asked: ProfileWrite, write: ProfileWrite): readonly Sought[] {
-  const about = new Set(write.identities);
-  const identities = identitiesToLookUp(asked);
+function concernedBy(
+  sought: readonly Sought[],
+  requested: ProfileWrite,
+  write: ProfileWrite,
+): readonly Sought[] {
+  const concerned = new Set(write.identities);
+  const identities = identitiesToLookUp(requested);
   return sought.filter((_, at) => {
     const identity = identities[at];
-    return identity !== undefined && about.has(identity);
+    return identity !== undefined && concerned.has(identity);
   });
 }
 
@@ -134,53 +141,53 @@ function remove(
     ...identities.map((identity) => scopes.map((scope) => stored.byClaim(claimOf(scope, identity))?.stored)),
     ...ucids.map((ucid) => scopes.map((scope) => liveIn(scope, stored.byUcid(ucid)))),
   ].map((some) => some.filter(isLive));
-  const doomed = [...new Set(found.flat())];
-  for (const live of doomed) {
-    stored.bury(live, now);
+  const targets = [...new Set(found.flat())];
+  for (const live of targets) {
+    stored.replaceWithTombstone(live, now);
     stored.record(deletionOf(live.profile, now));
   }
-  const deleted = doomed.map(({ profile }) => profile.ucid);
+  const deleted = targets.map(({ profile }) => profile.ucid);
   const notFound = [...found.entries()].filter(([, some]) => some.length === 0).map(([at]) => at);
   return { kind: 'deleted', outcome: { deleted, notFound } };
 }
 
-function unlink(stored: StoredProfiles, asked: ProfileUnlink, now: number): StoreAnswer {
-  const claims = asked.identities.map((identity) => claimOf(asked, identity));
+function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): StoreAnswer {
+  const claims = request.identities.map((identity) => claimOf(request, identity));
   const found = claims.map((claim) => stored.byClaim(claim));
   const owners = found.map((claimed) => (isLive(claimed?.stored) ? claimed.stored : undefined));
-  const named = asked.ucid === undefined ? undefined : liveIn(asked, stored.byUcid(asked.ucid));
+  const named = request.ucid === undefined ? undefined : liveIn(request, stored.byUcid(request.ucid));
   const decision = decided(() => {
     const unlinking = unlinkingOf(
-      asked,
+      request,
       owners.map((owner) => owner?.profile),
       named?.profile,
     );
     if (unlinking.kind === 'refused') return unlinking;
-    const applied = applyUnlink(unlinking.profile, asked.identities, now);
+    const applied = applyUnlink(unlinking.profile, request.identities, now);
     return applied.kind === 'refused' ? applied : { ...applied, notHeld: unlinking.notHeld };
   });
   if (decision.kind === 'failed') return decision;
   if (decision.kind === 'refused') return { kind: 'not_unlinked', reason: decision.reason };
   const { profile, text, change, notHeld } = decision;
   const target = named ?? owners.find(isLive);
-  if (target === undefined) throw new Error('what is unlinked is there');
+  if (target === undefined) throw new Error('an unlinked profile was not found');
   stored.replace(target, profile, text);
   for (const [at, claim] of claims.entries())
-    if (owners[at] !== undefined) stored.free(claim, target, found[at]?.deletedAt);
+    if (owners[at] !== undefined) stored.releaseClaim(claim, target, found[at]?.deletedAt);
   stored.record(change);
   return { kind: 'unlinked', profile: text, notHeld };
 }
 
-function split(stored: StoredProfiles, asked: ProfileSplit, now: number): StoreAnswer {
-  const merged = liveIn(asked, stored.byUcid(asked.ucid));
+function split(stored: StoredProfiles, request: ProfileSplit, now: number): StoreAnswer {
+  const merged = liveIn(request, stored.byUcid(request.ucid));
   if (merged === undefined) return { kind: 'not_split', reason: 'unknown_ucid' };
-  const decision = decided(() => applySplit(merged.profile, asked.ucid, now));
+  const decision = decided(() => applySplit(merged.profile, request.ucid, now));
   if (decision.kind === 'failed') return decision;
   if (decision.kind === 'refused') return { kind: 'not_split', reason: decision.reason };
   const { survivor, apart, kept } = decision;
   stored.replace(merged, survivor.profile, survivor.text);
   stored.splitOff(apart.profile, apart.text);
-  stored.record(survivor.change, asked.ucid);
+  stored.record(survivor.change, request.ucid);
   stored.record(apart.change);
   return { kind: 'split', profile: apart.text, survivor: survivor.text, kept };
 }

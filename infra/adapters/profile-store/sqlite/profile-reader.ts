@@ -9,15 +9,15 @@ import {
   parseExact,
 } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
-import { claimOf, ucidBytes } from './keys.ts';
+import { claimOf, ucidBytes } from './schema.ts';
 
-/** How long a search holds the thread, ms. */
+/** How long a search occupies the thread before it yields, ms. */
 const HELD_MS = 2;
 
-/** Profiles that are looked at for their scope at a time: a few ms. */
+/** Profiles whose scope is checked at a time: a few ms. */
 const PAGE = 100;
 
-/** The reading half, in the calling thread: it sees what is committed, whoever did it, and waits for no writer. */
+/** Reads in the calling thread: it sees all commits, also of other processes, and waits for no writer. */
 export class ProfileReader {
   readonly #claims: Lookup;
   readonly #ucids: Lookup;
@@ -35,7 +35,7 @@ export class ProfileReader {
   async search(search: ProfileSearch): Promise<readonly Profile[]> {
     const read = new Map<number, Profile>();
     const { org, regions } = search;
-    const isMeant = (profile: Profile) => profile.org === org && regions.includes(profile.region);
+    const isWanted = (profile: Profile) => profile.org === org && regions.includes(profile.region);
     const thread = new EventLoopYielder(() => performance.now(), HELD_MS);
     let characters = 0;
     for (const [lookup, key] of this.#keysOf(search)) {
@@ -43,15 +43,15 @@ export class ProfileReader {
       if (row !== undefined) {
         const profile = parseExact(row.body) as Profile;
         read.set(row.id, profile);
-        if (isMeant(profile)) characters += row.body.length;
+        if (isWanted(profile)) characters += row.body.length;
         checkFoundSize(characters);
       }
       if (thread.isYieldDue) await thread.yield();
     }
-    return distinct([...read.values()].filter(isMeant));
+    return distinct([...read.values()].filter(isWanted));
   }
 
-  /** Reads all profiles in the worst case, a page at a time, as no index has their scopes. */
+  /** Reads all profiles in the worst case, page by page, because no index covers the scope. */
   async holdsProfiles(scope: ProfileScope | undefined): Promise<boolean> {
     for (let after = 0; ; ) {
       const row = reading(() => this.#page.get(scope?.org ?? 0, scope?.region ?? '', after));
@@ -76,14 +76,14 @@ class Lookup {
 
   constructor(database: DatabaseSync, table: 'claims' | 'ucids', key: 'claim' | 'ucid') {
     this.#id = database.prepare(`SELECT profile FROM ${table} WHERE ${key} = ?`);
-    // One statement sees one state of the file: between two of them the profile could become another.
+    // One statement sees one snapshot; between two statements the profile could be merged into another.
     this.#profile = database.prepare(
       `SELECT profiles.profile, profiles.body FROM ${table} JOIN profiles USING (profile)
        WHERE ${table}.${key} = ? AND profiles.deleted_at IS NULL`,
     );
   }
 
-  /** Undefined where there is none, and for one that is known. */
+  /** Undefined if there is none, or if it is in `known`. */
   read(
     key: Uint8Array,
     known: ReadonlyMap<number, Profile>,
@@ -94,7 +94,7 @@ class Lookup {
   }
 }
 
-/** Oldest first; without those that became another of them while they were looked for. */
+/** Oldest first, without profiles that were merged into another result during the search. */
 function distinct(profiles: readonly Profile[]): readonly Profile[] {
   if (profiles.length < 2) return profiles;
   const merged = new Set(profiles.flatMap(({ linked }) => linked));

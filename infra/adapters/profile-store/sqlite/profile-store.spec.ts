@@ -17,8 +17,8 @@ import { openDatabase } from '../../sqlite/database.ts';
 import { openSqliteProfileStore } from './profile-store.ts';
 
 const RETENTION_MS = 1_000_000;
-const SOON = { timeout: 60_000 };
-/** Until when a deletion is remembered. */
+const SOON = { timeout: 15_000 };
+/** The time until which a deletion is remembered, epoch ms. */
 const lastMomentOf = (deletedAt: number) => 2 * deletedAt - forgetDeletionsBefore(deletedAt, RETENTION_MS);
 
 describe('the file of the SQLite profiles', () => {
@@ -59,7 +59,7 @@ describe('the file of the SQLite profiles', () => {
     consents: [],
     linking: 'merge',
   });
-  /** Writes one after the other; what each was answered with. */
+  /** Writes one after the other; returns the outcomes. */
   const ucidsOf = async (...all: readonly (readonly string[])[]) => {
     const ucids: string[] = [];
     for (const cookies of all) {
@@ -86,14 +86,14 @@ describe('the file of the SQLite profiles', () => {
       ]),
     );
 
-  it('holds one row a live profile, whatever was merged into it', async () => {
+  it('has one row for each live profile, also after merges', async () => {
     for (const cookie of ['a', 'b', 'c']) await store.upsert(write([cookie]));
     expect(rows()).toEqual({ profiles: 3, claims: 3, ucids: 3 });
     await store.upsert(write(['a', 'b', 'c']));
     expect(rows()).toEqual({ profiles: 1, claims: 3, ucids: 3 });
   });
 
-  it('keeps of a deleted profile no word of its own', async () => {
+  it('keeps no personal data of a deleted profile', async () => {
     await store.upsert(write(['secret-a']));
     await store.upsert(write(['secret-b']));
     await store.upsert(write(['secret-a', 'secret-b']));
@@ -103,7 +103,7 @@ describe('the file of the SQLite profiles', () => {
     expect(rows()).toEqual({ profiles: 1, claims: 2, ucids: 2 });
   });
 
-  it('forgets deletions after the retention, what was written anew not', async () => {
+  it('forgets deletions after the retention, but not profiles written again', async () => {
     await store.upsert(write(['a', 'b']));
     await remove(['a']);
     await store.upsert(write(['b']));
@@ -119,7 +119,7 @@ describe('the file of the SQLite profiles', () => {
     ).toHaveLength(1);
   });
 
-  it('forgets after the retention when an identity that was written anew was deleted', async () => {
+  it('forgets after the retention when an identity that was written again was deleted', async () => {
     await store.upsert(write(['a']));
     await remove(['a']);
     await store.upsert(write(['a']));
@@ -144,7 +144,7 @@ describe('the file of the SQLite profiles', () => {
     await store.upsert(write(['secret-a', 'secret-b']));
     expect(holds('word-of-secret-b')).toBe(true);
     await remove(['secret-a']);
-    await expect.poll(() => holds('secret-a') || holds('secret-b')).toBe(false);
+    await expect.poll(() => holds('secret-a') || holds('secret-b'), { timeout: 10_000 }).toBe(false);
     await remove(['secret-c']);
     await store.close();
     expect(holds('secret')).toBe(false);
@@ -161,12 +161,12 @@ describe('the file of the SQLite profiles', () => {
     ]);
   });
 
-  it('has its changes taken out once they are published', async () => {
+  it('removes changes from the outbox once they are published', async () => {
     await Promise.all(Array.from({ length: 50 }, (_, n) => store.upsert(write([`c-${n}`]))));
     await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
   });
 
-  it('keeps no copy of a profile for each change that waits', async () => {
+  it('keeps no copy of a profile for each pending change', async () => {
     await store.close();
     let stuck = true;
     const told: ProfileChange[] = [];
@@ -183,11 +183,11 @@ describe('the file of the SQLite profiles', () => {
       { n: 50, light: 1 },
     ]);
     stuck = false;
-    await expect.poll(() => query('SELECT * FROM outbox')).toEqual([]);
+    await expect.poll(() => query('SELECT * FROM outbox'), { timeout: 10_000 }).toEqual([]);
     expect(told.map(({ version, profile }) => [version, profile?.version])).toEqual([[50, 50]]);
   });
 
-  it('opens while another one writes, and says so when it is locked altogether', async () => {
+  it('opens while another process writes, and reports an exclusive lock', async () => {
     const lock = openDatabase(join(folder, 'profiles.db'));
     lock.exec('BEGIN IMMEDIATE');
     const other = await open();
@@ -204,7 +204,7 @@ describe('the file of the SQLite profiles', () => {
     await opened.close();
   });
 
-  it('is read while another writes, and a write that cannot wait longer is Unavailable', async () => {
+  it('is read while another process writes, and a write that times out is Unavailable', async () => {
     await store.upsert(write(['a']));
     const lock = openDatabase(join(folder, 'profiles.db'));
     lock.exec('BEGIN IMMEDIATE');
@@ -216,7 +216,7 @@ describe('the file of the SQLite profiles', () => {
     expect((await store.upsert(write(['b']))).kind).toBe('written');
   });
 
-  it('gives each of many writes of one profile at once an answer of its own', async () => {
+  it('answers each of many concurrent writes of one profile', async () => {
     await store.upsert(write(['hot']));
     const outcomes = await Promise.all(
       Array.from({ length: 200 }, (_, n) => store.upsert(write(['hot', `c-${n}`]))),
@@ -225,7 +225,7 @@ describe('the file of the SQLite profiles', () => {
     expect(versions).toEqual(Array.from({ length: 200 }, (_, n) => n + 2));
   });
 
-  it('of the version before is opened, and tells what waited in it', async () => {
+  it('of the previous schema version is opened, and its pending changes are published', async () => {
     await store.close();
     const file = join(folder, 'profiles.db');
     store = await open(false, async () => {
@@ -248,7 +248,7 @@ describe('the file of the SQLite profiles', () => {
     await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
   });
 
-  it('of before values had an origin is opened and written: what was merged then cannot be split off', async () => {
+  it('of a release without origins of values is opened: profiles merged then cannot be split off', async () => {
     const ucids = await ucidsOf(['a'], ['b'], ['a', 'b'], ['c']);
     await store.close();
     const database = openDatabase(join(folder, 'profiles.db'));
@@ -268,12 +268,12 @@ describe('the file of the SQLite profiles', () => {
     });
   });
 
-  it('told that a ucid was gone which had been split off: changes that waited were told together', async () => {
+  it('published a ucid as merged that had been split off, when pending changes were combined', async () => {
     await store.close();
     store = await open(false, async () => {
       throw new Error('nobody listens');
     });
-    // b is split off from a, which takes c in and becomes part of the older z; y is split off and deleted apart.
+    // b is split off from a, which absorbs c and is merged into the older z; y is split off and deleted.
     const [z, y, a, b, , c] = await ucidsOf(['z'], ['y'], ['a'], ['b'], ['a', 'b'], ['c']);
     const split = (ucid = '') => store.split({ org: 1, region: 'eu', ucid });
     expect((await split(b)).kind).toBe('split');
@@ -293,7 +293,7 @@ describe('the file of the SQLite profiles', () => {
       ]);
   });
 
-  it('holds the changes of a transaction in few rows, and tells every one of them in its order', async () => {
+  it('keeps the changes of a transaction in few rows, and publishes them in order', async () => {
     await store.close();
     store = await open(false, async () => {
       throw new Error('nobody listens');
@@ -314,7 +314,7 @@ describe('the file of the SQLite profiles', () => {
     await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
   });
 
-  it('says so when it was made with another schema', async () => {
+  it('refuses a file with another schema version', async () => {
     await store.close();
     const database = openDatabase(join(folder, 'profiles.db'));
     database.exec('PRAGMA user_version = 0');

@@ -27,13 +27,11 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { openDatabase, translateSqliteError } from '../../sqlite/database.ts';
-import { claimOf } from './keys.ts';
 import { Outbox } from './outbox.ts';
 import { ProfileReader } from './profile-reader.ts';
 import { ProfileWriter } from './profile-writer.ts';
-import { Publisher } from './publisher.ts';
-import { PublishingRight } from './publishing-right.ts';
-import { prepareSchema } from './schema.ts';
+import { Publisher, PublisherLease } from './publisher.ts';
+import { claimOf, prepareSchema } from './schema.ts';
 
 const READ_CACHE_KIB = 16 * 1024;
 
@@ -41,18 +39,18 @@ export interface SqliteProfileStoreOptions {
   /** A folder of its own; several processes and threads may share it. */
   readonly folder: string;
   readonly clock: Clock;
-  /** A deleted identity remembers when for so long, ms. */
+  /** How long the time of an identity's deletion is kept, ms. */
   readonly retentionMs: number;
   readonly publish: PublishProfileChanges;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** How long a write waits for another process's, ms, before it is `Unavailable`. Default 5,000. */
+  /** How long a write waits for other processes, ms, before it is `Unavailable`. Default 5,000. */
   readonly busyTimeoutMs?: number;
-  /** How often what is older than the retention is forgotten, ms. Default one minute; `false` leaves it to others. */
+  /** How often deletions past the retention are forgotten, ms. Default one minute; `false` leaves it to other processes. */
   readonly forgetEveryMs?: number | false;
 }
 
-/** Opens (and makes, when missing) the embedded profiles. `Unavailable` when the file cannot be opened now. */
+/** Opens the embedded profiles, and creates them if missing. `Unavailable` when the file cannot be opened now. */
 export async function openSqliteProfileStore(options: SqliteProfileStoreOptions): Promise<ProfileStore> {
   try {
     return new SqliteProfileStore(options);
@@ -61,15 +59,15 @@ export async function openSqliteProfileStore(options: SqliteProfileStoreOptions)
   }
 }
 
-/** One database file: a thread that writes, reads in the calling thread, and one publisher among all who have it open. */
+/** One database file: writes in a thread, reads in the calling thread, and one publisher among all processes. */
 class SqliteProfileStore implements ProfileStore {
   readonly #options: SqliteProfileStoreOptions;
   readonly #writer: ProfileWriter;
   readonly #reader: ProfileReader;
   readonly #publisher: Publisher;
   readonly #closeReads: () => void;
-  readonly #forgetting: NodeJS.Timeout | undefined;
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #forgetTimer: NodeJS.Timeout | undefined;
+  readonly #running = new Set<Promise<unknown>>();
   #closed: Promise<void> | undefined;
 
   constructor(options: SqliteProfileStoreOptions) {
@@ -77,14 +75,14 @@ class SqliteProfileStore implements ProfileStore {
     const { folder, logger, metrics, publish, busyTimeoutMs = 5_000, forgetEveryMs = 60_000 } = options;
     const file = join(folder, 'profiles.db');
     prepareFile(file, busyTimeoutMs);
-    const right = new PublishingRight(join(folder, 'publishing.db'), busyTimeoutMs);
-    const reads = openReads(file, busyTimeoutMs, right);
+    const lease = new PublisherLease(join(folder, 'publishing.db'), busyTimeoutMs);
+    const reads = openReads(file, busyTimeoutMs, lease);
     this.#closeReads = () => reads.close();
     this.#reader = new ProfileReader(reads);
     this.#writer = new ProfileWriter({ file, busyTimeoutMs }, logger);
     this.#publisher = new Publisher({
       outbox: new Outbox(reads),
-      right,
+      lease,
       publish,
       remove: async (upTo) => {
         await this.#writer.ask({ kind: 'published', upTo });
@@ -92,7 +90,7 @@ class SqliteProfileStore implements ProfileStore {
       logger,
       metrics,
     });
-    this.#forgetting =
+    this.#forgetTimer =
       forgetEveryMs === false ? undefined : setInterval(() => void this.#forget(), forgetEveryMs).unref();
   }
 
@@ -167,15 +165,15 @@ class SqliteProfileStore implements ProfileStore {
   }
 
   async #close(): Promise<void> {
-    clearInterval(this.#forgetting);
-    await Promise.allSettled(this.#underWay);
+    clearInterval(this.#forgetTimer);
+    await Promise.allSettled(this.#running);
     await this.#publisher.close();
-    // Before the writer, which empties the log of writes: nobody of this process reads in it any more.
+    // Readers close before the writer, because an open reader would keep it from truncating the write-ahead log.
     this.#closeReads();
     await this.#writer.close();
   }
 
-  /** A little at a time, as writes wait meanwhile. */
+  /** In small portions, as writes wait meanwhile. */
   async #forget(): Promise<void> {
     const { clock, retentionMs, logger } = this.#options;
     try {
@@ -192,34 +190,34 @@ class SqliteProfileStore implements ProfileStore {
   async #during<T>(call: () => Promise<T>): Promise<T> {
     if (this.#closed !== undefined) throw new Unavailable('the profiles are closed');
     const done = call();
-    this.#underWay.add(done);
+    this.#running.add(done);
     try {
       return await done;
     } finally {
-      this.#underWay.delete(done);
+      this.#running.delete(done);
     }
   }
 }
 
-function openReads(file: string, busyTimeoutMs: number, right: PublishingRight): DatabaseSync {
+function openReads(file: string, busyTimeoutMs: number, lease: PublisherLease): DatabaseSync {
   try {
     const reads = openDatabase(file, { readOnly: true, busyTimeoutMs });
     reads.exec(`PRAGMA cache_size = -${READ_CACHE_KIB}`);
     return reads;
   } catch (error) {
-    right.close();
+    lease.close();
     throw error;
   }
 }
 
-/** Whether a folder of profiles has any, live or deleted, without opening it as a store. */
+/** Whether the folder of a store has profiles, live or deleted. Does not open it as a store. */
 export function folderHoldsProfiles(folder: string): boolean {
   const file = join(folder, 'profiles.db');
   if (!existsSync(file)) return false;
   const database = openDatabase(file, { readOnly: true, busyTimeoutMs: 5_000 });
   try {
-    const isMade = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'profiles'").get();
-    return isMade !== undefined && database.prepare('SELECT 1 FROM profiles LIMIT 1').get() !== undefined;
+    const hasTable = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'profiles'").get();
+    return hasTable !== undefined && database.prepare('SELECT 1 FROM profiles LIMIT 1').get() !== undefined;
   } finally {
     database.close();
   }

@@ -1,13 +1,26 @@
 import { Worker } from 'node:worker_threads';
-import { InvalidInput, type Logger, Unavailable } from '@tributary/core';
+import {
+  InvalidInput,
+  type LeftOut,
+  type Logger,
+  type ProfileDeletion,
+  type ProfileDeletionOutcome,
+  type ProfileSplit,
+  type ProfileUnlink,
+  type ProfileWrite,
+  type ProfileWriteOutcome,
+  type SplitRefusal,
+  type UnattributedValues,
+  Unavailable,
+  type UnlinkRefusal,
+} from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
-import type { StoreAnswer, StoreRequest, ThreadReply, ThreadRequest, WriterOptions } from './protocol.ts';
 
 const MAX_UNCONFIRMED_BYTES = 64 * 1024 * 1024;
 const MAX_GROUP_BYTES = 4 * 1024 * 1024;
-/** One is carried out while the next is on its way to the thread. */
+/** One group is carried out while the next is on its way to the thread. */
 const MAX_IN_FLIGHT = 2;
-/** So many go at once: else all that were answered together come together again, and the thread waits for them. */
+/** A group of this size is sent at once. Otherwise callers that are answered together would wait for each other again. */
 const EAGER_REQUESTS = 32;
 
 interface Pending {
@@ -15,20 +28,20 @@ interface Pending {
   readonly reject: (reason: Unavailable) => void;
 }
 
-/** A request as it waits, and room for what became of it. */
-interface Asked {
+/** A queued request, and its answer. */
+interface QueuedRequest {
   readonly text: string;
   answer?: StoreAnswer;
 }
 
 /**
- * The writing half: what is asked for at the same time shares one transaction and one fsync in a thread of its own,
- * which starts with the first request and is started anew should it die.
+ * Sends write requests to a thread of their own, where concurrent requests share one transaction and one fsync. The thread
+ * starts with the first request, and again if it dies.
  */
 export class ProfileWriter {
   readonly #options: WriterOptions;
   readonly #logger: Logger;
-  readonly #groups: GroupCommit<Asked>;
+  readonly #groups: GroupCommit<QueuedRequest>;
   readonly #pending = new Map<number, Pending>();
   #thread: Worker | undefined;
   #lastId = 0;
@@ -45,17 +58,20 @@ export class ProfileWriter {
     });
   }
 
-  /** Resolves when it is durable. Rejects with `Overloaded` and `InvalidInput` (nothing was taken), `Unavailable` (it is not known). */
+  /**
+   * Resolves when the request is durable. Rejects with `Overloaded` or `InvalidInput` (nothing was written), or
+   * `Unavailable` (the outcome is unknown).
+   */
   async ask(request: StoreRequest): Promise<StoreAnswer> {
-    const asked: Asked = { text: JSON.stringify(request) };
-    await this.#groups.add(asked, asked.text.length);
-    const { answer } = asked;
+    const queued: QueuedRequest = { text: JSON.stringify(request) };
+    await this.#groups.add(queued, queued.text.length);
+    const { answer } = queued;
     if (answer === undefined) throw new Unavailable('the thread gave no answer');
     if (answer.kind === 'failed') throw new InvalidInput(answer.error);
     return answer;
   }
 
-  /** Waits for what is under way, then lets the thread go. */
+  /** Waits for the requests under way, then ends the thread. */
   async close(): Promise<void> {
     await this.#groups.drained();
     const thread = this.#thread;
@@ -65,7 +81,7 @@ export class ProfileWriter {
     await exited;
   }
 
-  async #commit(group: readonly Asked[]): Promise<void> {
+  async #commit(group: readonly QueuedRequest[]): Promise<void> {
     const answers = await new Promise<readonly StoreAnswer[]>((resolve, reject) => {
       const id = ++this.#lastId;
       this.#pending.set(id, { resolve, reject });
@@ -73,9 +89,9 @@ export class ProfileWriter {
       const requests = `[${group.map(({ text }) => text).join(',')}]`;
       this.#post(this.#thread, { kind: 'group', id, requests });
     });
-    for (const [at, asked] of group.entries()) {
+    for (const [at, queued] of group.entries()) {
       const answer = answers[at];
-      if (answer !== undefined) asked.answer = answer;
+      if (answer !== undefined) queued.answer = answer;
     }
   }
 
@@ -107,3 +123,65 @@ export class ProfileWriter {
     else pending?.reject(new Unavailable(reply.error));
   }
 }
+
+/** A request to the writer thread. `now`: the time of the call, epoch ms. */
+export type StoreRequest =
+  /**
+   * `claims`: claim keys of the write's `identitiesToLookUp`, hexadecimal. The caller hashes them while the thread writes.
+   * `ucid`: for the profile, if the write creates one.
+   */
+  | {
+      readonly kind: 'upsert';
+      readonly write: ProfileWrite;
+      readonly claims: readonly string[];
+      readonly ucid: string;
+      readonly now: number;
+    }
+  | { readonly kind: 'delete'; readonly deletion: ProfileDeletion; readonly now: number }
+  | { readonly kind: 'unlink'; readonly unlink: ProfileUnlink; readonly now: number }
+  | { readonly kind: 'split'; readonly split: ProfileSplit; readonly now: number }
+  /** Changes up to this number were published. */
+  | { readonly kind: 'published'; readonly upTo: number }
+  /** Forgets some of the deletions before this time, epoch ms. */
+  | { readonly kind: 'forget'; readonly before: number };
+
+export type StoreAnswer =
+  /** `profile` is JSON. */
+  | {
+      readonly kind: 'written';
+      readonly profile: string;
+      readonly leftOut: readonly LeftOut[];
+      readonly changed: boolean;
+    }
+  | Extract<ProfileWriteOutcome, { kind: 'refused' }>
+  | { readonly kind: 'deleted'; readonly outcome: ProfileDeletionOutcome }
+  /** `profile` is JSON. */
+  | { readonly kind: 'unlinked'; readonly profile: string; readonly notHeld: readonly number[] }
+  | { readonly kind: 'not_unlinked'; readonly reason: UnlinkRefusal }
+  /** `profile` and `survivor` are JSON. */
+  | {
+      readonly kind: 'split';
+      readonly profile: string;
+      readonly survivor: string;
+      readonly kept: UnattributedValues;
+    }
+  | { readonly kind: 'not_split'; readonly reason: SplitRefusal }
+  /** How many deletions were forgotten, or changes removed from the outbox. */
+  | { readonly kind: 'done'; readonly count: number }
+  /** This request alone failed; nothing of it was written. */
+  | { readonly kind: 'failed'; readonly error: string };
+
+export interface WriterOptions {
+  readonly file: string;
+  readonly busyTimeoutMs: number;
+}
+
+export type ThreadRequest =
+  /** `requests`: JSON of a list of `StoreRequest`s, as one text crosses threads faster than many objects. */
+  { readonly kind: 'group'; readonly id: number; readonly requests: string } | { readonly kind: 'close' };
+
+export type ThreadReply =
+  /** `answers`: in the order of the requests; all of them are durable. */
+  | { readonly kind: 'committed'; readonly id: number; readonly answers: readonly StoreAnswer[] }
+  /** The outcome of the group is unknown. */
+  | { readonly kind: 'failed'; readonly id: number; readonly error: string };

@@ -1,33 +1,34 @@
+import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import { backoffMs, type Logger, type Metrics, messageOf, type PublishProfileChanges } from '@tributary/core';
-import type { Outbox, Unpublished } from './outbox.ts';
-import type { PublishingRight } from './publishing-right.ts';
+import { isBusy, openDatabase, translateSqliteError } from '../../sqlite/database.ts';
+import type { Outbox, UnpublishedChanges } from './outbox.ts';
 
-/** How often one looks for what others committed, and for a publisher that died. */
-const LOOK_MS = 100;
+/** How often the file is polled for commits of other processes, and the lease for its holder's death. */
+const POLL_MS = 100;
 const REPORT_MS = 5_000;
-/** Between two rounds, ms: taking out what was published is a commit, which cuts those of writes in two. */
-const GATHER_MS = 50;
-/** So many are taken out before the round is over: no crash has more published again. */
-const REMOVED_AT_ONCE = 500;
-/** Profiles of which it is known what was told last. */
-const REMEMBERED = 10_000;
-/** The first wait is longer than others need to look, so that one of them may try. */
-const BACKOFF = { firstMs: 3 * LOOK_MS, capMs: 5_000 };
+/** Pause between two rounds, ms. Removing published changes is a commit, which splits the groups of writes. */
+const BATCH_PAUSE_MS = 50;
+/** Published changes are removed at the latest after so many: this bounds what a crash publishes again. */
+const REMOVE_EVERY = 500;
+/** Profiles of which the published version is known. */
+const MAX_VERSIONS = 10_000;
+/** The first pause is longer than the polling interval, so that another process may take the lease. */
+const BACKOFF = { firstMs: 3 * POLL_MS, capMs: 5_000 };
 
 export interface PublisherOptions {
   readonly outbox: Outbox;
-  readonly right: PublishingRight;
+  readonly lease: PublisherLease;
   readonly publish: PublishProfileChanges;
-  /** Takes what was published out of the outbox. */
+  /** Removes published changes from the outbox. */
   readonly remove: (upTo: number) => Promise<void>;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
 
 /**
- * Publishes what is in the outbox, in the order of commits, whoever committed it: one of all who have the profiles open
- * does it for all. What was published and could not be taken out before a crash is published again.
+ * Publishes the outbox in the order of commits. Of all processes that have the file open, the holder of the publisher
+ * lease does it for all. Changes that were published and not yet removed at a crash are published again.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
@@ -36,7 +37,7 @@ export class Publisher {
   #seenVersion: number | undefined;
   #publishedUpTo = 0;
   #removedUpTo = 0;
-  /** Of profiles that were told not long ago, by ucid: a profile is told as it is by then, with what is still to come. */
+  /** Recently published versions by ucid: a change carries the current profile, which covers later changes as well. */
   readonly #versions = new Map<string, number>();
   #woken = false;
   #wake = () => {};
@@ -46,18 +47,18 @@ export class Publisher {
     this.#running = this.#run();
   }
 
-  /** There is something new, probably. */
+  /** To be called after a commit. */
   wake(): void {
     this.#woken = true;
     this.#wake();
   }
 
-  /** Waits for the changes under way; what is left stays for the next one. */
+  /** Waits for the append under way. Remaining changes are left to the next holder of the lease. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#wake();
     await this.#running;
-    this.#options.right.close();
+    this.#options.lease.close();
   }
 
   async #run(): Promise<void> {
@@ -67,11 +68,14 @@ export class Publisher {
       try {
         await this.#publishAll();
         failures = 0;
-        await this.#pause(GATHER_MS);
-        await this.#rest(LOOK_MS);
+        await this.#pause(BATCH_PAUSE_MS);
+        await this.#waitForWake(POLL_MS);
       } catch (error) {
-        this.#options.logger.warn({ error: messageOf(error) }, 'profile changes wait to be published');
-        this.#giveUpRight();
+        this.#options.logger.warn(
+          { error: messageOf(error) },
+          'profile changes could not be published; retrying',
+        );
+        this.#releaseLease();
         this.#woken = true;
         await this.#pause(backoffMs(failures++, BACKOFF));
       }
@@ -80,36 +84,40 @@ export class Publisher {
   }
 
   async #publishAll(): Promise<void> {
-    const { outbox, right, publish } = this.#options;
-    if (!this.#hasNews() || !right.take()) return;
+    const { outbox, lease, publish } = this.#options;
+    if (!this.#hasChanges() || !lease.acquire()) return;
     const version = outbox.version();
     await this.#removePublished();
-    const following = () => outbox.after(this.#publishedUpTo, this.#versions);
-    for (let next = following(); next !== undefined && !this.#closing.signal.aborted; next = following()) {
+    const nextChanges = () => outbox.after(this.#publishedUpTo, this.#versions);
+    for (
+      let next = nextChanges();
+      next !== undefined && !this.#closing.signal.aborted;
+      next = nextChanges()
+    ) {
       if (next.changes.length > 0) await publish(next.changes);
-      this.#remember(next);
+      this.#noteVersions(next);
       this.#publishedUpTo = next.upTo;
-      // Callers come in between.
+      // Yields to callers in this thread.
       await turn();
-      if (this.#publishedUpTo - this.#removedUpTo >= REMOVED_AT_ONCE) await this.#removePublished();
+      if (this.#publishedUpTo - this.#removedUpTo >= REMOVE_EVERY) await this.#removePublished();
     }
     await this.#removePublished();
     this.#seenVersion = version;
   }
 
-  #remember({ changes }: Unpublished): void {
-    if (this.#versions.size >= REMEMBERED) this.#versions.clear();
+  #noteVersions({ changes }: UnpublishedChanges): void {
+    if (this.#versions.size >= MAX_VERSIONS) this.#versions.clear();
     for (const { ucid, profile } of changes)
       if (profile !== undefined) this.#versions.set(ucid, profile.version);
   }
 
-  /** Whoever has the profiles open beside this one may be able to publish. */
-  #giveUpRight(): void {
-    const { right, logger } = this.#options;
+  /** Another process may be able to publish. */
+  #releaseLease(): void {
+    const { lease, logger } = this.#options;
     try {
-      right.release();
+      lease.release();
     } catch (error) {
-      logger.warn({ error: messageOf(error) }, 'the right to publish profile changes is kept');
+      logger.warn({ error: messageOf(error) }, 'the publisher lease of the profiles could not be released');
     }
   }
 
@@ -119,8 +127,8 @@ export class Publisher {
     this.#removedUpTo = this.#publishedUpTo;
   }
 
-  /** Whether somebody committed since everything was published; always while another one has the right to publish. */
-  #hasNews(): boolean {
+  /** Whether there was a commit since everything was published. Always true while another process has the lease. */
+  #hasChanges(): boolean {
     const woken = this.#woken;
     this.#woken = false;
     return woken || this.#seenVersion !== this.#options.outbox.version();
@@ -130,7 +138,7 @@ export class Publisher {
     await pause(ms, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
   }
 
-  async #rest(ms: number): Promise<void> {
+  async #waitForWake(ms: number): Promise<void> {
     if (this.#woken || this.#closing.signal.aborted) return;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms).unref();
@@ -144,9 +152,43 @@ export class Publisher {
   #report(): void {
     const { metrics, outbox, logger } = this.#options;
     try {
-      metrics.gauge('tributary_profile_changes_pending', outbox.waiting());
+      metrics.gauge('tributary_profile_changes_pending', outbox.pending());
     } catch (error) {
-      logger.warn({ error: messageOf(error) }, 'waiting profile changes are not known');
+      logger.warn({ error: messageOf(error) }, 'pending profile changes could not be counted');
     }
+  }
+}
+
+/**
+ * The publisher lease: held by one of the processes that have the profiles open, as a write transaction of a file of its
+ * own. A process that dies loses it at once, whatever the cause; one that cannot publish releases it.
+ */
+export class PublisherLease {
+  readonly #database: DatabaseSync;
+
+  /** `busyTimeoutMs`: how long opening waits while other processes open or close the file. Acquiring never waits. */
+  constructor(file: string, busyTimeoutMs: number) {
+    this.#database = openDatabase(file, { busyTimeoutMs });
+    this.#database.exec('PRAGMA busy_timeout = 0');
+  }
+
+  /** True if this process holds the lease now. */
+  acquire(): boolean {
+    if (this.#database.isTransaction) return true;
+    try {
+      this.#database.exec('BEGIN IMMEDIATE');
+      return true;
+    } catch (error) {
+      if (isBusy(error)) return false;
+      throw translateSqliteError(error);
+    }
+  }
+
+  release(): void {
+    if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+  }
+
+  close(): void {
+    this.#database.close();
   }
 }

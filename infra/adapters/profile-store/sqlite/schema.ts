@@ -1,15 +1,18 @@
+import { hash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
+import { type Identity, identityKey, type Profile, type ProfileScope } from '@tributary/core';
 import { inTransaction, reading } from '../../sqlite/database.ts';
 
 /** Raised whenever `SCHEMA` changes; kept in the file's `user_version`. */
 const SCHEMA_VERSION = 3;
 
 /**
- * `profiles` holds the JSON of a live profile, or of the `Tombstone` of one that was deleted. `claims` and `ucids` lead
- * to it: an identity by its digest, every ucid that was ever answered by its bytes. A claim that was written anew after
- * the deletion of who had it says when that was. `outbox` holds what is still to be published, in the order of commits:
- * of a change all but the profile. A row of it is the JSON of a list, so a transaction of many changes writes few rows;
- * changes are numbered one by one, and `change` is the number of the last one in the list.
+ * - `profiles`: the JSON of a live profile, or of the `Tombstone` of a deleted one.
+ * - `claims`, `ucids`: the profile of an identity, by its digest, and of every ucid ever returned, by its bytes. A claim
+ *   written again after a deletion keeps the time of that deletion.
+ * - `outbox`: unpublished changes in the order of their commits, without the profiles. A row is the JSON of a list, so
+ *   that a transaction of many changes writes few rows. Changes are numbered one by one; `change` is the number of the
+ *   last one of the row.
  */
 const SCHEMA = `
   CREATE TABLE profiles (
@@ -35,14 +38,14 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** What leads from a version to the next one. In version 2 a row of the outbox was one change. */
+/** Upgrades by the version that they start from. In version 2 a row of the outbox was a single change. */
 const UPGRADES: Readonly<Record<number, string>> = {
   2: `UPDATE outbox SET body = '[' || body || ']'; PRAGMA user_version = 3;`,
 };
 
 /**
- * Makes the tables in an empty file, or of those of a version before; waits for no writer when they are there. Throws
- * when they are of a version that leads here no more, or of a later one.
+ * Creates the tables in an empty file, or upgrades those of an earlier version. Waits for no writer if they are current.
+ * Throws if the version is later, or too old to be upgraded.
  */
 export function prepareSchema(database: DatabaseSync, file: string): void {
   if (versionOf(database) === SCHEMA_VERSION) return;
@@ -60,4 +63,30 @@ export function prepareSchema(database: DatabaseSync, file: string): void {
 
 function versionOf(database: DatabaseSync): number {
   return reading(() => Number(database.prepare('PRAGMA user_version').get()?.user_version));
+}
+
+/**
+ * The claim key of an identity: 16 bytes of a hash. Organization and region contain no NUL, so distinct identities have
+ * distinct hash inputs.
+ */
+export function claimOf({ org, region }: ProfileScope, identity: Identity): Buffer {
+  return hash('sha256', `${org}\0${region}\0${identityKey(identity)}`, 'buffer').subarray(0, 16);
+}
+
+/** The 16 bytes of a UUID. Another text gives bytes that no row has. */
+export function ucidBytes(ucid: string): Buffer {
+  return Buffer.from(ucid.replaceAll('-', ''), 'hex');
+}
+
+/** What remains of a deleted profile: its claim keys (hexadecimal) and ucids, no personal data. */
+export interface Tombstone {
+  readonly claims: readonly string[];
+  readonly ucids: readonly string[];
+}
+
+export function tombstoneOf(profile: Profile): Tombstone {
+  return {
+    claims: profile.identities.map((identity) => claimOf(profile, identity).toString('hex')),
+    ucids: [profile.ucid, ...profile.linked],
+  };
 }

@@ -1,17 +1,16 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Profile, type ProfileChange, parseExact } from '@tributary/core';
-import { claimOf, ucidBytes } from './keys.ts';
-import { outboxRows, type WaitingChange } from './outbox-row.ts';
-import { type Tombstone, tombstoneOf } from './tombstone.ts';
+import { type OutboxChange, outboxRows } from './outbox.ts';
+import { claimOf, type Tombstone, tombstoneOf, ucidBytes } from './schema.ts';
 
-/** Characters of profiles kept in memory from one transaction to the next, at most. */
-const KEPT_CHARACTERS = 4 * 1024 * 1024;
+/** Most characters of profiles that stay cached from one transaction to the next. */
+const CACHE_CHARACTERS = 4 * 1024 * 1024;
 
 export type StoredProfile =
   | { readonly kind: 'live'; readonly id: number; profile: Profile; text: string; dirty: boolean }
   | { readonly kind: 'deleted'; readonly id: number; readonly at: number };
 
-/** Who has an identity, and when it was last deleted, epoch ms, be it from who has it now or from another before. */
+/** The profile or tombstone that a claim leads to, and when the identity was last deleted, from it or another, epoch ms. */
 export interface Claimed {
   readonly stored: StoredProfile;
   readonly deletedAt: number | undefined;
@@ -20,34 +19,34 @@ export interface Claimed {
 export type LiveProfile = Extract<StoredProfile, { kind: 'live' }>;
 
 /**
- * The tables as one transaction after the other sees them. What a transaction changes of a profile again and again is
- * written once, by `flush`, and so are changes. Profiles are remembered until somebody else has written to the file.
+ * The tables as seen by one transaction after the other. Repeated updates of a profile, and the changes for the outbox, are
+ * written once per transaction, by `flush`. Profiles are cached until another connection writes to the file.
  */
 export class StoredProfiles {
   readonly #statements: ReturnType<typeof prepare>;
-  #known = new Map<number, StoredProfile>();
-  #knownCharacters = 0;
-  #knownVersion: unknown;
+  #cache = new Map<number, StoredProfile>();
+  #cachedCharacters = 0;
+  #cachedVersion: unknown;
   readonly #dirty = new Set<LiveProfile>();
-  /** To be told by the outbox. */
-  #changes: WaitingChange[] = [];
+  /** To be written to the outbox. */
+  #changes: OutboxChange[] = [];
 
   constructor(database: DatabaseSync) {
     this.#statements = prepare(database);
   }
 
-  /** First thing in a transaction: forgets what others may have changed. */
+  /** Call first in a transaction: drops the cache if another connection has written. */
   begin(): void {
     const version = this.#statements.version.get()?.data_version;
-    if (version !== this.#knownVersion || this.#knownCharacters > KEPT_CHARACTERS) this.forgetKnown();
-    this.#knownVersion = version;
+    if (version !== this.#cachedVersion || this.#cachedCharacters > CACHE_CHARACTERS) this.dropCache();
+    this.#cachedVersion = version;
   }
 
-  /** What is remembered holds no more: a transaction failed. */
-  forgetKnown(): void {
-    this.#known = new Map();
-    this.#knownCharacters = 0;
-    this.#knownVersion = undefined;
+  /** Call after a failed transaction, whose updates are in the cache. */
+  dropCache(): void {
+    this.#cache = new Map();
+    this.#cachedCharacters = 0;
+    this.#cachedVersion = undefined;
     this.#dirty.clear();
     this.#changes = [];
   }
@@ -71,120 +70,121 @@ export class StoredProfiles {
   create(profile: Profile, text: string): LiveProfile {
     const id = Number(this.#statements.insert.run(text).lastInsertRowid);
     const stored: LiveProfile = { kind: 'live', id, profile, text, dirty: false };
-    this.#remember(stored);
-    this.#statements.leadUcid.run(ucidBytes(profile.ucid), id);
+    this.#addToCache(stored);
+    this.#statements.putUcid.run(ucidBytes(profile.ucid), id);
     return stored;
   }
 
   replace(stored: LiveProfile, profile: Profile, text: string): void {
-    this.#knownCharacters += text.length - stored.text.length;
+    this.#cachedCharacters += text.length - stored.text.length;
     stored.profile = profile;
     stored.text = text;
     stored.dirty = true;
     this.#dirty.add(stored);
   }
 
-  /** Lets the claim lead to the profile; `deletedAt` is when it was last deleted from another, where that is known. */
-  claim(claim: Uint8Array, { id }: LiveProfile, deletedAt: number | undefined): void {
-    this.#statements.lead.run(claim, id, deletedAt ?? null);
+  /** Points the claim to the profile. `deletedAt`: when the identity was last deleted from another one, if ever. */
+  putClaim(claim: Uint8Array, { id }: LiveProfile, deletedAt: number | undefined): void {
+    this.#statements.putClaim.run(claim, id, deletedAt ?? null);
   }
 
-  /** Lets the claim lead to nobody. When the identity was last deleted stays known, by a tombstone of its own. */
-  free(claim: Buffer, { id }: LiveProfile, deletedAt: number | undefined): void {
+  /** Removes the claim from the profile. The time of an earlier deletion is kept, in a tombstone of its own. */
+  releaseClaim(claim: Buffer, { id }: LiveProfile, deletedAt: number | undefined): void {
     if (deletedAt === undefined) {
-      this.#statements.unlead.run(claim, id);
+      this.#statements.deleteClaim.run(claim, id);
       return;
     }
     const tombstone: Tombstone = { claims: [claim.toString('hex')], ucids: [] };
-    const buried = this.#statements.insertBuried.run(JSON.stringify(tombstone), deletedAt);
-    this.#statements.lead.run(claim, Number(buried.lastInsertRowid), null);
+    const inserted = this.#statements.insertTombstone.run(JSON.stringify(tombstone), deletedAt);
+    this.#statements.putClaim.run(claim, Number(inserted.lastInsertRowid), null);
   }
 
-  /** Lets everything that leads to `other` lead to `master`. */
+  /** Points all claims and ucids of `other` to `master`, and removes `other`. */
   absorb(other: LiveProfile, master: LiveProfile): void {
     const { profile } = other;
     for (const identity of profile.identities)
-      this.#statements.move.run(master.id, claimOf(profile, identity));
+      this.#statements.moveClaim.run(master.id, claimOf(profile, identity));
     for (const ucid of [profile.ucid, ...profile.linked])
-      this.#statements.leadUcid.run(ucidBytes(ucid), master.id);
+      this.#statements.putUcid.run(ucidBytes(ucid), master.id);
     this.#statements.remove.run(other.id);
-    this.#forget(other);
+    this.#removeFromCache(other);
   }
 
-  /** Lets the ucid and the identities of a profile that was split off lead to it; what is known of deletions stays. */
+  /** Creates a profile that was split off, and points its ucid and claims to it. Times of deletions are kept. */
   splitOff(profile: Profile, text: string): void {
     const { id } = this.create(profile, text);
-    for (const identity of profile.identities) this.#statements.move.run(id, claimOf(profile, identity));
+    for (const identity of profile.identities) this.#statements.moveClaim.run(id, claimOf(profile, identity));
   }
 
-  /** Puts a tombstone in place of the profile; what led to it goes on to do so. */
-  bury(stored: LiveProfile, at: number): void {
-    this.#statements.bury.run(JSON.stringify(tombstoneOf(stored.profile)), at, stored.id);
-    this.#forget(stored);
+  /** Replaces the profile by a tombstone. Its claims and ucids still lead to it. */
+  replaceWithTombstone(stored: LiveProfile, at: number): void {
+    this.#statements.putTombstone.run(JSON.stringify(tombstoneOf(stored.profile)), at, stored.id);
+    this.#removeFromCache(stored);
   }
 
-  /** Puts a change into the outbox. `split`: a ucid that led to the profile and is split off by the change. */
+  /** Adds a change to the outbox. `split`: a ucid that the change splits off. */
   record({ profile: _, ...change }: ProfileChange, split?: string): void {
     this.#changes.push(split === undefined ? change : { ...change, split });
   }
 
-  /** Takes changes out of the outbox; how many. */
-  published(upTo: number): number {
-    return Number(this.#statements.published.run(upTo).changes);
+  /** Removes changes up to this number from the outbox; returns how many. */
+  removePublished(upTo: number): number {
+    return Number(this.#statements.deleteChanges.run(upTo).changes);
   }
 
-  /** Forgets deletions before the time, at most so many of each kind; how many. */
+  /** Forgets deletions before the time, at most `atMost` of each kind; returns how many. */
   forgetDeletions(before: number, atMost: number): number {
     const ofClaims = Number(this.#statements.forgetClaims.run(before, atMost).changes);
     return ofClaims + this.#dropTombstones(before, atMost);
   }
 
-  /** The tombstones that were put first, and what leads to them. */
+  /** Removes the oldest tombstones, and the claims and ucids that lead to them. */
   #dropTombstones(before: number, atMost: number): number {
     const rows = this.#statements.expired.all(before, atMost);
     for (const { profile: id, body } of rows) {
       const { claims, ucids } = JSON.parse(String(body)) as Tombstone;
-      for (const claim of claims) this.#statements.unlead.run(Buffer.from(claim, 'hex'), Number(id));
-      for (const ucid of ucids) this.#statements.unleadUcid.run(ucidBytes(ucid), Number(id));
+      for (const claim of claims) this.#statements.deleteClaim.run(Buffer.from(claim, 'hex'), Number(id));
+      for (const ucid of ucids) this.#statements.deleteUcid.run(ucidBytes(ucid), Number(id));
       this.#statements.remove.run(Number(id));
-      this.#known.delete(Number(id));
+      this.#cache.delete(Number(id));
     }
     return rows.length;
   }
 
-  /** Writes what changed. Last thing in a transaction. */
+  /** Writes the updates and the changes. Call last in a transaction. */
   flush(): void {
     for (const stored of this.#dirty) {
       this.#statements.update.run(stored.text, stored.id);
       stored.dirty = false;
     }
     this.#dirty.clear();
-    for (const row of outboxRows(this.#changes)) this.#statements.record.run(row.length, JSON.stringify(row));
+    for (const row of outboxRows(this.#changes))
+      this.#statements.insertChange.run(row.length, JSON.stringify(row));
     this.#changes = [];
   }
 
   #stored(id: unknown): StoredProfile | undefined {
     if (id === undefined) return undefined;
-    const known = this.#known.get(Number(id));
-    if (known !== undefined) return known;
+    const cached = this.#cache.get(Number(id));
+    if (cached !== undefined) return cached;
     const row = this.#statements.read.get(Number(id));
     if (row === undefined) throw new Error(`a key leads to profile ${id}, which is not there`);
     const stored: StoredProfile =
       row.deleted_at === null
         ? live(Number(id), String(row.body))
         : { kind: 'deleted', id: Number(id), at: Number(row.deleted_at) };
-    this.#remember(stored);
+    this.#addToCache(stored);
     return stored;
   }
 
-  #remember(stored: StoredProfile): void {
-    this.#known.set(stored.id, stored);
-    this.#knownCharacters += stored.kind === 'live' ? stored.text.length : 0;
+  #addToCache(stored: StoredProfile): void {
+    this.#cache.set(stored.id, stored);
+    this.#cachedCharacters += stored.kind === 'live' ? stored.text.length : 0;
   }
 
-  #forget(stored: LiveProfile): void {
-    this.#known.delete(stored.id);
-    this.#knownCharacters -= stored.text.length;
+  #removeFromCache(stored: LiveProfile): void {
+    this.#cache.delete(stored.id);
+    this.#cachedCharacters -= stored.text.length;
     this.#dirty.delete(stored);
   }
 }
@@ -200,25 +200,25 @@ function prepare(database: DatabaseSync) {
     ucid: database.prepare('SELECT profile FROM ucids WHERE ucid = ?'),
     read: database.prepare('SELECT body, deleted_at FROM profiles WHERE profile = ?'),
     insert: database.prepare('INSERT INTO profiles (body) VALUES (?)'),
-    insertBuried: database.prepare('INSERT INTO profiles (body, deleted_at) VALUES (?, ?)'),
+    insertTombstone: database.prepare('INSERT INTO profiles (body, deleted_at) VALUES (?, ?)'),
     update: database.prepare('UPDATE profiles SET body = ? WHERE profile = ?'),
-    bury: database.prepare('UPDATE profiles SET body = ?, deleted_at = ? WHERE profile = ?'),
+    putTombstone: database.prepare('UPDATE profiles SET body = ?, deleted_at = ? WHERE profile = ?'),
     remove: database.prepare('DELETE FROM profiles WHERE profile = ?'),
-    lead: database.prepare(
+    putClaim: database.prepare(
       `INSERT INTO claims (claim, profile, deleted_at) VALUES (?, ?, ?)
        ON CONFLICT DO UPDATE SET profile = excluded.profile, deleted_at = excluded.deleted_at`,
     ),
-    move: database.prepare('UPDATE claims SET profile = ? WHERE claim = ?'),
-    leadUcid: database.prepare(
+    moveClaim: database.prepare('UPDATE claims SET profile = ? WHERE claim = ?'),
+    putUcid: database.prepare(
       'INSERT INTO ucids (ucid, profile) VALUES (?, ?) ON CONFLICT DO UPDATE SET profile = excluded.profile',
     ),
-    unlead: database.prepare('DELETE FROM claims WHERE claim = ? AND profile = ?'),
-    unleadUcid: database.prepare('DELETE FROM ucids WHERE ucid = ? AND profile = ?'),
-    record: database.prepare(
+    deleteClaim: database.prepare('DELETE FROM claims WHERE claim = ? AND profile = ?'),
+    deleteUcid: database.prepare('DELETE FROM ucids WHERE ucid = ? AND profile = ?'),
+    insertChange: database.prepare(
       `INSERT INTO outbox (change, body)
        VALUES (coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0) + ?, ?)`,
     ),
-    published: database.prepare('DELETE FROM outbox WHERE change <= ?'),
+    deleteChanges: database.prepare('DELETE FROM outbox WHERE change <= ?'),
     forgetClaims: database.prepare(
       `UPDATE claims SET deleted_at = NULL
        WHERE claim IN (SELECT claim FROM claims WHERE deleted_at < ? LIMIT ?)`,

@@ -1,25 +1,83 @@
+import type { DatabaseSync } from 'node:sqlite';
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { messageOf, parseExact } from '@tributary/core';
-import { openDatabase } from '../../sqlite/database.ts';
+import { backoffMs, messageOf, parseExact } from '@tributary/core';
+import { isBusy, openDatabase, translateSqliteError } from '../../sqlite/database.ts';
 import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
 import { carryOut } from './carry-out.ts';
-import { Erasure } from './erasure.ts';
-import type { StoreAnswer, StoreRequest, ThreadReply, ThreadRequest, WriterOptions } from './protocol.ts';
+import type {
+  StoreAnswer,
+  StoreRequest,
+  ThreadReply,
+  ThreadRequest,
+  WriterOptions,
+} from './profile-writer.ts';
 import { StoredProfiles } from './stored-profiles.ts';
-import { inWriteTransaction } from './write-transaction.ts';
 
-/** The thread in which writes of profiles wait for the disk and for each other: one transaction at a time. */
+/** The thread that writes profiles, one transaction at a time, and waits for the disk. */
 if (!parentPort) throw new Error('writer-thread.ts runs as a worker thread');
 const port: MessagePort = parentPort;
 
-/** Index pages of millions of profiles; keys are random, so what is not here is read again and again. */
+/** For the index pages of millions of profiles: keys are random, so pages outside of the cache are read again and again. */
 const CACHE_KIB = 64 * 1024;
-/** Pages of the log of writes that are carried over into the file at once: 64 MB. */
+/** WAL pages after which the checkpointer thread runs: 64 MB. */
 const MANY_PAGES = 16_000;
-/** And those that writes may wait for. */
+/** WAL pages that it leaves to this thread, which writes may wait for. */
 const FEW_PAGES = 500;
-/** How long one transaction carries out requests, ms: others wait for the file, and one large profile takes 25 a write. */
-const HELD_MS = 100;
+/** Target length of one transaction, ms: other processes wait for the file. One write of a large profile takes 25 ms. */
+const TRANSACTION_MS = 100;
+
+/** Deletions within this time are erased together, ms. */
+const ERASE_AFTER_MS = 200;
+const RETRY_AFTER_MS = 1_000;
+/** A reader that keeps a snapshot of the file open for longer prevents the erasure, until the next deletion. */
+const ATTEMPTS = 60;
+/** How long the last attempt waits for readers and writers, ms. */
+const LAST_WAIT_MS = 250;
+
+/**
+ * Erases deleted profiles from the files. `secure_delete` overwrites them in the tables; earlier versions remain in the
+ * write-ahead log until it is truncated, which has to wait for its readers.
+ */
+class Erasure {
+  readonly #database: DatabaseSync;
+  #attempts = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(database: DatabaseSync) {
+    this.#database = database;
+  }
+
+  /** Erases recent deletions soon, between writes. */
+  schedule(): void {
+    this.#attempts = ATTEMPTS;
+    this.#scheduleIn(ERASE_AFTER_MS);
+  }
+
+  /** The last attempt of this process. Blocks for up to 250 ms while the file is in use. */
+  eraseNow(): void {
+    clearTimeout(this.#timer);
+    this.#database.exec(`PRAGMA busy_timeout = ${LAST_WAIT_MS}`);
+    this.#erase();
+  }
+
+  #scheduleIn(ms: number): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#attempts -= 1;
+      if (!this.#erase() && this.#attempts > 0) this.#scheduleIn(RETRY_AFTER_MS);
+    }, ms).unref();
+  }
+
+  /** True when the write-ahead log is empty. */
+  #erase(): boolean {
+    try {
+      return this.#database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy === 0;
+    } catch (error) {
+      if (isBusy(error)) return false;
+      throw error;
+    }
+  }
+}
 
 const { file, busyTimeoutMs }: WriterOptions = workerData;
 const database = openDatabase(file, { busyTimeoutMs });
@@ -32,8 +90,8 @@ const carrier = new WalCheckpointer(database, {
   inlinePages: FEW_PAGES,
 });
 const erasure = new Erasure(database);
-// Who died may have left something behind.
-erasure.owe();
+// A process that died may have left deletions unerased.
+erasure.schedule();
 
 type Group = Extract<ThreadRequest, { kind: 'group' }>;
 
@@ -42,33 +100,33 @@ port.on('message', async (first: ThreadRequest) => {
   const groups = requests.filter((request) => request.kind === 'group');
   if (groups.length > 0) commit(groups);
   if (groups.length === requests.length) return;
-  // Who is at the log keeps it from being emptied.
+  // A running checkpointer would keep the log from being truncated.
   await carrier.close();
-  erasure.atLast();
+  erasure.eraseNow();
   database.close();
   port.close();
 });
 
-/** What else has come: groups that waited together share transactions. */
+/** Further messages in the queue: groups that waited together share transactions. */
 function* queued(): Generator<ThreadRequest> {
   for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
     yield next.message;
   }
 }
 
-/** Of a group that fails, what earlier transactions did stays. */
+/** If a transaction fails, those before it stay committed. */
 function commit(groups: readonly Group[]): void {
   const requests = groups.map((group) => parseExact(group.requests) as readonly StoreRequest[]);
   const all = requests.flat();
   const answers: StoreAnswer[] = [];
   let failure: unknown;
   try {
-    while (answers.length < all.length) answers.push(...commitSome(all.slice(answers.length)));
+    while (answers.length < all.length) answers.push(...commitNext(all.slice(answers.length)));
   } catch (error) {
-    stored.forgetKnown();
+    stored.dropCache();
     failure = error;
   }
-  if (answers.some(tookSomething)) erasure.owe();
+  if (answers.some(deletedSomething)) erasure.schedule();
   let end = 0;
   for (const [at, { id }] of groups.entries()) {
     const begin = end;
@@ -79,12 +137,12 @@ function commit(groups: readonly Group[]): void {
   carrier.committed();
 }
 
-/** The first of the requests, in one transaction; one of them at least. */
-function commitSome(requests: readonly StoreRequest[]): readonly StoreAnswer[] {
+/** Carries out the first requests, one at least, in one transaction. */
+function commitNext(requests: readonly StoreRequest[]): readonly StoreAnswer[] {
   return inWriteTransaction(database, busyTimeoutMs, () => {
     stored.begin();
     const answers: StoreAnswer[] = [];
-    const until = performance.now() + HELD_MS;
+    const until = performance.now() + TRANSACTION_MS;
     for (const request of requests) {
       answers.push(carryOut(stored, request));
       if (performance.now() > until) break;
@@ -94,10 +152,49 @@ function commitSome(requests: readonly StoreRequest[]): readonly StoreAnswer[] {
   });
 }
 
-function tookSomething(answer: StoreAnswer): boolean {
+function deletedSomething(answer: StoreAnswer): boolean {
   return answer.kind === 'deleted' && answer.outcome.deleted.length > 0;
 }
 
 function reply(message: ThreadReply): void {
   port.postMessage(message);
+}
+
+const BACKOFF = { firstMs: 0.2, capMs: 4 };
+
+/**
+ * Runs `work` in one write transaction. Blocks the thread while another process writes; `Unavailable` after
+ * `busyTimeoutMs`. It polls every few ms: SQLite's own wait grows to 100 ms and seldom hits the moment between two
+ * transactions of a busy writer.
+ */
+function inWriteTransaction<T>(database: DatabaseSync, busyTimeoutMs: number, work: () => T): T {
+  begin(database, busyTimeoutMs);
+  try {
+    const result = work();
+    database.exec('COMMIT');
+    return result;
+  } catch (error) {
+    if (database.isTransaction) database.exec('ROLLBACK');
+    throw translateSqliteError(error);
+  }
+}
+
+function begin(database: DatabaseSync, busyTimeoutMs: number): void {
+  const deadline = performance.now() + busyTimeoutMs;
+  for (let attempt = 0; ; attempt++) {
+    try {
+      database.exec('BEGIN IMMEDIATE');
+      return;
+    } catch (error) {
+      if (!isBusy(error)) throw translateSqliteError(error);
+      if (performance.now() >= deadline) throw translateSqliteError(error, database.location() ?? undefined);
+    }
+    pause(backoffMs(attempt, BACKOFF) * (0.5 + Math.random()));
+  }
+}
+
+const neverNotified = new Int32Array(new SharedArrayBuffer(4));
+
+function pause(ms: number): void {
+  Atomics.wait(neverNotified, 0, 0, ms);
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { DEFAULT_LIMITS, limitsFor } from './limits.ts';
 
 describe('limitsFor', () => {
-  it('gives the usual limits for the usual choice', () => {
+  it('returns the default limits for the default settings', () => {
     expect(limitsFor({ eventMs: 100, isolateMb: 64 })).toEqual(DEFAULT_LIMITS);
   });
 

@@ -1,32 +1,32 @@
-/** What user code and the worker processes may take. Handed to each worker when it starts. */
+/** Limits of user code and of the worker processes. Passed to each worker when it starts. */
 export interface SandboxLimits {
-  /** Wall time an event may take, also the top level of a program when it loads, ms. */
+  /** Wall time of an event, and of the top level of a program when it is loaded, ms. */
   readonly eventMs: number;
-  /** A worker gives others their turn after this long with one batch, ms. */
+  /** After this time with one batch it is another program's turn, ms. */
   readonly sliceMs: number;
-  /** A worker that has not answered for this long while it burns CPU is killed, ms. */
+  /** A worker that has used processor time for this long without a report is killed, ms. */
   readonly watchdogMs: number;
   /** Heap of one isolate, MB. */
   readonly isolateMb: number;
-  /** Resident memory of one worker process, MB; above it, it is killed. */
+  /** Resident memory of a worker process, MB; above it, it is killed. */
   readonly processMb: number;
-  /** Isolates a worker keeps, and the heap they may hold together, MB. */
+  /** Isolates that a worker keeps, and the size of all of their heaps, MB. */
   readonly maxIsolates: number;
   readonly maxIsolatesMb: number;
-  /** Events an isolate runs before it is made anew. */
+  /** Events after which an isolate is replaced. */
   readonly recycleAfter: number;
-  /** An isolate that holds more than this is made anew, MB. */
+  /** Heap size above which an isolate is replaced, MB. */
   readonly recycleAboveMb: number;
-  /** An isolate that was given more programs than this is made anew: those of old versions stay in it until then. */
+  /** Programs after which an isolate is replaced: old versions of programs stay in it until then. */
   readonly recycleAbovePrograms: number;
-  /** Events and characters that go to a worker in one message. */
+  /** Events and characters of one request to a worker. */
   readonly chunkEvents: number;
   readonly chunkChars: number;
-  /** Kills in a row, within one call, after which the rest of the call fails without a run. */
+  /** Consecutive workers lost by one call, after which the rest of the call fails without a run. */
   readonly maxKills: number;
-  /** How long who takes workers down waits for the next one, apart from the others, ms. */
-  readonly restMs: number;
-  /** A worker that is not ready after this long is given up, ms. */
+  /** Pause before a lost worker of the quarantine is replaced, ms. */
+  readonly restartDelayMs: number;
+  /** A worker that is not ready after this time is killed, ms. */
   readonly startMs: number;
 }
 
@@ -44,11 +44,11 @@ export const DEFAULT_LIMITS: SandboxLimits = {
   chunkEvents: 200,
   chunkChars: 112 * 1024,
   maxKills: 3,
-  restMs: 1_000,
+  restartDelayMs: 1_000,
   startMs: 10_000,
 };
 
-/** What may be chosen; the rest follows. */
+/** The limits that are settings; the others follow from them. */
 export interface ChosenLimits {
   /** Wall time of an event, ms. */
   readonly eventMs: number;
@@ -57,8 +57,8 @@ export interface ChosenLimits {
 }
 
 /**
- * The limits that hold where others than the usual are chosen: what is stuck is stopped after five times the time of an
- * event, isolates are made anew before they are full, and a process has room for four, with what it takes itself.
+ * The limits that follow from the configured ones: a worker without a report is killed after five times the time of an
+ * event, isolates are replaced before they are full, and a process has room for four isolates beside its own memory.
  */
 export function limitsFor({ eventMs, isolateMb }: ChosenLimits): SandboxLimits {
   return {
@@ -72,11 +72,11 @@ export function limitsFor({ eventMs, isolateMb }: ChosenLimits): SandboxLimits {
   };
 }
 
-/** What the code inside an isolate must know; part of what a worker is started with. */
+/** Limits that are enforced inside an isolate. */
 export interface OutputLimits {
   readonly maxOutputs: number;
   readonly maxEventBytes: number;
-  /** By how much an output may exceed its event where both are larger than that. */
+  /** By how much an output may exceed its event, if both exceed `maxEventBytes`. */
   readonly outputRoomBytes: number;
   readonly maxMessageChars: number;
   readonly maxLogLines: number;
@@ -86,7 +86,7 @@ export interface OutputLimits {
   readonly sliceChars: number;
 }
 
-/** The argument a worker process is started with. */
+/** The argument of a worker process. */
 export interface WorkerSettings {
   readonly limits: SandboxLimits;
   readonly output: OutputLimits;

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { reportFrame } from './messages.ts';
+import { reportFrame } from './protocol.ts';
 import { parseReport } from './report.ts';
 
 const FIGURES = { wallMs: 1, cpuMs: 1, loadMs: 0 } as const;
 
 describe('parseReport', () => {
-  it('reads what a worker wrote', () => {
+  it('reads the report of a worker', () => {
     const frame = reportFrame(
       { stop: 'ended', ...FIGURES },
       '[[0,0,[2,1]],["threw",0,["x",3,0],[["warn","w"]]]]\nabc',

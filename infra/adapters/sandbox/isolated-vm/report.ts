@@ -1,10 +1,9 @@
 import { SANDBOX_LOG_LEVELS } from '@tributary/core';
-import type { Frame } from './frames.ts';
-import type { Entry, LoadFault, LogLine, Report } from './messages.ts';
+import type { Entry, Frame, LoadFault, LogLine, Report } from './protocol.ts';
 
 /**
- * Reads a worker's report. A worker ran hostile code: throws unless the report has the shape it should have and the
- * lengths in it fit the body.
+ * Parses a worker's report. The worker has run hostile code, so this throws unless the report has the expected shape and
+ * its lengths match the body.
  */
 export function parseReport({ head, body }: Frame): Report {
   const report: unknown = JSON.parse(head);

@@ -6,36 +6,35 @@ import {
   type SandboxProgram,
   type SandboxResult,
 } from '@tributary/core';
-import { Call } from './call.ts';
-import { Check } from './check.ts';
-import { Lanes } from './lanes.ts';
+import { CheckCall, RunCall } from './calls.ts';
 import { DEFAULT_LIMITS, type SandboxLimits } from './limits.ts';
+import { WorkerSlots } from './worker-slots.ts';
 
 export interface IsolatedVmSandboxOptions extends Partial<SandboxLimits> {
   /** Worker processes, at least 1. */
   readonly processes: number;
-  /** They are started with the first call, which waits for that: for what is rarely called. Default false. */
+  /** Starts the workers with the first call, which waits for them: for rare calls. Default false. */
   readonly isLazy?: boolean;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** The node binary the workers run on; this process's own by default. */
+  /** The node binary of the workers; this process's own by default. */
   readonly node?: string;
-  /** User and group the workers run as where this process is root's; 0 is this process's own. Default 0. */
+  /** User and group of the workers if this process runs as root; 0 keeps its own. Default 0. */
   readonly uid?: number;
-  /** Starts the workers with fewer rights, see `Confinement`. Default none. */
+  /** Command that starts the workers with fewer rights, see `Confinement`. Default none. */
   readonly wrapper?: readonly string[];
 }
 
 export interface IsolatedVmSandbox extends Sandbox {
-  /** The process ids of the workers there are now, for operators and tests. */
+  /** The process ids of the current workers, for operators and tests. */
   workerPids(): readonly number[];
 }
 
 /**
- * Runs user code in isolates of isolated-vm, inside worker processes that can be killed.
+ * Runs user code in isolates of isolated-vm, within worker processes that can be killed.
  *
- * A program goes to the same worker as long as that one lives, and its isolate is kept for its next events. Programs of
- * an owner who did harm go to a worker apart, see `Lanes`.
+ * A program runs in the same worker for as long as that one lives, and its isolate is kept for later events. Programs of
+ * quarantined owners run in a worker of their own, see `WorkerSlots`.
  */
 export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): IsolatedVmSandbox {
   const { processes, isLazy = false, metrics, logger, node = process.execPath, ...more } = options;
@@ -43,28 +42,28 @@ export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): Isolat
   const limits: SandboxLimits = { ...DEFAULT_LIMITS, ...given };
   const isRoot = process.getuid?.() === 0;
   const user = new ChildUser({ uid, isRoot, children: 'sandbox workers', logger });
-  const lanes = new Lanes(processes, isLazy, { node, limits, user, wrapper, metrics, logger });
+  const slots = new WorkerSlots(processes, isLazy, { node, limits, user, wrapper, metrics, logger });
 
   return {
     async run(program, inputs, { captureLogs = false, budget } = {}) {
       if (inputs.length === 0) return [];
       const began = performance.now();
-      const call = new Call(program, inputs, captureLogs, limits, budget);
-      lanes.submit(call);
+      const call = new RunCall(program, inputs, captureLogs, limits, budget);
+      slots.submit(call);
       const results = await call.results;
       metrics.observe('tributary_sandbox_run_duration_seconds', (performance.now() - began) / 1000);
       countOutcomes(metrics, results);
       return results;
     },
     async check(program: SandboxProgram) {
-      const check = new Check(program, limits);
-      lanes.submit(check);
+      const check = new CheckCall(program, limits);
+      slots.submit(check);
       return check.fault;
     },
     async close() {
-      await lanes.close();
+      await slots.close();
     },
-    workerPids: () => lanes.pids,
+    workerPids: () => slots.pids,
   };
 }
 

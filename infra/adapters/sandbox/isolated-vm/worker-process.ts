@@ -1,60 +1,61 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { confinedCommand, MAX_EVENT_BYTES, MAX_OUTPUTS, OUTPUT_ROOM_BYTES } from '@tributary/core';
-import { encodeFrame, type Frame, FrameReader } from './frames.ts';
 import type { SandboxLimits, WorkerSettings } from './limits.ts';
+import { encodeFrame, type Frame, FrameReader } from './protocol.ts';
 
 const MAIN = fileURLToPath(new URL('./worker/main.ts', import.meta.url));
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
-/** isolated-vm needs the first; the second bounds the worker's own heap, isolates have their own limit. */
+/** isolated-vm needs the first. The second bounds the worker's own heap; isolates have limits of their own. */
 const NODE_FLAGS = [
   '--no-node-snapshot',
   '--max-old-space-size=128',
-  // isolated-vm itself; Node warns of it at each start.
+  // For isolated-vm; Node would warn about it at each start.
   '--allow-addons',
   '--disable-warning=PERM0001',
 ];
-/** isolated-vm looks there which of its builds to load. */
+/** isolated-vm reads this file to decide which of its builds to load. */
 const ALPINE = '/etc/alpine-release';
-/** One that stands back takes up one core, not also those that V8 would compile and collect on. */
+/** A worker of low priority uses one core, without V8's threads for compilation and garbage collection. */
 const ONE_CORE_FLAGS = ['--single-threaded', '--v8-pool-size=1'];
-/** The least priority that the system offers. */
+/** The lowest priority of the system (nice value). */
 const LOWEST = 19;
-/** What a worker may say before it dies, for the log. */
+/** Most of a worker's stderr that is logged when it dies. */
 const MAX_STDERR_CHARS = 2_000;
 
 export interface WorkerStart {
   readonly node: string;
   readonly limits: SandboxLimits;
-  /** It runs with what the others leave. */
-  readonly standsBack: boolean;
-  /** Starts it with fewer rights, see `Confinement`. */
+  /** It runs on processor time that nothing else needs. */
+  readonly isLowPriority: boolean;
+  /** Command that starts it with fewer rights, see `Confinement`. */
   readonly wrapper: readonly string[];
-  /** Whom it runs as; this process's own user when absent. */
+  /** User of the process; this process's own by default. */
   readonly uid?: number;
   readonly gid?: number;
 }
 
 export interface WorkerEvents {
   frame(frame: Frame): void;
-  /** Once, after the last frame: it has exited, or could not be started. `detail` is for the log. */
+  /** Called once, after the last frame: the process has exited, or could not be started. `detail` is for the log. */
   gone(detail: string): void;
 }
 
-/** A worker as its host sees it: a process with nothing but two pipes, which dies with its host. */
+/** A worker process as seen by its host: connected by pipes only, it dies with the host. */
 export class WorkerProcess {
   readonly #child: ChildProcess;
   readonly #frames = new FrameReader();
   readonly #events: WorkerEvents;
   readonly #gone = Promise.withResolvers<void>();
   #isGone = false;
-  #said = '';
+  #stderr = '';
 
   /** Throws when the system refuses to start any process. */
-  constructor({ node, limits, standsBack, wrapper, ...user }: WorkerStart, events: WorkerEvents) {
+  constructor({ node, limits, isLowPriority, wrapper, ...user }: WorkerStart, events: WorkerEvents) {
     this.#events = events;
-    const flags = [...NODE_FLAGS, ...(standsBack ? ONE_CORE_FLAGS : [])];
+    const flags = [...NODE_FLAGS, ...(isLowPriority ? ONE_CORE_FLAGS : [])];
     const args = [JSON.stringify(settingsOf(limits))];
     const [command, all] = confinedCommand(
       { node, flags, script: MAIN, folder: FOLDER, readable: [ALPINE], args },
@@ -62,20 +63,20 @@ export class WorkerProcess {
     );
     this.#child = spawn(command, [...all], {
       stdio: ['pipe', 'pipe', 'pipe'],
-      // Isolates take their zone from the process that makes them.
+      // Isolates take their time zone from the process.
       env: { TZ: 'UTC' },
       cwd: '/',
       detached: false,
       windowsHide: true,
       ...user,
     });
-    if (standsBack && this.#child.pid !== undefined) stepBack(this.#child.pid);
+    if (isLowPriority && this.#child.pid !== undefined) lowerPriority(this.#child.pid);
     this.#child.once('error', (error) => this.#end(error.message));
     this.#child.once('close', (code, signal) => this.#end(signal ?? `exit code ${code}`));
     this.#child.stdin?.on('error', () => this.kill());
     this.#child.stdout?.on('data', (piece: Buffer) => this.#read(piece));
     this.#child.stderr?.on('data', (piece: Buffer) => {
-      if (this.#said.length < MAX_STDERR_CHARS) this.#said += piece.toString('utf8', 0, MAX_STDERR_CHARS);
+      if (this.#stderr.length < MAX_STDERR_CHARS) this.#stderr += piece.toString('utf8', 0, MAX_STDERR_CHARS);
     });
   }
 
@@ -89,9 +90,9 @@ export class WorkerProcess {
   }
 
   /**
-   * From now on others that wake up run at once, where they would wait for the end of a slice of whoever has the lowest
-   * priority. For a worker that has come up, as a start takes some of a core. Where the system does not let it, that
-   * priority is all. The worker itself may start no process.
+   * Puts the worker into the scheduling class `idle`: other processes that wake up run at once, where they would else wait
+   * for the end of its time slice. Called after the start, which takes a good part of a core. Without effect where the
+   * system has no `chrt` or does not allow it. The host does it, because the worker itself may start no process.
    */
   runWhenIdle(): void {
     const { pid } = this.#child;
@@ -113,7 +114,7 @@ export class WorkerProcess {
     try {
       for (const frame of this.#frames.push(piece)) this.#events.frame(frame);
     } catch (error) {
-      this.#said += ` unreadable: ${String(error)}`;
+      this.#stderr += ` unreadable: ${String(error)}`;
       this.kill();
     }
   }
@@ -122,12 +123,12 @@ export class WorkerProcess {
     if (this.#isGone) return;
     this.#isGone = true;
     this.#gone.resolve();
-    this.#events.gone(`${how} ${this.#said.slice(0, MAX_STDERR_CHARS)}`.trim());
+    this.#events.gone(`${how} ${this.#stderr.slice(0, MAX_STDERR_CHARS)}`.trim());
   }
 }
 
-/** A child that is gone already, or a system that does not let it, leaves nothing to do. */
-function stepBack(pid: number): void {
+/** Without effect if the child has exited, or if the system does not allow it. */
+function lowerPriority(pid: number): void {
   try {
     setPriority(pid, LOWEST);
   } catch (error) {
@@ -153,4 +154,74 @@ function settingsOf(limits: SandboxLimits): WorkerSettings {
       sliceChars: 1024 * 1024,
     },
   };
+}
+
+/** How often a worker with tasks is checked, ms. */
+export const WATCH_EVERY_MS = 25;
+/** A worker silent for this many times `watchdogMs` is dead (stopped, swapped out), whatever its processor time. */
+const DEAD_FACTOR = 20;
+/** Multiplies that time for a worker of low priority. */
+const LOW_PRIORITY_FACTOR = 5;
+
+/** Decides whether a worker must be killed for its oldest task. */
+export class Watchdog {
+  readonly #pid: number;
+  readonly #limits: SandboxLimits;
+  readonly #deadAfterMs: number;
+  #task: object | undefined;
+  #since = 0;
+  #cpuBefore: number | undefined;
+
+  constructor(pid: number, limits: SandboxLimits, isLowPriority: boolean) {
+    this.#pid = pid;
+    this.#limits = limits;
+    this.#deadAfterMs = limits.watchdogMs * DEAD_FACTOR * (isLowPriority ? LOW_PRIORITY_FACTOR : 1);
+  }
+
+  /** The reason to kill the worker, if there is one. `now`: ms; `task`: its oldest task in flight. */
+  check(task: object, now: number): 'timeout' | 'memory' | undefined {
+    if (task !== this.#task) {
+      this.#task = task;
+      this.#since = now;
+      this.#cpuBefore = cpuMs(this.#pid);
+    }
+    if ((residentMb(this.#pid) ?? 0) > this.#limits.processMb) return 'memory';
+    return this.#isStuck(now - this.#since) ? 'timeout' : undefined;
+  }
+
+  /** On a busy machine a worker may be silent because it does not get to run, so its processor time decides. */
+  #isStuck(silentMs: number): boolean {
+    const { watchdogMs, eventMs } = this.#limits;
+    if (silentMs < watchdogMs) return false;
+    if (this.#cpuBefore === undefined || silentMs >= this.#deadAfterMs) return true;
+    return (cpuMs(this.#pid) ?? Number.POSITIVE_INFINITY) - this.#cpuBefore >= eventMs;
+  }
+}
+
+/** Linux reports processor time in hundredths of a second, on every architecture that Node runs on. */
+const MS_PER_TICK = 10;
+
+/** Resident memory of a process, MB; undefined if it has exited or the system does not report it. */
+function residentMb(pid: number): number | undefined {
+  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readProc(pid, 'status') ?? '')?.[1];
+  return kilobytes === undefined ? undefined : Number(kilobytes) / 1024;
+}
+
+/** Processor time used by a process, ms; undefined if it has exited or the system does not report it. */
+function cpuMs(pid: number): number | undefined {
+  const stat = readProc(pid, 'stat');
+  // The second field is a name in parentheses and may hold anything.
+  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [user, system] = [fields?.[11], fields?.[12]];
+  return user === undefined || system === undefined
+    ? undefined
+    : (Number(user) + Number(system)) * MS_PER_TICK;
+}
+
+function readProc(pid: number, file: string): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  } catch {
+    return undefined;
+  }
 }

@@ -1,32 +1,47 @@
 import { hostname } from 'node:os';
-import type { EventLog, Logger, Metrics, ValueFraming } from '@tributary/core';
+import { join } from 'node:path';
+import {
+  declareTopics,
+  type EventLog,
+  type Logger,
+  type Metrics,
+  receivedTopic,
+  type TopicSpec,
+  TributaryError,
+  type ValueFraming,
+} from '@tributary/core';
+import {
+  openLogCatalog,
+  type RewritableCatalog,
+  removeSnapshots,
+} from '../../../adapters/catalog/log/index.ts';
 import type { KafkaConnection, KafkaLog } from '../../../adapters/event-log/kafka/index.ts';
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
 import type { InHandTable } from '../../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../../config/settings.ts';
-import { embeddedFolders } from '../folders.ts';
-import { configuredTopics } from '../topics.ts';
+import { type StartDeadline, untilAvailable } from '../../process/await-engines.ts';
+import { embeddedFolders } from '../../process/data-folder.ts';
 
 export interface EventLogTools {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Of the public topics; a process that neither writes nor reads them needs none. */
+  /** Framing of the public topics, for processes that write or read them. */
   readonly framing?: ValueFraming;
-  /** Whether this opener drops what has expired, of the openers that share a data folder. Default true. */
+  /** Whether this process drops expired records; one of those that share a data folder does. Default true. */
   readonly dropExpired?: boolean;
-  /** Where it is told which entries its stages have in hand. */
+  /** Records the entries that its stages have in hand. */
   readonly inHand?: InHandTable;
 }
 
 /**
- * The event log: on Kafka where brokers are named, else on SQLite. The embedded one has its topics then; those of
- * Kafka are made by `provideTopics`, as Kafka need not answer yet. A driver is loaded only where it was chosen.
+ * The event log: on Kafka if brokers are configured, else on SQLite. The embedded one creates its topics here; those of
+ * Kafka are created by `provideTopics`, because Kafka need not answer yet. The driver of Kafka is loaded only if needed.
  */
 export async function openEventLog(config: Config, tools: EventLogTools): Promise<EventLog> {
   return config.kafkaBrokers.length > 0 ? openOnKafka(config, tools) : openOnSqlite(config, tools);
 }
 
-/** With what its operator does beside the stages. */
+/** The log on Kafka, with the operations for operators. */
 export async function openOnKafka(
   config: Config,
   { logger, metrics, framing, inHand }: EventLogTools,
@@ -66,7 +81,7 @@ async function openOnSqlite(
   }
 }
 
-/** How this process reaches Kafka and what it is called there. */
+/** The connection of this process to Kafka, and its client id there. */
 export function kafkaConnection(config: Config): KafkaConnection {
   const { kafkaTlsCa: ca, kafkaTlsCert: cert, kafkaTlsKey: key } = config;
   const { kafkaSaslMechanism: mechanism, kafkaSaslUsername: username, kafkaSaslPassword: password } = config;
@@ -83,4 +98,81 @@ export function kafkaConnection(config: Config): KafkaConnection {
       ? {}
       : { sasl: { mechanism, username, password } }),
   };
+}
+
+/** The topics of this installation. All of its processes must have the same configuration. */
+export function configuredTopics(config: Config): ReadonlyMap<string, TopicSpec> {
+  return declareTopics({
+    partitions: config.partitions,
+    retentionMs: config.retention,
+    retryLabels: config.retrySchedule,
+    dedicated: config.dedicatedTopics,
+  });
+}
+
+/** The topics of received events. */
+export function receivedTopics(config: Config): readonly string[] {
+  return [receivedTopic('production'), receivedTopic('development'), ...config.dedicatedTopics];
+}
+
+/** The settings of the catalog's topic make Kafka delete facts, so accounts and keys would be lost. */
+export class CatalogAtRisk extends TributaryError {
+  readonly code = 'catalog_at_risk';
+  readonly retryable = false;
+}
+
+/**
+ * Creates missing topics on Kafka, if the configuration allows it, and checks the settings of the existing ones, which may
+ * have been created otherwise. `CatalogAtRisk` if the catalog would be lost. Nothing to do for the embedded log.
+ */
+export async function provideTopics(log: EventLog, config: Config, deadline: StartDeadline): Promise<void> {
+  if (config.kafkaBrokers.length === 0) return;
+  if (config.createTopics) await untilAvailable('creating the topics', deadline, () => log.createTopics());
+  await checkTopics(log, deadline);
+}
+
+async function checkTopics(log: EventLog, deadline: StartDeadline): Promise<void> {
+  const faults = await untilAvailable(
+    'checking the topics',
+    deadline,
+    async () => (await log.topicFaults?.()) ?? [],
+  );
+  const fatal = faults.filter(({ losesCatalog }) => losesCatalog).map(({ message }) => message);
+  if (fatal.length > 0)
+    throw new CatalogAtRisk(
+      `Kafka would delete the catalog: ${fatal.join('; ')}. Alter the topic, or have \`tributary topics\` do it, and start again`,
+    );
+  if (faults.length > 0)
+    deadline.logger.warn(
+      { faults: faults.map(({ message }) => message) },
+      'Kafka is set up otherwise than Tributary is configured; `tributary topics` alters the topics',
+    );
+}
+
+export interface CatalogTools {
+  readonly log: EventLog;
+  readonly logger: Logger;
+}
+
+/**
+ * The catalog, a fold over its topic in the log. It is ready for as long as it is trusted: while the log is silent, a
+ * gateway stays in its load balancer for as long as it can still answer, and leaves when every call would be 503.
+ */
+export function openCatalog(config: Config, { log, logger }: CatalogTools): RewritableCatalog {
+  const { catalogStaleness, retention: retentionMs } = config;
+  return openLogCatalog({
+    log,
+    logger,
+    staleAfterMs: catalogStaleness,
+    snapshot: { file: snapshotFile(config), retentionMs },
+  });
+}
+
+/** Removes the snapshot of the data folder, and unfinished drafts of snapshots. */
+export function removeSnapshot(config: Config): Promise<void> {
+  return removeSnapshots(snapshotFile(config));
+}
+
+function snapshotFile({ dataFolder, prefix }: Config): string {
+  return join(dataFolder, `${prefix}catalog.snapshot`);
 }

@@ -1,21 +1,31 @@
-import type { Deduplicator, HealthBoard, Logger, RateLimiter, VolumeCounters } from '@tributary/core';
+import type { MessagePort } from 'node:worker_threads';
+import {
+  type Deduplicator,
+  type HealthBoard,
+  type LiveTail,
+  type Logger,
+  type RateLimiter,
+  Unavailable,
+  type VolumeCounters,
+} from '@tributary/core';
 import { openSqliteDeduplicator } from '../../../adapters/deduplicator/sqlite/index.ts';
 import { openSqliteHealthBoard } from '../../../adapters/health-board/sqlite/index.ts';
+import { openInProcessLiveTail, openLinkedLiveTail } from '../../../adapters/live-tail/in-process/index.ts';
 import { openMemoryRateLimiter } from '../../../adapters/rate-limiter/memory/index.ts';
 import { openSqliteVolumeCounters } from '../../../adapters/volume-counters/sqlite/index.ts';
 import type { Config } from '../../config/settings.ts';
-import { embeddedFolders } from '../folders.ts';
+import { embeddedFolders } from '../../process/data-folder.ts';
 
 /**
- * The deduplicator: on Redis where it is named, which need not answer yet, else on SQLite. An error that is not
- * retryable where Redis is set up to forget.
+ * The deduplicator: on Redis if it is configured (it need not answer yet), else on SQLite. Fails with an error that is not
+ * retryable if Redis may evict keys.
  */
 export function openDeduplicator(config: Config, logger: Logger): Promise<Deduplicator> {
   const { dedupe } = embeddedFolders(config);
   return open(config, { prefix: config.prefix, folder: dedupe, windowMs: config.dedupeWindow }, logger);
 }
 
-/** The same for re-evaluated events alone, which are remembered for as long as the log keeps the rejected ones. */
+/** A deduplicator for re-evaluated events, with the retention of the log as its window. */
 export function openReevaluations(config: Config, logger: Logger): Promise<Deduplicator> {
   const { reevaluated } = embeddedFolders(config);
   const prefix = `${config.prefix}reevaluated:`;
@@ -39,11 +49,11 @@ async function open({ redisUrl }: Config, store: Store, logger: Logger): Promise
 
 export interface VolumeCountersTools {
   readonly logger: Logger;
-  /** How long a write of the embedded ones may wait for another process's, ms. */
+  /** How long a write of the embedded counters may wait for other processes, ms. */
   readonly busyTimeoutMs?: number;
 }
 
-/** The volume counters: on Redis where it is named, which need not answer yet, else on SQLite. */
+/** The volume counters: on Redis if it is configured (it need not answer yet), else on SQLite. */
 export async function openVolumeCounters(
   config: Config,
   { logger, busyTimeoutMs }: VolumeCountersTools,
@@ -59,7 +69,7 @@ export async function openVolumeCounters(
   });
 }
 
-/** Where it is told how destinations are doing: on Redis where it is named, which need not answer yet, else on SQLite. */
+/** The health reports of destinations: on Redis if it is configured (it need not answer yet), else on SQLite. */
 export async function openHealthBoard(config: Config, logger: Logger): Promise<HealthBoard> {
   if (config.redisUrl === undefined) {
     return openSqliteHealthBoard({ folder: embeddedFolders(config).health, clock: Date.now });
@@ -68,7 +78,7 @@ export async function openHealthBoard(config: Config, logger: Logger): Promise<H
   return openRedisHealthBoard({ url: config.redisUrl, prefix: config.prefix, logger });
 }
 
-/** The limiter of calls: in Redis where it is named, which need not answer, else in this process; none without a limit. */
+/** The rate limiter of calls: on Redis if it is configured (it need not answer), else in memory; none without a limit. */
 export async function openRateLimiter(config: Config, logger: Logger): Promise<RateLimiter | undefined> {
   const { callRate, redisUrl: url, prefix } = config;
   if (callRate === undefined) return undefined;
@@ -77,3 +87,48 @@ export async function openRateLimiter(config: Config, logger: Logger): Promise<R
   const { openRedisRateLimiter } = await import('../../../adapters/rate-limiter/redis/index.ts');
   return openRedisRateLimiter({ url, prefix, perMinute, logger });
 }
+
+export interface LiveTailTools {
+  readonly logger: Logger;
+  /** Port to the thread of the other side, if gateway and stages are in one process. */
+  readonly link?: MessagePort | undefined;
+}
+
+/**
+ * The live tail of a gateway: on Redis if it is configured (it need not answer yet), else that of the stages' thread of
+ * this process. There is none if the stages are in other processes and Redis is not configured.
+ */
+export async function openGatewayLiveTail(
+  config: Config,
+  { logger, link }: LiveTailTools,
+): Promise<LiveTail> {
+  if (config.redisUrl !== undefined) return openOnRedis(config, config.redisUrl, logger);
+  if (link !== undefined) {
+    if (config.kafkaBrokers.length > 0)
+      logger.warn({}, 'REDIS_URL is not set: the live stream lacks the events that other processes work on');
+    return openLinkedLiveTail({ port: link, logger });
+  }
+  if (config.kafkaBrokers.length === 0) return openInProcessLiveTail({ logger });
+  logger.warn({}, 'REDIS_URL is not set: there is no live stream of events');
+  return NO_LIVE_TAIL;
+}
+
+/** The live tail of the stages, the other side of `openGatewayLiveTail`. */
+export async function openStagesLiveTail(config: Config, { logger, link }: LiveTailTools): Promise<LiveTail> {
+  if (config.redisUrl !== undefined) return openOnRedis(config, config.redisUrl, logger);
+  return link === undefined ? NO_LIVE_TAIL : openInProcessLiveTail({ logger, links: [link] });
+}
+
+async function openOnRedis(config: Config, url: string, logger: Logger): Promise<LiveTail> {
+  const { openRedisLiveTail } = await import('../../../adapters/live-tail/redis/index.ts');
+  return openRedisLiveTail({ url, prefix: config.prefix, logger });
+}
+
+/** Discards events, and refuses to follow them. */
+const NO_LIVE_TAIL: LiveTail = {
+  append: async () => 0,
+  async follow() {
+    throw new Unavailable('there is no live tail without REDIS_URL');
+  },
+  async close() {},
+};

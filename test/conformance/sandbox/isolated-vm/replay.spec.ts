@@ -3,5 +3,5 @@ import { openIsolatedVmSandbox } from '@tributary/infra';
 import { describeReplay } from '../suite/replay.conformance.ts';
 
 describeReplay('isolated-vm', () =>
-  openIsolatedVmSandbox({ processes: 1, metrics: NO_METRICS, logger: NO_LOGGER, restMs: 50 }),
+  openIsolatedVmSandbox({ processes: 1, metrics: NO_METRICS, logger: NO_LOGGER, restartDelayMs: 50 }),
 );

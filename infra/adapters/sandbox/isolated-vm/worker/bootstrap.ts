@@ -1,22 +1,21 @@
 import type { OutputLimits } from '../limits.ts';
-import type { FixedWorld } from './fixed-world.ts';
-import type { Adopted, Answers, Failure, Inside } from './inside.ts';
-import type { OwnGlobals } from './own-globals.ts';
+import type { Adopted, Answers, Failure, Inside } from '../protocol.ts';
+import type { FixedWorld, OwnGlobals } from './fixed-world.ts';
 
-/** The start of an entry and the rest of it, both JSON, and the outputs. */
+/** The kind and payload of an entry, both JSON, and the outputs. */
 type Answer = { readonly kind: string; readonly payload: string; readonly outputs: string };
 
 /**
- * Runs inside every isolate before the user's source does; its text is taken with `toString`, so it must use nothing
- * from outside. Everything it needs later it takes now: user code may replace `JSON`, `Promise` and every prototype,
- * and must neither change an answer of another event nor reach what is in here. Hence: strict mode (no `caller`, no
- * `getFunction` in a stack trace), captured functions only, no iterator, no spread, no destructuring of arrays, no
- * regular expression, and native `await`, which never asks a patched `then` of a native promise.
+ * Runs inside every isolate before the user's source. Its source text is taken with `toString`, so it must not use anything
+ * from outside. User code may replace `JSON`, `Promise` and every prototype, and must neither change an answer of another
+ * event nor reach into this function. Therefore: everything needed later is captured at the start; strict mode (no
+ * `caller`, no `getFunction` in a stack trace); no iterators, spread, array destructuring or regular expressions; and
+ * native `await`, which never calls a patched `then` of a native promise.
  *
- * Each event is run by itself: the source is evaluated anew, under the event's clock and seed, in a world that is
- * frozen. What may still run of an earlier event are its microtasks, and those can do one thing to a later event that
- * waits for a promise: draw from its random numbers. So where numbers are drawn such an event begins a run of its own,
- * as the microtasks are drained at the end of each.
+ * Each event runs by itself: the source is evaluated again, with the event's clock and seed, and frozen globals. Only
+ * microtasks of an earlier event may still run, and they can affect a later event that awaits a promise in one way: by
+ * drawing from its random numbers. So where numbers are drawn, such an event begins a run of its own, because the
+ * microtasks are drained at the end of each run.
  */
 export function bootstrap(
   limits: OutputLimits,
@@ -37,27 +36,27 @@ export function bootstrap(
 
   const BRACE = 123;
 
-  /** Numbers an event has in the sizes: its characters, those of its context, its clock, its seed. */
+  /** Numbers for each event in the sizes: its characters, those of its context, its clock, its seed. */
   const PER_EVENT = 4;
 
   interface Source {
     readonly evaluate: (surroundings?: object, link?: OwnGlobals['link']) => unknown;
     readonly usesGlobal: boolean;
   }
-  /** What evaluates a source, by the number of its program. */
+  /** By the number of the program. */
   const sources: (Source | undefined)[] = [];
-  /** Many events of a batch have the same context, and nobody can change it. */
+  /** The last context, parsed and frozen: many events of a batch share it. */
   let context: { readonly text: string; readonly value: unknown } = { text: '', value: undefined };
-  /** One assignment takes an answer in, so that a run that is cut short leaves whole answers only. */
+  /** An answer is added with one assignment, so that a run that is cut short leaves complete answers only. */
   let answered = { entries: '', body: '', count: 0 };
-  /** A continuation of an earlier run finds another number here and stops. */
+  /** Number of the run. A continuation of an earlier run sees another number and stops. */
   let generation = 0;
   let waiting = false;
   let began = 0;
   let keepLogs = false;
   let logs = { lines: '', count: 0 };
 
-  /** Bytes of a text in UTF-8; counting ends beyond `most`. */
+  /** Bytes of a text in UTF-8; stops counting beyond `most`. */
   function bytesOf(json: string, most: number): number {
     let bytes = json.length;
     for (let i = 0; i < json.length && bytes <= most; i++) {
@@ -68,8 +67,8 @@ export function bootstrap(
     return bytes;
   }
 
-  /** The bytes an output may have, where it has more: as many as the event it was made from, and a little more. */
-  function excessOf(json: string, given: string): number | undefined {
+  /** The limit of an output in bytes, if it exceeds it; it may be somewhat larger than its event. */
+  function exceededLimit(json: string, given: string): number | undefined {
     const usual = limits.maxEventBytes;
     if (json.length * 3 <= usual || bytesOf(json, usual) <= usual) return undefined;
     const ofGiven = bytesOf(given, given.length * 3) + limits.outputRoomBytes;
@@ -81,15 +80,15 @@ export function bootstrap(
     return code >= 48 && code <= 57;
   }
 
-  /** The number that stands in `said` from `from` on; 0 when there is none. */
-  function numberAt(said: string, from: number): number {
+  /** The number at `from` in a text; 0 if there is none. */
+  function numberAt(digits: string, from: number): number {
     let value = 0;
-    for (let at = from; at < from + 7 && isDigit(charCodeAt(said, at)); at++)
-      value = value * 10 + charCodeAt(said, at) - 48;
+    for (let at = from; at < from + 7 && isDigit(charCodeAt(digits, at)); at++)
+      value = value * 10 + charCodeAt(digits, at) - 48;
     return value;
   }
 
-  /** Where in the user's source a stack begins. */
+  /** The place in the user's source where a stack begins. */
   function placeIn(stack: unknown): { line: number; column: number } {
     const at = typeof stack === 'string' ? indexOf(stack, `${fileName}:`, 0) : -1;
     if (typeof stack !== 'string' || at < 0) return { line: 0, column: 0 };
@@ -98,7 +97,7 @@ export function bootstrap(
     return { line, column: numberAt(stack, indexOf(stack, ':', from) + 1) };
   }
 
-  /** What user code threw, whatever its getters do. */
+  /** The failure for a value that user code threw. Its getters may throw as well. */
   function failureOf(thrown: unknown): Failure {
     let message = 'something was thrown that cannot be read';
     try {
@@ -147,13 +146,13 @@ export function bootstrap(
     for (let i = 0; i < values.length && line.length < limits.maxLogChars; i++) {
       line += (i === 0 ? '' : ' ') + substring(shown(values[i]), 0, limits.maxLogChars);
     }
-    // User code ran in `shown` and may have logged: only now is the count read.
+    // User code ran in `shown` and may have logged, so the count is read again.
     if (logs.count >= limits.maxLogLines) return;
     const json = `["${level}",${stringify(substring(line, 0, limits.maxLogChars))}]`;
     logs = { lines: logs.count === 0 ? json : `${logs.lines},${json}`, count: logs.count + 1 };
   }
 
-  function take({ kind, payload, outputs }: Answer): void {
+  function addAnswer({ kind, payload, outputs }: Answer): void {
     const ended = now();
     const kept = keepLogs ? `,[${logs.lines}]` : '';
     const entry = `[${kind},${ended - began},${payload}${kept}]`;
@@ -171,30 +170,30 @@ export function bootstrap(
     return { kind: `"${kind}"`, payload: `[${stringify(message)},${line},${column}]`, outputs: '' };
   }
 
-  function wrong(message: string): Answer {
+  function invalid(message: string): Answer {
     return failed('output', [message, 0, 0]);
   }
 
-  function dropped(): Answer {
+  function noOutput(): Answer {
     return { kind: '0', payload: '[]', outputs: '' };
   }
 
-  /** The JSON text of one output, or what is wrong with it. */
+  /** The JSON of one output, or the failure. */
   function outputOf(value: unknown, given: string): string | Answer {
     if (typeof value !== 'object' || value === null || isArray(value)) {
-      return wrong(`transform returned ${nameOf(value)} where an event was expected`);
+      return invalid(`transform returned ${nameOf(value)} where an event was expected`);
     }
     let json: string | undefined;
     try {
       json = stringify(value) as string | undefined;
     } catch (thrown) {
-      return wrong(`the output cannot be written as JSON: ${firstLine(describe(thrown))}`);
+      return invalid(`the output cannot be written as JSON: ${firstLine(describe(thrown))}`);
     }
-    if (json === undefined) return wrong('the output cannot be written as JSON');
-    const most = excessOf(json, given);
-    if (most !== undefined) return wrong(`the output exceeds ${most} bytes`);
-    // What was written counts: `toJSON`, getters and proxies may have told another story before.
-    if (charCodeAt(json, 0) !== BRACE) return wrong('the output is not an object once written as JSON');
+    if (json === undefined) return invalid('the output cannot be written as JSON');
+    const most = exceededLimit(json, given);
+    if (most !== undefined) return invalid(`the output exceeds ${most} bytes`);
+    // Only the JSON counts: `toJSON`, getters and proxies may have returned something else before.
+    if (charCodeAt(json, 0) !== BRACE) return invalid('the output is not an object once written as JSON');
     return json;
   }
 
@@ -209,11 +208,11 @@ export function bootstrap(
     return end < 0 ? message : substring(message, 0, end);
   }
 
-  /** What `transform` returned for the event of this JSON text, as an answer. */
+  /** The answer for the value that `transform` returned. `given`: the JSON of the event. */
   function answerOf(value: unknown, given: string): Answer {
-    if (value === null) return dropped();
+    if (value === null) return noOutput();
     if (typeof value !== 'object') {
-      return wrong(
+      return invalid(
         `transform returned ${nameOf(value)}: return the event, an array of events, or null to drop it`,
       );
     }
@@ -223,10 +222,10 @@ export function bootstrap(
   }
 
   function answerOfSeveral(values: readonly unknown[], given: string): Answer {
-    // A proxy may say anything here, and something else the next time.
+    // Read once: a proxy may return another value the next time.
     const length: unknown = values.length;
     if (typeof length !== 'number' || !(length <= limits.maxOutputs)) {
-      return wrong(`transform returned more than ${limits.maxOutputs} outputs`);
+      return invalid(`transform returned more than ${limits.maxOutputs} outputs`);
     }
     let sizes = '';
     let outputs = '';
@@ -244,12 +243,12 @@ export function bootstrap(
     try {
       answer = answerOf(value, given);
     } catch (thrown) {
-      answer = wrong(`the output cannot be read: ${firstLine(describe(thrown))}`);
+      answer = invalid(`the output cannot be read: ${firstLine(describe(thrown))}`);
     }
-    take(answer);
+    addAnswer(answer);
   }
 
-  /** The context of an event, frozen to its depths. */
+  /** The context of an event, deeply frozen. */
   function contextOf(json: string): unknown {
     if (json !== context.text) context = { text: json, value: frozen(parse(json)) };
     return context.value;
@@ -283,7 +282,7 @@ export function bootstrap(
         const event: unknown = parse(given);
         value = transformOf(source)(event, contextOf(substring(texts, middle, end)));
         if (isThenable(value)) {
-          // Not answered for: it comes again, as the first.
+          // The event gets no answer and is sent again, as the first of a run.
           if (i > 0 && world.hasDrawn()) {
             void forget(value);
             break;
@@ -302,7 +301,7 @@ export function bootstrap(
           break;
         }
         waiting = false;
-        take(failed('threw', failureOf(thrown)));
+        addAnswer(failed('threw', failureOf(thrown)));
         at = end;
         continue;
       }
@@ -311,16 +310,16 @@ export function bootstrap(
     }
   }
 
-  /** Waits for what nobody will: a rejection that nobody handles fails the whole run. */
+  /** Handles the rejection of a promise that is dropped: an unhandled one fails the whole run. */
   async function forget(value: unknown): Promise<void> {
     try {
       await value;
     } catch {
-      // It is said when the event comes again.
+      // The event fails when it is run again.
     }
   }
 
-  /** What the source, evaluated now, calls `transform`; `surroundings` is the global object that it sees. */
+  /** Evaluates the source and returns its `transform`. `surroundings`: the global object that it sees. */
   function transformOf(
     source: Source | undefined,
     surroundings?: object,
@@ -343,7 +342,7 @@ export function bootstrap(
     if (settle && waiting) {
       generation += 1;
       waiting = false;
-      take(failed('threw', ['promise never settled', 0, 0]));
+      addAnswer(failed('threw', ['promise never settled', 0, 0]));
     }
     return [`[${answered.entries}]\n${answered.body}`];
   }

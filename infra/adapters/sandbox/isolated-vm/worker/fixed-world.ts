@@ -1,24 +1,24 @@
-/** The world user code sees: what would differ between two runs of one event is fixed, and nothing in it can change. */
+/** The globals that user code sees: everything that could differ between two runs of one event is fixed and frozen. */
 export interface FixedWorld {
-  /** The clock of the machine, ms, for whoever holds times. */
+  /** The real clock, ms, for measuring. */
   now(): number;
-  /** From here on it is `at` (epoch ms), and `Math.random` begins with `seed`. */
+  /** Sets the clock to `at` (epoch ms), and seeds `Math.random`. */
   begin(at: number, seed: number): void;
-  /** Whether random numbers were drawn since `begin` was told so. */
+  /** Whether random numbers were drawn since `forgetDraws`. */
   hasDrawn(): boolean;
   forgetDraws(): void;
-  /** Nothing that user code can reach takes a change from here on. */
+  /** Freezes everything that user code can reach. */
   freeze(): void;
 }
 
 /**
- * Runs inside every isolate, before everything else there; its text is taken with `toString`, so it must use nothing
+ * Runs inside every isolate, before all other code. Its source text is taken with `toString`, so it must not use anything
  * from outside.
  *
- * The clock stands, random numbers follow a seed, and what the garbage collector or an earlier event would tell
- * (`WeakRef`, the last match of a regular expression) is gone. Then every built-in is frozen: with the source evaluated
- * anew for each event, no event can leave anything for the next. What runs below user code, in `ownFile`, is no part of
- * a stack.
+ * The clock stands still, random numbers follow a seed, and everything that depends on the garbage collector or on an
+ * earlier event (`WeakRef`, the last match of a regular expression) is removed. Then every built-in is frozen. As the source
+ * is evaluated again for each event, no event can leave anything behind for the next. Our own code below user code, in
+ * `ownFile`, is removed from stacks.
  */
 export function fixedWorld(ownFile: string): FixedWorld {
   const { defineProperty, freeze, getOwnPropertyDescriptor, getPrototypeOf } = Object;
@@ -29,7 +29,7 @@ export function fixedWorld(ownFile: string): FixedWorld {
   const MachineDate = Date;
   const machineNow = Date.now;
 
-  /** What is frozen, and what accessors hide from the loop that freezes. */
+  /** Frozen objects, and values behind accessors, which the loop that freezes does not see. */
   const seen = new Set<unknown>();
   const allowed: unknown[] = [];
 
@@ -86,7 +86,7 @@ export function fixedWorld(ownFile: string): FixedWorld {
     put(globalThis, 'Date', FixedDate);
   }
 
-  /** Formatting no date is formatting the time of the machine. */
+  /** Without an argument, date formatting would use the real clock. */
   function fixFormats(): void {
     const formats = Intl.DateTimeFormat.prototype;
     const getter = getOwnPropertyDescriptor(formats, 'format')?.get;
@@ -112,8 +112,8 @@ export function fixedWorld(ownFile: string): FixedWorld {
   }
 
   /**
-   * Below user code a stack would tell whether an event is the first of its batch, and whether one before it waited.
-   * The frames are handed to nobody: they lead to functions of this file.
+   * The stack below user code would reveal whether an event is the first of its batch, and whether an earlier one awaited
+   * something. User code never gets the frames, which lead to functions of this file.
    */
   function fixStacks(): void {
     const { toString: said } = Error.prototype;
@@ -129,7 +129,7 @@ export function fixedWorld(ownFile: string): FixedWorld {
       for (let i = 0; i < frames.length; i++) {
         const frame = frames[i] as { getFileName(): unknown; toString(): string };
         if (frame.getFileName() === ownFile) {
-          // Above user code: a built-in of this world that it called.
+          // Above user code: one of these built-ins, called by it.
           if (!isUserSeen) continue;
           break;
         }
@@ -140,7 +140,7 @@ export function fixedWorld(ownFile: string): FixedWorld {
     });
   }
 
-  /** Shared memory would let code wait without burning CPU, and WebAssembly's memory escapes the isolate's limit. */
+  /** Shared memory would let code wait without using processor time; WebAssembly's memory escapes the isolate's limit. */
   function remove(): void {
     for (const name of [
       'SharedArrayBuffer',
@@ -151,20 +151,20 @@ export function fixedWorld(ownFile: string): FixedWorld {
       'Temporal',
     ])
       delete globals[name];
-    // `RegExp.$1`, `RegExp.lastMatch` and their like.
+    // `RegExp.$1`, `RegExp.lastMatch` and so on.
     const kept: readonly PropertyKey[] = ['prototype', 'length', 'name', 'escape', Symbol.species];
     for (const key of ownKeys(RegExp)) if (!kept.includes(key)) Reflect.deleteProperty(RegExp, key);
   }
 
   /**
-   * What is frozen in a prototype cannot be assigned in what inherits it either: `this.name = 'MyError'` would throw. As
-   * an accessor, whose setter gives the inheriting object a property of its own, it can. That is done for what code
-   * inherits from by assignment; a start of an isolate pays for each property.
+   * A frozen property of a prototype cannot be assigned in inheriting objects: `this.name = 'MyError'` would throw. It can be
+   * as an accessor, whose setter defines a property of the inheriting object. Only done for prototypes that code inherits
+   * from with assignments, because each property makes the start of an isolate slower.
    */
   function allowOverrides(): void {
     const typedArray = getPrototypeOf(Uint8Array) as { readonly prototype: object };
     const generator = getPrototypeOf(function* () {}) as { readonly prototype: object };
-    // What V8 looks up itself in each loop over an array, `await` and method of an array: as an accessor it is slow.
+    // V8 itself looks these up in loops over arrays, `await` and array methods; accessors would make that slow.
     allowAll(Array.prototype, [Symbol.iterator, 'constructor']);
     allowAll(Promise.prototype, ['then', 'constructor']);
     for (const name of ['Object', 'Function', 'WeakMap', 'WeakSet', 'Iterator'])
@@ -203,9 +203,9 @@ export function fixedWorld(ownFile: string): FixedWorld {
         defineProperty(this, name, { value: given, writable: true, enumerable: true, configurable: true });
       },
     };
-    // Libraries that look for the built-ins themselves take an accessor for one, unless it names what it stands for.
+    // Libraries that look up built-ins by their descriptors need to find the built-in behind the accessor.
     put(get, 'originalValue', value);
-    // Nothing else is to be found in them, so the loop that freezes everything need not look.
+    // The accessors have no further properties, so the loop that freezes may skip them.
     seen.add(freeze(get)).add(freeze(set));
     defineProperty(owner, name, { get, set, enumerable: false, configurable: false });
     allowed.push(value);
@@ -221,7 +221,7 @@ export function fixedWorld(ownFile: string): FixedWorld {
       seen.add(thing);
       freeze(thing);
       waiting.push(getPrototypeOf(thing));
-      // A start of an isolate is this loop, so it makes no object more than it must.
+      // This loop dominates the start of an isolate, so it creates no unnecessary objects.
       const own = ownKeys(thing);
       for (let i = 0; i < own.length; i++) {
         const found = getOwnPropertyDescriptor(thing, own[i] ?? '');
@@ -233,7 +233,7 @@ export function fixedWorld(ownFile: string): FixedWorld {
     }
   }
 
-  /** Built-ins that no name leads to. */
+  /** Built-ins that are not reachable by name. */
   function unnamed(): readonly object[] {
     return [
       function* () {},
@@ -247,12 +247,12 @@ export function fixedWorld(ownFile: string): FixedWorld {
       ...iteratorHelpers(),
       new Intl.Segmenter().segment(''),
       new Intl.Segmenter().segment('')[Symbol.iterator](),
-      // Its stack is read by an accessor of its own, which all errors share.
+      // The `stack` of an error is an own accessor, shared by all errors.
       new Error(),
     ];
   }
 
-  /** The language has them, TypeScript's library does not know them yet. */
+  /** Not yet in TypeScript's library. */
   function iteratorHelpers(): readonly object[] {
     const { from } = globals.Iterator as unknown as { from(given: object): { drop(count: number): object } };
     const wrapped = from({ next: () => ({ done: true, value: undefined }) });
@@ -277,5 +277,50 @@ export function fixedWorld(ownFile: string): FixedWorld {
       isDrawn = false;
     },
     freeze: freezeAll,
+  };
+}
+
+/** Creates global objects for single events. */
+export interface OwnGlobals {
+  /** A global object for one event: inherits from the real one, and keeps the properties that the code adds. */
+  make(): object;
+  /** Makes a property of the global object readable and writable as a variable, as in a browser. */
+  link(globalObject: object, name: string, get: () => unknown, set: (value: unknown) => void): void;
+}
+
+/**
+ * Runs inside every isolate once its globals are frozen. Its source text is taken with `toString`, so it must not use
+ * anything from outside.
+ */
+export function ownGlobals(): OwnGlobals {
+  const { create, defineProperty, freeze, getOwnPropertyNames } = Object;
+  /** Created when a source first needs it, so that the start of an isolate stays quick. */
+  let inherited: object | undefined;
+
+  function copyOfGlobal(): object {
+    const made: Record<string, unknown> = {};
+    for (const name of getOwnPropertyNames(globalThis)) {
+      const value = (globalThis as Record<string, unknown>)[name];
+      defineProperty(made, name, { value, writable: false, enumerable: false, configurable: true });
+    }
+    for (const name of ['self', 'globalThis']) {
+      const get = freeze(function (this: unknown) {
+        return this;
+      });
+      defineProperty(made, name, { get, enumerable: false, configurable: true });
+    }
+    return freeze(made);
+  }
+
+  return {
+    make() {
+      inherited ??= copyOfGlobal();
+      return create(inherited) as object;
+    },
+    link: freeze(
+      (globalObject: object, name: string, get: () => unknown, set: (value: unknown) => void): void => {
+        defineProperty(globalObject, name, { get, set, enumerable: true, configurable: true });
+      },
+    ),
   };
 }

@@ -1,45 +1,43 @@
 import ivm from 'isolated-vm';
 import type { WorkerSettings } from '../limits.ts';
-import type { LoadFault, Stop, Task } from '../messages.ts';
+import type { Adopted, Inside, LoadFault, Stop, WorkerRequest } from '../protocol.ts';
 import { bootstrap } from './bootstrap.ts';
-import { fixedWorld } from './fixed-world.ts';
-import type { Adopted, Inside } from './inside.ts';
-import { ownGlobals } from './own-globals.ts';
+import { fixedWorld, ownGlobals } from './fixed-world.ts';
 import { webApis } from './web-apis.ts';
 import { type WebHost, webHost } from './web-host.ts';
 import { webUrl } from './web-url.ts';
 
 /** The name of the user's source in stack traces. */
 const FILE = 'transformation.js';
-/** Where an isolate finds the way to its worker while it starts. */
+/** The global through which an isolate receives its calls to the worker, while it starts. */
 const HOST = '__host';
-/** The name of what runs below it. */
+/** The name of our own code in stack traces. */
 const OWN_FILE = 'sandbox.js';
-/** The user's source is strict, and the body of a function, so that it can be evaluated for each event. */
+/** The user's source becomes the body of a strict function, so that it can be evaluated for each event. */
 const STRICT = `'use strict';\n`;
 const EVALUATES = `(function () { ${STRICT}`;
 const TO_TRANSFORM = `\n;return typeof transform === 'function' ? transform : undefined; })`;
-/** What speaks of the global object: such a source gets one of its own for each event. */
+/** A source that refers to the global object gets a global object of its own for each event. */
 const USES_GLOBAL = /\b(?:this|self|globalThis|eval)\b/;
-/** Rounds in which a source may give further names to its global object, and names in all. */
+/** How often a source is evaluated because it adds properties to its global object, and the most properties. */
 const MAX_ROUNDS = 8;
 const MAX_NAMES = 200;
-/** Names that a variable may have in strict code. */
+/** Valid names of variables in strict code. */
 const VARIABLE =
   /^(?!(?:arguments|await|break|case|catch|class|const|continue|debugger|default|delete|do|else|enum|eval|export|extends|false|finally|for|function|globalThis|if|implements|import|in|instanceof|interface|let|link|new|null|package|private|protected|public|return|self|static|super|switch|this|throw|true|try|typeof|undefined|var|void|while|with|yield)$)[A-Za-z_$][\w$]*$/;
-/** What one call of the worker's Node counts as, ms: the isolate waits for it without using processor time. */
+/** Processor time that a call to the worker counts as, ms: the isolate waits for it without using any. */
 const HOST_CALL_MS = 0.05;
-/** The lines before the source's first. */
+/** Makes lines count from the source's first one. */
 const ORIGIN = { filename: FILE, lineOffset: -1 };
 const MB = 1024 * 1024;
-/** What isolated-vm says of a call that used up its time. */
+/** isolated-vm's message for a call that used up its time. */
 const TIMED_OUT = 'Script execution timed out.';
 
 export interface Run {
   readonly stop: Stop;
   readonly wallMs: number;
   readonly cpuMs: number;
-  /** What the bootstrap answered; absent when nothing of the run counts. */
+  /** See `Answers`; absent if nothing of the run counts. */
   readonly answers?: string;
 }
 
@@ -51,7 +49,7 @@ interface Copied {
   readonly result: { readonly copy: true };
 }
 
-/** Where the programs of one owner run: V8's heap of its own, with a world in it that none of them can change. */
+/** Runs the programs of one owner: a heap of its own, with globals that no program can change. */
 export class Isolate {
   readonly #isolate: ivm.Isolate;
   readonly #context: ivm.Context;
@@ -84,26 +82,27 @@ export class Isolate {
   }
 
   /**
-   * Takes a source in: the number to run it by, or what is wrong with it. After a fault that is not `compile`, dispose:
-   * the source was cut short in the midst of something.
+   * Loads a source: returns the number to run it by, or its fault. After a fault other than `compile` the isolate has to be
+   * disposed, as the source was stopped in the middle.
    */
   async load(source: string): Promise<number | LoadFault> {
     const [isolate, { limits, output }] = [this.#isolate, this.#settings];
     const number = this.#programs;
     this.#programs += 1;
     try {
-      // By itself first: what compiles alone cannot close the function it is put into.
+      // Compiled by itself first: a source that compiles alone cannot close the function around it.
       (await isolate.compileScript(STRICT + source, ORIGIN)).release();
       const names = new Set<string>();
       for (let round = 1; ; round++) {
         const { fault, globals } = await this.#adoptWith(number, source, names);
         const known = names.size;
         for (const name of globals) if (VARIABLE.test(name) && names.size < MAX_NAMES) names.add(name);
-        // A library that makes itself known by a property of `globalThis` is used by that name in the same source.
+        // Evaluated again with variables for properties of `globalThis`: a library that registers itself there is used by
+        // its bare name in the same source.
         if (names.size > known && round < MAX_ROUNDS) continue;
         if (fault === null) return number;
         const [message, line, column] = fault;
-        return { kind: 'compile', message, ...placed(line, column) };
+        return { kind: 'compile', message, ...place(line, column) };
       }
     } catch (error) {
       return faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
@@ -112,18 +111,18 @@ export class Isolate {
 
   async #adoptWith(number: number, source: string, names: ReadonlySet<string>): Promise<Adopted> {
     const usesGlobal = USES_GLOBAL.test(source);
-    const [start, end] = usesGlobal ? surrounding(names) : ['', ''];
+    const [start, end] = usesGlobal ? wrapper(names) : ['', ''];
     const text = start + EVALUATES + source + TO_TRANSFORM + end;
     const script = await this.#isolate.compileScript(text, ORIGIN);
     const evaluate = await script.run(this.#context, { reference: true });
     script.release();
     const options = { timeout: this.#settings.limits.eventMs, result: { copy: true } } as const;
-    const given = [number, evaluate.derefInto({ release: true }), usesGlobal] as const;
-    return JSON.parse(await this.#adopt.apply(undefined, [...given], options)) as Adopted;
+    const args = [number, evaluate.derefInto({ release: true }), usesGlobal] as const;
+    return JSON.parse(await this.#adopt.apply(undefined, [...args], options)) as Adopted;
   }
 
-  /** Runs a task's events through a program under one limit. After anything but `ended`, dispose. */
-  async run(program: number, { sizes, captureLogs }: Task, texts: string): Promise<Run> {
+  /** Runs the events of a request through a program, within one time limit. After any stop but `ended`, dispose. */
+  async run(program: number, { sizes, captureLogs }: WorkerRequest, texts: string): Promise<Run> {
     const began = performance.now();
     const cpuBefore = this.#isolate.cpuTime;
     const callsBefore = this.#hostCalls;
@@ -137,15 +136,15 @@ export class Isolate {
     }
     const cpu = this.#isolate.isDisposed ? 0n : this.#isolate.cpuTime - cpuBefore;
     const waitedMs = (this.#hostCalls - callsBefore) * HOST_CALL_MS;
-    const figures = { stop, wallMs: performance.now() - began, cpuMs: Number(cpu) / 1e6 + waitedMs };
-    return answers === undefined ? figures : { ...figures, answers };
+    const times = { stop, wallMs: performance.now() - began, cpuMs: Number(cpu) / 1e6 + waitedMs };
+    return answers === undefined ? times : { ...times, answers };
   }
 
   get isDisposed(): boolean {
     return this.#isolate.isDisposed;
   }
 
-  /** Sources it was given, those with faults included. */
+  /** Sources loaded so far, those with faults included. */
   get programs(): number {
     return this.#programs;
   }
@@ -160,26 +159,26 @@ export class Isolate {
   }
 
   /**
-   * What is left of a run that failed. Unless it `isCut` it did end, and what failed is a promise that an event left
-   * behind: isolated-vm throws its rejection at whoever called, also where the call itself went well.
+   * The answers of a run that failed. If it was not cut short by the time limit, it did end, and the failure is an
+   * unhandled rejection that an event left behind: isolated-vm throws it from the call, even if that succeeded.
    */
   async #salvage(sizes: string, isCut: boolean): Promise<{ stop: Stop; answers: string | undefined }> {
     if (this.#isolate.isDisposed) return { stop: 'memory', answers: undefined };
     try {
-      const answers = await this.#askAgain(!isCut);
+      const answers = await this.#answersAfter(!isCut);
       const entries: unknown = JSON.parse(answers.slice(0, answers.indexOf('\n')));
-      const asked: unknown = JSON.parse(sizes);
+      const requested: unknown = JSON.parse(sizes);
       const done = Array.isArray(entries) ? entries.length : 0;
       if (!isCut && done > 0) return { stop: 'ended', answers };
-      const all = Array.isArray(asked) && 4 * done >= asked.length;
+      const all = Array.isArray(requested) && 4 * done >= requested.length;
       return all ? { stop: 'hung', answers: undefined } : { stop: 'timeout', answers };
     } catch {
       return { stop: this.#isolate.isDisposed ? 'memory' : 'hung', answers: undefined };
     }
   }
 
-  /** The rejections of a run that was cut short come up with the first call after it, and not again with the second. */
-  async #askAgain(settle: boolean): Promise<string> {
+  /** Rejections left by a run that was cut short fail the first call after it, but not the second. */
+  async #answersAfter(settle: boolean): Promise<string> {
     const ask = () => this.#answers.apply(undefined, [settle], this.#copied);
     const began = performance.now();
     const [answers] = await ask().catch((error) => {
@@ -189,7 +188,7 @@ export class Isolate {
     return answers;
   }
 
-  /** User code can reject with the same message, but what used up its time also took it. */
+  /** User code can reject with the same message, so the elapsed time has to confirm it. */
   #isTimeout(error: unknown, began: number): boolean {
     return messageOf(error) === TIMED_OUT && performance.now() - began >= this.#copied.timeout;
   }
@@ -208,10 +207,10 @@ function bootstrapSource(output: WorkerSettings['output']): string {
 }
 
 /**
- * What stands around the function that evaluates a source, before it in one line with it: the source's own lines count
- * from the next.
+ * The code around the function that evaluates a source. The part before it has no line feed, so that lines count from the
+ * source's first one.
  */
-function surrounding(names: ReadonlySet<string>): readonly [before: string, after: string] {
+function wrapper(names: ReadonlySet<string>): readonly [before: string, after: string] {
   const links = [...names].map(
     (name) =>
       `let ${name} = globalThis.${name}; link(globalThis, '${name}', () => ${name}, (value) => { ${name} = value; });`,
@@ -220,12 +219,12 @@ function surrounding(names: ReadonlySet<string>): readonly [before: string, afte
   return [`${start} ${links.join(' ')} return `, '.call(globalThis); })'];
 }
 
-/** Where in the user's source something is, as far as it is known. */
-function placed(line: number, column: number): { readonly line?: number; readonly column?: number } {
+/** A place in the user's source, as far as it is known. */
+function place(line: number, column: number): { readonly line?: number; readonly column?: number } {
   return line > 0 ? { line, ...(column > 0 ? { column } : {}) } : {};
 }
 
-/** V8 has lost the isolate: nothing in this process can be trusted any more, and its thread will never return. */
+/** After V8 has lost an isolate nothing in this process can be trusted, and the isolate's thread never returns. */
 function die(): void {
   process.kill(process.pid, 'SIGKILL');
 }
@@ -246,5 +245,5 @@ function faultOf(thrown: unknown, disposed: boolean, eventMs: number, maxChars: 
     new RegExp(`${FILE}:(\\d{1,7})(?::(\\d{1,7}))?`).exec(`${message}\n${stack}`) ?? [];
   const said = message.replace(new RegExp(` \\[${FILE}:\\d+:\\d+\\]$`), '').slice(0, maxChars);
   const shown = `${name}${said}${line === '0' ? '' : ` (line ${line})`}`;
-  return { kind: 'compile', message: shown, ...placed(Number(line), Number(column)) };
+  return { kind: 'compile', message: shown, ...place(Number(line), Number(column)) };
 }

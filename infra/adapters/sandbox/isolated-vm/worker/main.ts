@@ -1,22 +1,167 @@
-// The program of a worker process: frames in on stdin, frames out on stdout, user code only inside isolates.
+// The program of a worker process: requests on stdin, reports on stdout, user code only inside isolates.
 import { writeFileSync } from 'node:fs';
-import { encodeFrame, type Frame, FrameReader } from '../frames.ts';
 import type { WorkerSettings } from '../limits.ts';
-import { parseTask, READY } from '../messages.ts';
-import { Isolates } from './isolates.ts';
+import {
+  encodeFrame,
+  type Frame,
+  FrameReader,
+  type LoadFault,
+  parseRequest,
+  READY,
+  type Report,
+  reportFrame,
+  type WorkerRequest,
+} from '../protocol.ts';
+import { Isolate, type Run } from './isolate.ts';
 
-/** The host is gone, or what it sends makes no sense. A thread may be stuck in user code: only this ends it. */
+/** An isolate with the programs that it has loaded. */
+interface CachedIsolate {
+  readonly isolate: Isolate;
+  /** By program id: its number in the isolate, or its fault, as a source that does not compile never will. */
+  readonly programs: Map<string, number | LoadFault>;
+  heapMb: number;
+  runs: number;
+}
+
+const IDLE = { wallMs: 0, cpuMs: 0, loadMs: 0 };
+
+/** The isolates of a worker: one for each owner, the least recently used discarded first. One request at a time. */
+class Isolates {
+  readonly #settings: WorkerSettings;
+  /** By owner, in the order of their last use. */
+  readonly #isolates = new Map<string, CachedIsolate>();
+
+  constructor(settings: WorkerSettings) {
+    this.#settings = settings;
+  }
+
+  /** Carries out a request and returns the report. */
+  async answer(request: WorkerRequest, texts: string): Promise<Frame> {
+    if (!request.alone) return this.#run(request, texts);
+    return request.source === undefined ? missing() : this.#runAlone(request, request.source, texts);
+  }
+
+  /** In a new isolate that is discarded afterwards. */
+  async #runAlone(request: WorkerRequest, source: string, texts: string): Promise<Frame> {
+    const elapsed = startTimer();
+    const isolate = new Isolate(this.#settings);
+    const loaded = await isolate.load(source);
+    const times = elapsed();
+    const isLoaded = typeof loaded === 'number';
+    const run = isLoaded && request.op === 'run' ? await isolate.run(loaded, request, texts) : undefined;
+    isolate.dispose();
+    if (!isLoaded) return unloadable(loaded, times);
+    return run === undefined ? reportFrame({ stop: 'ended', ...times }) : frameOf(run, times.loadMs);
+  }
+
+  async #run(request: WorkerRequest, texts: string): Promise<Frame> {
+    const { owner, program, source } = request;
+    let known = this.#isolates.get(owner)?.programs.get(program);
+    let times = IDLE;
+    if (known === undefined) {
+      if (source === undefined) return missing();
+      const elapsed = startTimer();
+      known = await this.#load(owner, program, source);
+      times = elapsed();
+    }
+    if (typeof known !== 'number') return unloadable(known, times);
+    const cached = this.#use(owner);
+    const run = await cached.isolate.run(known, request, texts);
+    this.#account(owner, cached, request, run);
+    return frameOf(run, times.loadMs);
+  }
+
+  async #load(owner: string, program: string, source: string): Promise<number | LoadFault> {
+    const { isolate, programs } = this.#use(owner);
+    const loaded = await isolate.load(source);
+    const isNew = isolate.programs === 1;
+    if (typeof loaded === 'number' || (isNew && loaded.kind === 'compile')) {
+      programs.set(program, loaded);
+      return loaded;
+    }
+    this.#discard(owner);
+    // Other programs may have filled the isolate: only a fault in a new one is the source's own.
+    return isNew ? loaded : this.#load(owner, program, source);
+  }
+
+  /** The isolate of the owner, created if there is none, and marked as used last. */
+  #use(owner: string): CachedIsolate {
+    const cached = this.#isolates.get(owner) ?? {
+      isolate: new Isolate(this.#settings),
+      programs: new Map<string, number | LoadFault>(),
+      heapMb: 0,
+      runs: 0,
+    };
+    this.#isolates.delete(owner);
+    this.#isolates.set(owner, cached);
+    this.#trim();
+    return cached;
+  }
+
+  /** Discards an isolate that is broken, old or full, so that leftovers of one event do not fail a later one. */
+  #account(owner: string, cached: CachedIsolate, request: WorkerRequest, run: Run): void {
+    const { recycleAfter, recycleAboveMb, recycleAbovePrograms } = this.#settings.limits;
+    const { isolate } = cached;
+    cached.runs += request.events;
+    cached.heapMb = run.stop === 'ended' && !isolate.isDisposed ? isolate.heapMb : Number.POSITIVE_INFINITY;
+    const isOld = cached.runs > recycleAfter || isolate.programs > recycleAbovePrograms;
+    if (isOld || cached.heapMb > recycleAboveMb) this.#discard(owner);
+    this.#trim();
+  }
+
+  #trim(): void {
+    const { maxIsolates, maxIsolatesMb } = this.#settings.limits;
+    let heapMb = 0;
+    for (const cached of this.#isolates.values()) heapMb += cached.heapMb;
+    for (const [owner, cached] of this.#isolates) {
+      const last = this.#isolates.size === 1;
+      if (last || (this.#isolates.size <= maxIsolates && heapMb <= maxIsolatesMb)) return;
+      heapMb -= cached.heapMb;
+      this.#discard(owner);
+    }
+  }
+
+  #discard(owner: string): void {
+    this.#isolates.get(owner)?.isolate.dispose();
+    this.#isolates.delete(owner);
+  }
+}
+
+/** Returns a function that measures the wall and processor time since then, ms. */
+function startTimer(): () => typeof IDLE {
+  const began = performance.now();
+  const cpu = process.cpuUsage();
+  return () => {
+    const { user, system } = process.cpuUsage(cpu);
+    const wallMs = performance.now() - began;
+    return { wallMs, cpuMs: (user + system) / 1000, loadMs: wallMs };
+  };
+}
+
+function missing(): Frame {
+  return reportFrame({ stop: 'missing', ...IDLE });
+}
+
+function frameOf({ stop, wallMs, cpuMs, answers }: Run, loadMs: number): Frame {
+  return reportFrame({ stop, wallMs, cpuMs, loadMs }, answers);
+}
+
+function unloadable(fault: LoadFault, times: Pick<Report, 'wallMs' | 'cpuMs' | 'loadMs'>): Frame {
+  return reportFrame({ stop: 'unloadable', ...times, fault });
+}
+
+/** When the host has exited or its stream is broken. SIGKILL, because a thread may be stuck in user code. */
 function die(): never {
   process.kill(process.pid, 'SIGKILL');
   throw new Error('killed');
 }
 
-/** When memory runs out, this process goes before anything else on the machine. */
-function volunteerForOomKiller(): void {
+/** When memory runs out, the kernel kills this process before any other. */
+function preferForOomKiller(): void {
   try {
     writeFileSync('/proc/self/oom_score_adj', '1000');
   } catch {
-    // Not Linux, or not allowed: the host still watches the resident memory.
+    // Not Linux, or not allowed. The host still watches the resident memory.
   }
 }
 
@@ -24,14 +169,14 @@ function send(frame: Frame): void {
   process.stdout.write(encodeFrame(frame));
 }
 
-volunteerForOomKiller();
+preferForOomKiller();
 const settings = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
 const isolates = new Isolates(settings);
 const frames = new FrameReader();
 let last: Promise<void> = Promise.resolve();
 
 async function work({ head, body }: Frame): Promise<void> {
-  send(await isolates.answer(parseTask(head), body));
+  send(await isolates.answer(parseRequest(head), body));
 }
 
 process.stdin.on('data', (piece: Buffer) => {

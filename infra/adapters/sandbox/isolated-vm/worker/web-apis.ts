@@ -1,9 +1,9 @@
 import type { WebHost } from './web-host.ts';
 
 /**
- * Puts what code expects of any platform of the web into the world of an isolate, before it is frozen: `crypto`,
- * `TextEncoder`, `TextDecoder`, `btoa`, `atob` and `structuredClone`. Its text is taken with `toString`, so it must use
- * nothing from outside. All of it is deterministic: random values follow the seed of the event.
+ * Adds web APIs to the globals of an isolate, before they are frozen: `crypto`, `TextEncoder`, `TextDecoder`, `btoa`,
+ * `atob` and `structuredClone`. Its source text is taken with `toString`, so it must not use anything from outside. All of
+ * it is deterministic: random values follow the seed of the event.
  */
 export function webApis(host: WebHost): void {
   type Bytes = ArrayBuffer | ArrayBufferView;
@@ -26,7 +26,7 @@ export function webApis(host: WebHost): void {
     return new Uint8Array(given.buffer as ArrayBuffer, given.byteOffset, given.byteLength);
   }
 
-  /** A text of one character a byte. */
+  /** A text with one character for each byte. */
   function binaryOf(given: Bytes): string {
     const bytes = bytesOf(given);
     let text = '';
@@ -189,7 +189,7 @@ export function webApis(host: WebHost): void {
     },
   };
 
-  /** UTF-8, where half a surrogate pair is U+FFFD. */
+  /** UTF-8; half a surrogate pair becomes U+FFFD. */
   function utf8Of(given: string): Uint8Array<ArrayBuffer> {
     const text = given.toWellFormed();
     const bytes = new Uint8Array(text.length * 3);
@@ -239,7 +239,7 @@ export function webApis(host: WebHost): void {
     ...['utf-16', 'utf-16le', 'ucs-2'].map((label) => [label, 'utf-16le'] as const),
   ]);
 
-  /** By the Encoding Standard: the longest part of a sequence that could have gone on is one U+FFFD. */
+  /** As in the Encoding Standard, the longest valid start of an invalid sequence becomes one U+FFFD. */
   function utf8In(bytes: Uint8Array, fatal: boolean): string {
     let text = '';
     for (let i = 0; i < bytes.length; ) {
@@ -375,6 +375,6 @@ export function webApis(host: WebHost): void {
   for (const [name, value] of Object.entries({ btoa, atob, TextEncoder, TextDecoder, structuredClone }))
     publish(name, value);
   publish('DOMException', WebError);
-  // A name leads to it, so that it is frozen with the rest.
+  // Published under a name, so that it is frozen with the other globals.
   publish('CryptoKey', HmacKey);
 }

@@ -1,15 +1,15 @@
 import { createHash, createHmac } from 'node:crypto';
 
 /**
- * Answered by the worker's own Node for code inside an isolate: texts in, a text out, undefined where that is not
- * possible. Nothing here reads or writes anything outside, keeps anything, or throws.
+ * Operations of the worker's Node for code inside an isolate. Arguments and result are texts; undefined if the operation
+ * fails. They have no side effects, keep no state, and never throw.
  */
 export type WebHost = (operation: string, ...texts: readonly string[]) => string | undefined;
 
-/** Characters that one call may bring: an event is 32 KiB. */
+/** Most characters of an argument; an event has 32 KiB. */
 const MAX_CHARS = 1024 * 1024;
 const ALGORITHMS: ReadonlySet<string> = new Set(['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']);
-/** What a setter of `URL` may set. */
+/** The writable properties of `URL`. */
 const PARTS = [
   'href',
   'protocol',
@@ -57,9 +57,9 @@ export const webHost: WebHost = (operation, ...texts) => {
   }
 };
 
-/** Bytes come as a text of one character each. */
-function encodingOf(said: string): 'utf8' | 'latin1' {
-  return said === 'bytes' ? 'latin1' : 'utf8';
+/** Bytes are passed as a text with one character for each. */
+function encodingOf(kind: string): 'utf8' | 'latin1' {
+  return kind === 'bytes' ? 'latin1' : 'utf8';
 }
 
 function partsOf(url: URL): string {

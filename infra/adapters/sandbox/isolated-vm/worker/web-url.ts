@@ -1,8 +1,8 @@
 import type { WebHost } from './web-host.ts';
 
 /**
- * Puts `URL` and `URLSearchParams` into the world of an isolate. Addresses are read and written by the worker's Node, so
- * they are what the URL Standard says. Its text is taken with `toString`, so it must use nothing from outside.
+ * Adds `URL` and `URLSearchParams` to the globals of an isolate. URLs are parsed and serialized by the worker's Node, so
+ * they follow the URL Standard. Its source text is taken with `toString`, so it must not use anything from outside.
  */
 export function webUrl(host: WebHost): void {
   const { defineProperty } = Object;

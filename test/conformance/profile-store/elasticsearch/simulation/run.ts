@@ -202,7 +202,7 @@ class Run {
       },
       logger: NO_LOGGER,
       retentionMs: RETENTION_MS,
-      hints: new LRUCache<string, string>({ max: 20 }),
+      locations: new LRUCache<string, string>({ max: 20 }),
     });
     process.store = store;
     return process as SimulatedProcess;

@@ -1,0 +1,150 @@
+import {
+  applySplit,
+  identityHash,
+  messageOf,
+  type ProfileSplit,
+  type ProfileSplitOutcome,
+  type SplitProfile,
+} from '@tributary/core';
+import {
+  claimId,
+  claimOf,
+  claimSource,
+  type DocumentWrite,
+  foldedSource,
+  type LiveDocument,
+  profileDocumentOf,
+  profileId,
+  type RedirectDocument,
+  redirectSource,
+} from '../documents.ts';
+import { CONFLICT, type Conflict, type OperationContext } from './context.ts';
+import { type Root, View } from './view.ts';
+import { fencesOfFrozen } from './write-plan.ts';
+import { WriteSteps } from './write-steps.ts';
+
+/**
+ * One attempt to undo a merge. The commit is the compare-and-set of the survivor, which does not list the ucid any more.
+ * Before it, claims and redirects that lead through the ucid are pointed to where they belong afterwards: for as long as
+ * the survivor lists the ucid, they still lead to the survivor.
+ */
+export async function attemptSplit(
+  split: ProfileSplit,
+  context: OperationContext,
+): Promise<ProfileSplitOutcome | Conflict> {
+  const { documents, locations, durable } = context;
+  const { ucid } = split;
+  const view = new View(documents, locations);
+  await view.load([], [ucid]);
+  const root = view.rootOf(ucid);
+  const document = documentIn(root, split);
+  if (document === undefined) return refused('unknown_ucid');
+  const merged = document.content.profile;
+  const applied = applySplit(merged, ucid, context.clock());
+  if (applied.kind === 'refused') return refused(applied.reason);
+
+  const { survivor, apart, kept } = applied;
+  const { deletions } = document.content;
+  // Read before the fence, which proves that the survivor has not changed since: so these documents belong to this merge.
+  const redirects = await redirectsToSurvivor(ucid, merged, documents);
+  const claims = await claimWrites(merged, apart, documents);
+  const steps = new WriteSteps(context, view);
+  const fences = [
+    { kind: 'rewrite', ucid: merged.ucid } as const,
+    ...fencesOfFrozen(document, undefined, view),
+  ];
+  if (!(await steps.fence(fences, split)) || !(await writeAll(redirects, documents))) return CONFLICT;
+  const frozen = { profile: apart.profile, deletions, unpublished: [], untold: true } as const;
+  const version = await steps.put(ucid, redirectSource(frozen, undefined, merged.ucid));
+  if (version === undefined || !(await writeAll(claims, documents))) return CONFLICT;
+  const commit = { document, deletions, ...survivor, splitOff: ucid };
+  if (!(await steps.commit(commit))) return CONFLICT;
+
+  durable.note(ucid, version);
+  for (const identity of apart.profile.identities) locations.set(identityHash(split, identity), ucid);
+  context.background(makeLive());
+  return { kind: 'split', profile: apart.profile, survivor: survivor.profile, kept };
+
+  async function refused(
+    reason: Extract<ProfileSplitOutcome, { kind: 'refused' }>['reason'],
+  ): Promise<ProfileSplitOutcome | Conflict> {
+    return (await durable.ensureDurable([root])) === CONFLICT ? CONFLICT : { kind: 'refused', reason };
+  }
+
+  /** Makes the profile that was split off live and publishes it. The sweeper does it if this fails. */
+  async function makeLive(): Promise<void> {
+    try {
+      await steps.commit({ document: undefined, deletions, ...apart });
+    } catch (error) {
+      context.logger.debug(
+        { error: messageOf(error) },
+        'a profile that was split off is not live yet; the sweeper will do it',
+      );
+    }
+  }
+}
+
+type Merged = SplitProfile['profile'];
+
+/** False on a conflict. */
+async function writeAll(
+  writes: readonly DocumentWrite[],
+  documents: OperationContext['documents'],
+): Promise<boolean> {
+  return writes.length === 0 || !(await documents.write(writes)).includes('conflict');
+}
+
+/**
+ * Points ucids that were merged into the one that is split off to the survivor, which lists them as well. To be written
+ * once it is durable that the survivor lists them.
+ */
+async function redirectsToSurvivor(
+  ucid: string,
+  merged: Merged,
+  documents: OperationContext['documents'],
+): Promise<readonly DocumentWrite[]> {
+  const others = merged.linked.filter((linked) => linked !== ucid);
+  const found = await documents.read(others.map(profileId));
+  return found.flatMap((stored, at): readonly DocumentWrite[] => {
+    const document = profileDocumentOf(stored);
+    const isThrough =
+      (document?.state === 'folded' || document?.state === 'redirect') && document.to === ucid;
+    if (!isThrough) return [];
+    const source = foldedSource(merged.ucid);
+    return [{ id: profileId(others[at] ?? ''), expected: document.stored.version, source }];
+  });
+}
+
+/**
+ * Points the claims of the identities that are split off to their profile, also those that lead there already: so a late
+ * `tidyMerge`, or another split, conflicts. Claims of the other identities are pointed directly to the survivor.
+ */
+async function claimWrites(
+  merged: Merged,
+  { profile: apart }: SplitProfile,
+  documents: OperationContext['documents'],
+): Promise<readonly DocumentWrite[]> {
+  const splitOff = new Set(apart.identities.map((identity) => identityHash(apart, identity)));
+  const names = new Set([merged.ucid, ...merged.linked]);
+  const claims = merged.identities.map((identity) => identityHash(merged, identity));
+  const found = await documents.read(claims.map(claimId));
+  return claims.flatMap((claim, at): readonly DocumentWrite[] => {
+    const stored = found[at];
+    const before = stored === undefined ? undefined : claimOf(stored);
+    const isSplitOff = splitOff.has(claim);
+    const ucid = isSplitOff ? apart.ucid : merged.ucid;
+    if (before === undefined)
+      return isSplitOff
+        ? [{ id: claimId(claim), expected: 'absent', source: claimSource({ ucid, deletedAt: 0 }) }]
+        : [];
+    if (!names.has(before.ucid) || (!isSplitOff && before.ucid === ucid)) return [];
+    const source = claimSource({ ucid, deletedAt: before.deletedAt });
+    return [{ id: claimId(claim), expected: before.stored.version, source }];
+  });
+}
+
+function documentIn(root: Root, { org, region }: ProfileSplit): LiveDocument | RedirectDocument | undefined {
+  if (root.kind !== 'profile') return undefined;
+  const { profile } = root.document.content;
+  return profile.org === org && profile.region === region ? root.document : undefined;
+}

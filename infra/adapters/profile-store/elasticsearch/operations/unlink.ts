@@ -1,0 +1,75 @@
+import {
+  applyUnlink,
+  identityHash,
+  type Profile,
+  type ProfileUnlink,
+  type ProfileUnlinkOutcome,
+  unlinkingOf,
+} from '@tributary/core';
+import { CONFLICT, type Conflict, type OperationContext } from './context.ts';
+import { type HashedIdentity, holds, type Root, View } from './view.ts';
+import { fencesOfFrozen } from './write-plan.ts';
+import { readClaims, releaseClaims, WriteSteps } from './write-steps.ts';
+
+/**
+ * One attempt to remove identities from their profile. One compare-and-set of the profile suffices, because a claim counts
+ * only if the profile lists the identity.
+ */
+export async function attemptUnlink(
+  unlink: ProfileUnlink,
+  context: OperationContext,
+): Promise<ProfileUnlinkOutcome | Conflict> {
+  const { documents, locations, durable } = context;
+  const identities = unlink.identities.map((identity) => ({
+    identity,
+    claim: identityHash(unlink, identity),
+  }));
+  const view = new View(documents, locations);
+  await view.load(identities, unlink.ucid === undefined ? [] : [unlink.ucid]);
+  const roots = identities.map(({ claim }) => view.rootOfClaim(claim));
+  const named = unlink.ucid === undefined ? undefined : view.rootOf(unlink.ucid);
+  const unlinking = unlinkingOf(
+    unlink,
+    identities.map(({ identity }, at) => ownerOf(identity, roots[at])),
+    profileOf(named, unlink),
+  );
+  if (unlinking.kind === 'refused') return refused(unlinking.reason);
+  const target = [named, ...roots].find(
+    (root) => root?.kind === 'profile' && root.ucid === unlinking.profile.ucid,
+  );
+  if (target?.kind !== 'profile') throw new TypeError('a profile that is unlinked was not read');
+  const { document } = target;
+  const applied = applyUnlink(unlinking.profile, unlink.identities, context.clock());
+  if (applied.kind === 'refused') return refused(applied.reason);
+
+  const claims = await readClaims(
+    identities.map(({ claim }) => claim),
+    context,
+  );
+  const steps = new WriteSteps(context, view);
+  if (!(await steps.fence(fencesOfFrozen(document, undefined, view), unlink))) return CONFLICT;
+  const { profile, text, change } = applied;
+  const { deletions } = document.content;
+  if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
+  releaseClaims(claims, { profile, deletions }, context);
+  return { kind: 'unlinked', profile, notHeld: unlinking.notHeld };
+
+  async function refused(
+    reason: Extract<ProfileUnlinkOutcome, { kind: 'refused' }>['reason'],
+  ): Promise<ProfileUnlinkOutcome | Conflict> {
+    const because = [named, ...roots].flatMap((root) => root ?? []);
+    return (await durable.ensureDurable(because)) === CONFLICT ? CONFLICT : { kind: 'refused', reason };
+  }
+}
+
+function ownerOf(identity: HashedIdentity['identity'], root: Root | undefined): Profile | undefined {
+  if (root?.kind !== 'profile') return undefined;
+  const { profile } = root.document.content;
+  return holds(profile, identity) ? profile : undefined;
+}
+
+function profileOf(root: Root | undefined, { org, region }: ProfileUnlink): Profile | undefined {
+  if (root?.kind !== 'profile') return undefined;
+  const { profile } = root.document.content;
+  return profile.org === org && profile.region === region ? profile : undefined;
+}

@@ -1,0 +1,152 @@
+import {
+  applyWrite,
+  forgetDeletionsBefore,
+  type Identity,
+  identitiesToLookUp,
+  identityHash,
+  leftOutOf,
+  linkingOf,
+  type Profile,
+  type ProfileChange,
+  type ProfileWrite,
+  type ProfileWriteOutcome,
+} from '@tributary/core';
+import { CONFLICT, type Conflict, type OperationContext } from './context.ts';
+import { holds, View } from './view.ts';
+import { planWrite, type WritePlan } from './write-plan.ts';
+import { readClaims, releaseClaims, WriteSteps } from './write-steps.ts';
+
+/**
+ * One attempt to carry out the first write, together with the writes behind it that concern the same profile only.
+ * Returns the outcomes of the writes that were carried out, or `CONFLICT`.
+ */
+export async function attemptUpsert(
+  [write, ...others]: readonly [ProfileWrite, ...ProfileWrite[]],
+  context: OperationContext,
+): Promise<WriteGroup['outcomes'] | Conflict> {
+  const { clock, documents, durable, locations, newUcid, retentionMs } = context;
+
+  // Read the claims of the identities and the profiles that they lead to.
+  const identities = identitiesToLookUp(write).map((identity) => ({
+    identity,
+    claim: identityHash(write, identity),
+  }));
+  const view = new View(documents, locations);
+  await view.load(identities, write.ucid === undefined ? [] : [write.ucid]);
+
+  // Decide all steps. A refusal, and every identity left out, must rest on durable documents.
+  const now = clock();
+  const plan = planWrite(
+    { write, identities, now, freshUcid: newUcid(), forgetBefore: forgetDeletionsBefore(now, retentionMs) },
+    view,
+  );
+  if (plan.kind === 'refused')
+    return (await durable.ensureDurable(plan.because)) === CONFLICT ? CONFLICT : [plan.outcome];
+  if ((await durable.ensureDurable(plan.leftOutOwners)) === CONFLICT) return CONFLICT;
+
+  // Fence out concurrent operations; then point the claims to the profile, and freeze the profiles that it absorbs.
+  const steps = new WriteSteps(context, view);
+  if (!(await steps.fence(plan.fences, write))) return CONFLICT;
+  if (!(await steps.claimAndFreeze(plan))) return CONFLICT;
+
+  // Commit: one compare-and-set of the profile, with the waiting writes that concern it. If nothing changes, the profile
+  // that the answer shows is made durable instead.
+  const { ucid, document, deletions } = plan;
+  const { profile, text, change, dropped, outcomes } = combine(plan, others, now);
+  if (change === undefined) {
+    if (document !== undefined && (await durable.ensureOneDurable(ucid, document)) === CONFLICT)
+      return CONFLICT;
+    for (const { claim } of plan.held) view.remember(claim, ucid);
+    return outcomes;
+  }
+  const droppedClaims = await readClaims(
+    dropped.map((identity) => identityHash(write, identity)),
+    context,
+  );
+  if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
+
+  // Tidy up in the background. It is optional: the sweeper does it if this process dies.
+  for (const { claim } of plan.held) view.remember(claim, ucid);
+  if (plan.joining.length > 0) context.background(steps.tidyMerge(plan.joining, ucid));
+  releaseClaims(droppedClaims, { profile, deletions }, context);
+  return outcomes;
+}
+
+/** Bounds the work of one group: the JSON of its profiles, characters. The event loop is held while it is made. */
+const MAX_CHARACTERS = 1024 * 1024;
+
+/** Writes to one profile, applied one after the other and committed together. */
+interface WriteGroup {
+  /** Of the planned write and the first ones of the others. The writes beyond need plans of their own. */
+  readonly outcomes: readonly [ProfileWriteOutcome, ...ProfileWriteOutcome[]];
+  readonly profile: Profile;
+  /** The JSON of `profile`. */
+  readonly text: string;
+  /** Absent if no write changed anything. */
+  readonly change?: ProfileChange;
+  /** Identities that the profile has no room for. */
+  readonly dropped: readonly Identity[];
+}
+
+/** The planned write, combined with the following ones for as long as they concern nothing but the planned profile. */
+function combine(
+  { applied, leftOut, deletions }: Extract<WritePlan, { kind: 'write' }>,
+  others: readonly ProfileWrite[],
+  now: number,
+): WriteGroup {
+  const outcomes: ProfileWriteOutcome[] = [];
+  let latest = applied;
+  const dropped = [...applied.dropped];
+  const hasNoDeletions = Object.keys(deletions).length === 0;
+  let characters = 0;
+  for (const write of others) {
+    if (latest.kind === 'changed') characters += latest.text.length;
+    if (!hasNoDeletions || characters > MAX_CHARACTERS || !concernsOnly(write, latest.profile)) break;
+    const { profile } = latest;
+    const linking = linkingOf(write, {
+      owners: write.identities.map(() => ({ kind: 'live', profile })),
+      named: write.ucid === undefined ? undefined : profile,
+    });
+    if (linking.kind === 'refused' || linking.leftOut.length > 0) break;
+    const next = applyWrite([profile], linking.identities, write, now);
+    if (next.kind === 'refused') {
+      outcomes.push(next);
+      continue;
+    }
+    dropped.push(...next.dropped);
+    const leftOut = leftOutOf(linking, write, next.dropped);
+    outcomes.push({ kind: 'written', profile: next.profile, leftOut });
+    if (next.kind === 'changed') latest = { ...next, change: joined(latest, next.change) };
+  }
+  const first = { kind: 'written', profile: applied.profile, leftOut } as const;
+  return {
+    outcomes: [first, ...outcomes],
+    profile: latest.profile,
+    dropped,
+    ...(latest.kind === 'changed'
+      ? { text: latest.text, change: latest.change }
+      : { text: JSON.stringify(latest.profile) }),
+  };
+}
+
+/** Whether the write concerns the profile and nothing else: no other owner, spelling or earlier name. */
+function concernsOnly(
+  { org, region, identities, ucid, previousIdentity, olderSpellings }: ProfileWrite,
+  profile: Profile,
+): boolean {
+  return (
+    previousIdentity === undefined &&
+    olderSpellings === undefined &&
+    org === profile.org &&
+    region === profile.region &&
+    (ucid === undefined || ucid === profile.ucid || profile.linked.includes(ucid)) &&
+    identities.every((identity) => holds(profile, identity))
+  );
+}
+
+/** Two changes in order as one: merges of the earlier one must not get lost. */
+function joined(earlier: { kind: string; change?: ProfileChange }, later: ProfileChange): ProfileChange {
+  return earlier.change === undefined || earlier.change.linked.length === 0
+    ? later
+    : { ...later, kind: 'merged', linked: [...earlier.change.linked, ...later.linked] };
+}

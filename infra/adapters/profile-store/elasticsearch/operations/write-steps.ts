@@ -1,0 +1,266 @@
+import { identityHash, messageOf, type Profile, type ProfileChange } from '@tributary/core';
+import {
+  type Claim,
+  type Content,
+  claimId,
+  claimOf,
+  claimSource,
+  type DocumentSource,
+  type DocumentVersion,
+  type DocumentWrite,
+  deletedSource,
+  foldedSource,
+  type LiveDocument,
+  liveSource,
+  type Pending,
+  profileId,
+  type RedirectDocument,
+  redirectSource,
+  type Tombstone,
+} from '../documents.ts';
+import type { OperationContext } from './context.ts';
+import type { View } from './view.ts';
+import type { Fence, Joining, WritePlan } from './write-plan.ts';
+
+/** What a profile becomes, and the change to be published. */
+interface Commit {
+  /** The document as it was read; undefined for a new profile. */
+  readonly document: LiveDocument | RedirectDocument | undefined;
+  readonly deletions: Content['deletions'];
+  readonly profile: Profile;
+  /** The JSON of `profile`. */
+  readonly text: string;
+  readonly change: ProfileChange;
+  /** A ucid that is split off by the change. */
+  readonly splitOff?: string;
+}
+
+/**
+ * The steps of one operation. Each is a compare-and-set of documents at the versions that the view shows, or that an
+ * earlier step wrote, and is acknowledged before the next step begins.
+ */
+export class WriteSteps {
+  readonly #context: OperationContext;
+  readonly #view: View;
+  readonly #written = new Map<string, DocumentVersion>();
+
+  constructor(context: OperationContext, view: View) {
+    this.#context = context;
+    this.#view = view;
+  }
+
+  /**
+   * Excludes operations that read one of these documents earlier and have not written it yet: they will conflict. False
+   * on a conflict.
+   */
+  async fence(
+    fences: readonly Fence[],
+    scope: { readonly org: number; readonly region: string },
+  ): Promise<boolean> {
+    return this.#all(
+      fences.map((fence): ProfileStep => {
+        const stored = this.#view.document(fence.ucid)?.stored;
+        if (fence.kind === 'rewrite' && stored !== undefined)
+          return { ucid: fence.ucid, source: stored.source };
+        const { ucid } = fence;
+        const claims = fence.kind === 'tombstone' ? [fence.claim] : [];
+        const tombstone = {
+          org: scope.org,
+          region: scope.region,
+          ucid,
+          version: 0,
+          deletedAt: 0,
+          linked: [],
+          claims,
+        };
+        return { ucid, source: deletedSource(tombstone, true, this.#context.clock(), undefined) };
+      }),
+    );
+  }
+
+  /** Freezes the profiles that are to be merged, and writes the claims. False on a conflict. */
+  async claimAndFreeze({
+    claims,
+    joining,
+    ucid: to,
+  }: Extract<WritePlan, { kind: 'write' }>): Promise<boolean> {
+    const freezes = joining.map(({ ucid, document: { content, pending } }) => ({
+      ucid,
+      source: redirectSource(content, pending, to),
+    }));
+    const claimWrites = claims.map(({ claim, before, ...leads }) => ({
+      id: claimId(claim),
+      expected: before?.stored.version ?? ('absent' as const),
+      source: claimSource(leads),
+    }));
+    return this.#all(freezes, claimWrites);
+  }
+
+  /** Writes one document of a profile; undefined on a conflict. */
+  async put(ucid: string, source: DocumentSource): Promise<DocumentVersion | undefined> {
+    return (await this.#all([{ ucid, source }])) ? this.#written.get(ucid) : undefined;
+  }
+
+  /**
+   * Writes the profile live, together with the change to be published: the commit of an operation. False on a conflict.
+   * If the outcome is unknown, the change is left to the sweeper, which publishes it if it was committed.
+   */
+  async commit({ document, deletions, profile, text, change, splitOff }: Commit): Promise<boolean> {
+    const { ucid } = profile;
+    const earlier = (await this.#unpublishedMerges(document)).filter((linked) => linked !== splitOff);
+    const published = withMerges(change, earlier);
+    const content = { profile, deletions, unpublished: published.linked };
+    return this.#commit(ucid, published, text.length, (pending) => liveSource(content, pending, text));
+  }
+
+  /** The commit of a deletion: writes the tombstone, together with the change to be published. False on a conflict. */
+  commitDeletion(tombstone: Tombstone, change: ProfileChange): Promise<boolean> {
+    const { ucid, deletedAt } = tombstone;
+    return this.#commit(ucid, change, 0, (pending) => deletedSource(tombstone, true, deletedAt, pending));
+  }
+
+  /**
+   * After a merge: removes the content of the merged profiles' documents, and points their claims directly to the
+   * surviving profile. Optional: other operations cope without it, and the sweeper does it later. A claim is moved only if
+   * it is unchanged since before the documents were stripped. A split writes the document first and then the claims, so
+   * no claim is taken away from it.
+   */
+  async tidyMerge(joining: readonly Joining[], to: string): Promise<void> {
+    const { documents, locations } = this.#context;
+    const claims = joining.flatMap(({ document: { content } }) =>
+      content.profile.identities.map((identity) => identityHash(content.profile, identity)),
+    );
+    const from = new Set(joining.map(({ ucid }) => ucid));
+    try {
+      const found = await documents.read(claims.map(claimId));
+      if (!(await this.#all(joining.map(({ ucid }) => ({ ucid, source: foldedSource(to) }))))) return;
+      const moved = claims.flatMap((claim, index): readonly DocumentWrite[] => {
+        locations.set(claim, to);
+        const stored = found[index];
+        const before = stored === undefined ? undefined : claimOf(stored);
+        if (before === undefined || !from.has(before.ucid)) return [];
+        const source = claimSource({ ...before, ucid: to });
+        return [{ id: claimId(claim), expected: before.stored.version, source }];
+      });
+      await documents.write(moved);
+    } catch (error) {
+      this.#context.logger.debug(
+        { error: messageOf(error) },
+        'a merge could not be tidied up; the sweeper will do it',
+      );
+    }
+  }
+
+  /** Ucids merged into the profile by an earlier change that may not be published: this change has to carry them. */
+  async #unpublishedMerges(document: Commit['document']): Promise<readonly string[]> {
+    if (document?.pending === undefined || document.content.unpublished.length === 0) return [];
+    const isPublished = await this.#context.publisher.isPublished(document.pending);
+    return isPublished ? [] : document.content.unpublished;
+  }
+
+  async #commit(
+    ucid: string,
+    change: ProfileChange,
+    characters: number,
+    sourceOf: (pending: Pending) => DocumentSource,
+  ): Promise<boolean> {
+    const { publisher, durable } = this.#context;
+    const open = await publisher.begin();
+    try {
+      const version = await this.put(ucid, sourceOf(open.pending));
+      if (version === undefined) {
+        publisher.notCommitted(open);
+        return false;
+      }
+      publisher.committed(open, change, characters);
+      durable.note(ucid, version);
+      return true;
+    } catch (error) {
+      publisher.unknown(open);
+      throw error;
+    }
+  }
+
+  /** Writes documents of profiles at the versions read or written last, and others beside them. False on a conflict. */
+  async #all(steps: readonly ProfileStep[], others: readonly DocumentWrite[] = []): Promise<boolean> {
+    if (steps.length + others.length === 0) return true;
+    const writes = steps.map(({ ucid, source }) => ({
+      id: profileId(ucid),
+      expected: this.#written.get(ucid) ?? this.#view.document(ucid)?.stored.version ?? ('absent' as const),
+      source,
+    }));
+    const results = await this.#context.documents.write([...writes, ...others]);
+    for (const [index, { ucid }] of steps.entries()) {
+      const result = results[index];
+      if (result !== undefined && result !== 'conflict') this.#written.set(ucid, result);
+    }
+    return !results.includes('conflict');
+  }
+}
+
+function withMerges(change: ProfileChange, merges: readonly string[]): ProfileChange {
+  return merges.length === 0
+    ? change
+    : { ...change, kind: 'merged', linked: [...new Set([...merges, ...change.linked])].sort() };
+}
+
+interface ProfileStep {
+  readonly ucid: string;
+  readonly source: DocumentSource;
+}
+
+interface ReadClaim {
+  readonly claim: string;
+  readonly before: Claim;
+}
+
+/**
+ * Reads the claims of identities that a profile is about to lose. They are read before the profile is written: an
+ * operation that points one of them elsewhere, or back, does so later, and then the removal conflicts.
+ */
+export async function readClaims(
+  claims: readonly string[],
+  { documents, locations }: OperationContext,
+): Promise<readonly ReadClaim[]> {
+  if (claims.length === 0) return [];
+  const stored = await documents.read(claims.map(claimId));
+  for (const claim of claims) locations.delete(claim);
+  return claims.flatMap((claim, at) => {
+    const one = stored[at];
+    return one === undefined ? [] : [{ claim, before: claimOf(one) }];
+  });
+}
+
+/**
+ * Removes claims in the background, once the profile is written without their identities. A claim with the time of a
+ * deletion stays, because it keeps that time. A claim that stays does no harm: the profile does not list the identity.
+ */
+export function releaseClaims(
+  claims: readonly ReadClaim[],
+  { profile, deletions }: Pick<Content, 'profile' | 'deletions'>,
+  { documents, locations, logger, background }: OperationContext,
+): void {
+  const ucids = new Set([profile.ucid, ...profile.linked]);
+  const removable = claims.filter(({ claim, before }) => {
+    locations.delete(claim);
+    return ucids.has(before.ucid) && before.deletedAt === 0 && deletions[claim] === undefined;
+  });
+  if (removable.length > 0) background(remove());
+
+  async function remove(): Promise<void> {
+    try {
+      await documents.write(
+        removable.map(({ claim, before }) => ({
+          id: claimId(claim),
+          expected: before.stored.version,
+          source: 'removed' as const,
+        })),
+      );
+    } catch (error) {
+      logger.debug(
+        { error: messageOf(error) },
+        'claims of removed identities could not be deleted and remain',
+      );
+    }
+  }
+}

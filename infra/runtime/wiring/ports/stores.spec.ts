@@ -1,0 +1,73 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type HistoryEntry, NO_LOGGER, NO_METRICS, type ProfileChange } from '@tributary/core';
+import { afterEach, expect, it, onTestFinished, vi } from 'vitest';
+import { readConfig } from '../../config/config.ts';
+import { openHistory, openProfileStore } from './stores.ts';
+
+it('keeps profiles in the data folder, and publishes their changes', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const config = readConfig({ TRIBUTARY_DATA_DIR: folder });
+  const changes: ProfileChange[] = [];
+  const tools = {
+    logger: NO_LOGGER,
+    metrics: NO_METRICS,
+    publish: async (some: readonly ProfileChange[]) => void changes.push(...some),
+  };
+  const identities = [{ type: 'email', value: 'a@example.com' }];
+  const first = await openProfileStore(config, tools);
+  const written = await first.upsert({
+    org: 1,
+    region: 'eu',
+    identities,
+    attributes: [],
+    preferences: [],
+    consents: [],
+    linking: 'merge',
+  });
+  const profile = written.kind === 'written' ? written.profile : undefined;
+  await expect.poll(() => changes.map(({ kind }) => kind), { timeout: 15_000 }).toEqual(['written']);
+  await first.close();
+  const second = await openProfileStore(config, tools);
+  onTestFinished(() => second.close());
+  expect(await second.search({ org: 1, regions: ['eu'], identities, ucids: [] })).toEqual([profile]);
+});
+
+const DAY_MS = 86_400_000;
+let folder: string | undefined;
+
+afterEach(() => {
+  vi.useRealTimers();
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+});
+
+const entry = (id: string): HistoryEntry => ({
+  kind: 'violation',
+  id,
+  workspaceId: 'w',
+  at: 0,
+  version: 1,
+  facets: {},
+  body: {},
+});
+
+it.each([
+  ['as long as topics keep their records', {}, 8],
+  ['as long as it is told', { TRIBUTARY_HISTORY_RETENTION: '30d' }, 31],
+])('is kept %s', async (_, env, days) => {
+  folder = await mkdtemp(join(tmpdir(), 'tributary-history-'));
+  const config = readConfig({ TRIBUTARY_DATA_DIR: folder, ...env });
+  vi.useFakeTimers({ toFake: ['Date'] });
+  const history = await openHistory(config, NO_LOGGER);
+  await history.put([entry('old')]);
+  vi.setSystemTime(Date.now() + (days - 2) * DAY_MS);
+  await history.put([entry('a')]);
+  expect(await history.get('violation', 'w', 'old')).toBeDefined();
+  vi.setSystemTime(Date.now() + 2 * DAY_MS);
+  await history.put([entry('b')]);
+  expect(await history.get('violation', 'w', 'old')).toBeUndefined();
+  await history.close();
+});

@@ -1,0 +1,115 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  type ConnectorDestination,
+  type Destination,
+  isSealed,
+  type Json,
+  type JsonObject,
+  type KeyRing,
+  parseKeyRing,
+  SECRET_KEY_BYTES,
+  seal,
+  unseal,
+} from '@tributary/core';
+import { ConfigError } from '../config/config.ts';
+import type { Config } from '../config/settings.ts';
+import { createOnce, lockFolder } from '../process/data-folder.ts';
+
+/** Seals and unseals the secret settings of destinations. */
+export interface Secrets {
+  seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;
+  /** Throws if no key opens a setting. */
+  unseal(destination: Destination): ConnectorDestination;
+}
+
+export type KeySettings = Pick<Config, 'secretKeys' | 'devIssuer' | 'dataFolder'>;
+
+/**
+ * The configured key ring, else the one of this data folder (`secret-keys.json`, created once), which is allowed with the
+ * development issuer only: a production process without keys refuses to start. The file is read again before every seal,
+ * and for an unknown key, because another process may have added a key.
+ */
+export function openSecrets(config: KeySettings): Secrets {
+  let ring = readKeyRing(config);
+  const refresh = () => {
+    ring = readKeyRing(config);
+    return ring;
+  };
+  return {
+    seal: (destinationId, settings, secrets) =>
+      mapSettings(settings, (name, value) =>
+        secrets.includes(name) && value !== null && !isSealed(value)
+          ? { ...seal(refresh(), { destinationId, path: `/${name}` }, value) }
+          : value,
+      ),
+    unseal: ({ id, workspace_id, version, settings }) => ({
+      id,
+      workspaceId: workspace_id,
+      version,
+      settings: mapSettings(settings, (name, value) => open(ring, refresh, id, name, value)),
+    }),
+  };
+}
+
+export function readKeyRing({ secretKeys, devIssuer, dataFolder }: KeySettings): KeyRing {
+  if (secretKeys === '' && !devIssuer) {
+    throw new ConfigError(['TRIBUTARY_SECRET_KEYS is needed where the development issuer is off']);
+  }
+  const parsed = parseKeyRing(secretKeys || readKeyFile(dataFolder));
+  if (!parsed.ok) throw new ConfigError(parsed.errors.map((error) => `TRIBUTARY_SECRET_KEYS: ${error}`));
+  return parsed.ring;
+}
+
+function open(ring: KeyRing, refresh: () => KeyRing, destinationId: string, name: string, value: Json): Json {
+  if (!isSealed(value)) return value;
+  const place = { destinationId, path: `/${name}` };
+  let opened = unseal(ring, place, value);
+  if (!opened.ok && opened.fault === 'unknown_key') opened = unseal(refresh(), place, value);
+  if (!opened.ok)
+    throw new Error(`the setting ${name} of destination ${destinationId} cannot be opened: ${opened.fault}`);
+  return opened.value;
+}
+
+function mapSettings(settings: JsonObject, change: (name: string, value: Json) => Json): JsonObject {
+  return Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, change(name, value)]));
+}
+
+/** The keys of a data folder: a JSON string in the form of `TRIBUTARY_SECRET_KEYS`. */
+export function keyFile(dataFolder: string): string {
+  return join(dataFolder, 'secret-keys.json');
+}
+
+export function hasKeyFile(dataFolder: string): boolean {
+  return existsSync(keyFile(dataFolder));
+}
+
+/** The content of the file, which is created with one key if it does not exist. */
+export function readKeyFile(dataFolder: string): string {
+  return JSON.parse(createOnce(keyFile(dataFolder), () => JSON.stringify(newKey('local')))) as string;
+}
+
+/**
+ * Adds a new first key and returns its id. The file is replaced atomically. `FolderInUse` while another process does the
+ * same: one of two keys added at once would be lost, with all secrets sealed under it.
+ */
+export function addKeyToFile(dataFolder: string): string {
+  const lock = lockFolder(join(dataFolder, 'secret-keys.lock'));
+  const file = keyFile(dataFolder);
+  const draft = `${file}.${randomUUID()}`;
+  try {
+    const kid = `local-${randomBytes(4).toString('hex')}`;
+    const keys = `${newKey(kid)},${readKeyFile(dataFolder)}`;
+    writeFileSync(draft, JSON.stringify(keys), { mode: 0o600, flush: true });
+    renameSync(draft, file);
+    return kid;
+  } finally {
+    rmSync(draft, { force: true });
+    lock.release();
+  }
+}
+
+function newKey(kid: string): string {
+  return `${kid}:${randomBytes(SECRET_KEY_BYTES).toString('base64')}`;
+}
