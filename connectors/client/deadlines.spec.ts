@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Stopped, TimedOut } from '../failures.ts';
 import { Deadlines, withDeadline } from './deadlines.ts';
 
@@ -7,100 +7,107 @@ const TIMEOUT_MS = 1_000;
 const outer = new AbortController().signal;
 let deadlines: Deadlines;
 
-beforeEach(() => {
-  vi.useFakeTimers();
-  deadlines = new Deadlines(TIMEOUT_MS);
-});
-afterEach(() => {
-  expect(vi.getTimerCount()).toBe(0);
-  expect(getEventListeners(outer, 'abort')).toHaveLength(0);
-  vi.useRealTimers();
-});
-
-test('each call has a time of its own, though one timer and one listener are for all', () => {
-  const first = deadlines.begin(outer);
-  vi.advanceTimersByTime(300);
-  const ended = deadlines.begin(outer);
-  const second = deadlines.begin(outer);
-  vi.advanceTimersByTime(400);
-  const third = deadlines.begin(outer);
-  expect([vi.getTimerCount(), getEventListeners(outer, 'abort').length]).toEqual([1, 1]);
-  deadlines.end(ended);
-
-  const over = () => [first, ended, second, third].map(({ aborted }) => aborted);
-  vi.advanceTimersByTime(299);
-  expect(over()).toEqual([false, false, false, false]);
-  vi.advanceTimersByTime(1);
-  expect(over()).toEqual([true, false, false, false]);
-  vi.advanceTimersByTime(300);
-  expect(over()).toEqual([true, false, true, false]);
-  deadlines.end(first);
-  vi.advanceTimersByTime(400);
-  expect(over()).toEqual([true, false, true, true]);
-  expect(third.reason).toBeInstanceOf(TimedOut);
-  for (const deadline of [second, third]) deadlines.end(deadline);
-});
-
-test('those that wait for one signal are stopped by it, and no others', () => {
-  const leaving = new AbortController();
-  const [one, two, other] = [leaving.signal, leaving.signal, outer].map((signal) => deadlines.begin(signal));
-  leaving.abort();
-  expect([one?.reason, two?.reason]).toEqual([expect.any(Stopped), expect.any(Stopped)]);
-  expect(other?.aborted).toBe(false);
-  const late = deadlines.begin(leaving.signal);
-  expect(late.reason).toBeInstanceOf(Stopped);
-  for (const deadline of [one, two, other, late]) if (deadline !== undefined) deadlines.end(deadline);
-});
-
-test('calls each listener once, and none that was removed', () => {
-  const deadline = deadlines.begin(outer);
-  const [one, gone, two] = [vi.fn(), vi.fn(), vi.fn()];
-  for (const told of [one, gone, two]) deadline.addEventListener('abort', told);
-  deadline.removeEventListener('abort', gone);
-  vi.advanceTimersByTime(TIMEOUT_MS);
-  deadline.abort(new Stopped('stopped'));
-  expect([one, gone, two].map((told) => told.mock.calls.length)).toEqual([1, 0, 1]);
-  expect(() => deadline.throwIfAborted()).toThrow(TimedOut);
-  deadlines.end(deadline);
-});
-
-test('it is a signal for those that take nothing else, whenever they ask', () => {
-  const deadline = deadlines.begin(outer);
-  const { signal } = deadline;
-  expect(signal.aborted).toBe(false);
-  vi.advanceTimersByTime(TIMEOUT_MS);
-  expect([signal.aborted, signal.reason]).toEqual([true, deadline.reason]);
-  expect(deadline.signal).toBe(signal);
-  deadlines.end(deadline);
-
-  const stopped = deadlines.begin(AbortSignal.abort());
-  expect(stopped.signal.reason).toBeInstanceOf(Stopped);
-  deadlines.end(stopped);
-});
-
-const untilAborted = (signal: AbortSignal) =>
-  new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
-
-test('work in time gives its result and leaves nothing on the outer signal', async () => {
-  const outer = new AbortController().signal;
-  await expect(withDeadline(outer, 1_000, async () => 7)).resolves.toBe(7);
-  expect(getEventListeners(outer, 'abort')).toHaveLength(0);
-});
-
-test('late work ends with TimedOut', async () => {
-  const late = withDeadline(new AbortController().signal, 5, untilAborted);
-  await Promise.all([expect(late).rejects.toThrow(TimedOut), vi.advanceTimersByTimeAsync(10)]);
-});
-
-test('stopped work ends with Stopped, and does not begin when it was stopped before', async () => {
-  const controller = new AbortController();
-  const running = withDeadline(controller.signal, 10_000, untilAborted);
-  controller.abort();
-  await expect(running).rejects.toThrow(Stopped);
-  let begun = false;
-  const late = withDeadline(controller.signal, 10_000, async () => {
-    begun = true;
+describe('Deadlines', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+    deadlines = new Deadlines(TIMEOUT_MS);
   });
-  await expect(late).rejects.toThrow(Stopped);
-  expect(begun).toBe(false);
+  afterEach(() => {
+    expect(vi.getTimerCount()).toBe(0);
+    expect(getEventListeners(outer, 'abort')).toHaveLength(0);
+    vi.useRealTimers();
+  });
+
+  test('each call has a time of its own, though one timer and one listener are for all', () => {
+    const first = deadlines.begin(outer);
+    vi.advanceTimersByTime(300);
+    const ended = deadlines.begin(outer);
+    const second = deadlines.begin(outer);
+    vi.advanceTimersByTime(400);
+    const third = deadlines.begin(outer);
+    expect([vi.getTimerCount(), getEventListeners(outer, 'abort').length]).toEqual([1, 1]);
+    deadlines.end(ended);
+
+    const over = () => [first, ended, second, third].map(({ aborted }) => aborted);
+    vi.advanceTimersByTime(299);
+    expect(over()).toEqual([false, false, false, false]);
+    vi.advanceTimersByTime(1);
+    expect(over()).toEqual([true, false, false, false]);
+    vi.advanceTimersByTime(300);
+    expect(over()).toEqual([true, false, true, false]);
+    deadlines.end(first);
+    vi.advanceTimersByTime(400);
+    expect(over()).toEqual([true, false, true, true]);
+    expect(third.reason).toBeInstanceOf(TimedOut);
+    for (const deadline of [second, third]) deadlines.end(deadline);
+  });
+
+  test('those that wait for one signal are stopped by it, and no others', () => {
+    const leaving = new AbortController();
+    const [one, two, other] = [leaving.signal, leaving.signal, outer].map((signal) =>
+      deadlines.begin(signal),
+    );
+    leaving.abort();
+    expect([one?.reason, two?.reason]).toEqual([expect.any(Stopped), expect.any(Stopped)]);
+    expect(other?.aborted).toBe(false);
+    const late = deadlines.begin(leaving.signal);
+    expect(late.reason).toBeInstanceOf(Stopped);
+    for (const deadline of [one, two, other, late]) if (deadline !== undefined) deadlines.end(deadline);
+  });
+
+  test('calls each listener once, and none that was removed', () => {
+    const deadline = deadlines.begin(outer);
+    const [one, gone, two] = [vi.fn(), vi.fn(), vi.fn()];
+    for (const told of [one, gone, two]) deadline.addEventListener('abort', told);
+    deadline.removeEventListener('abort', gone);
+    vi.advanceTimersByTime(TIMEOUT_MS);
+    deadline.abort(new Stopped('stopped'));
+    expect([one, gone, two].map((told) => told.mock.calls.length)).toEqual([1, 0, 1]);
+    expect(() => deadline.throwIfAborted()).toThrow(TimedOut);
+    deadlines.end(deadline);
+  });
+
+  test('it is a signal for those that take nothing else, whenever they ask', () => {
+    const deadline = deadlines.begin(outer);
+    const { signal } = deadline;
+    expect(signal.aborted).toBe(false);
+    vi.advanceTimersByTime(TIMEOUT_MS);
+    expect([signal.aborted, signal.reason]).toEqual([true, deadline.reason]);
+    expect(deadline.signal).toBe(signal);
+    deadlines.end(deadline);
+
+    const stopped = deadlines.begin(AbortSignal.abort());
+    expect(stopped.signal.reason).toBeInstanceOf(Stopped);
+    deadlines.end(stopped);
+  });
+});
+
+// By real timers: these tests wait, and other specs of this process may set timers meanwhile.
+describe('withDeadline', () => {
+  const untilAborted = (signal: AbortSignal) =>
+    new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+
+  test('work in time gives its result and leaves nothing on the outer signal', async () => {
+    const outer = new AbortController().signal;
+    await expect(withDeadline(outer, 1_000, async () => 7)).resolves.toBe(7);
+    expect(getEventListeners(outer, 'abort')).toHaveLength(0);
+  });
+
+  test('late work ends with TimedOut', async () => {
+    const late = withDeadline(new AbortController().signal, 5, untilAborted);
+    await expect(late).rejects.toThrow(TimedOut);
+  });
+
+  test('stopped work ends with Stopped, and does not begin when it was stopped before', async () => {
+    const controller = new AbortController();
+    const running = withDeadline(controller.signal, 10_000, untilAborted);
+    controller.abort();
+    await expect(running).rejects.toThrow(Stopped);
+    let begun = false;
+    const late = withDeadline(controller.signal, 10_000, async () => {
+      begun = true;
+    });
+    await expect(late).rejects.toThrow(Stopped);
+    expect(begun).toBe(false);
+  });
 });
