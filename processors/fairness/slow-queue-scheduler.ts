@@ -83,7 +83,8 @@ export class SlowQueueScheduler {
 
 /** Processor time of one output record, ms: to serialize it, to append it and to read it in the next stage. */
 const MS_PER_RECORD = 0.05;
-const MS_PER_CHARACTER = 20e-6;
+/** 20 ns are of the next stages; the rest stands for the broker and the network, which all workspaces share as well. */
+const MS_PER_CHARACTER = 100e-6;
 
 /** Processor time that output records cost behind the stage, ms. */
 export function downstreamMs(emissions: readonly OutputRecord[]): number {

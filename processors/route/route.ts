@@ -79,7 +79,7 @@ export function route(
 }
 
 /** Processor time of one character of a delivery, ms: to serialize, append, read, sign and send it. */
-const MS_PER_CHARACTER = 10e-6;
+const MS_PER_CHARACTER = 20e-6;
 
 /** Processor time of output records in route and in the stages behind it, ms. */
 function writingMs(emissions: readonly OutputRecord[]): number {
