@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { threadMs } from '../../primitives/thread-time.fixture.ts';
 import { compileSchema } from '../evaluation/compile-schema.ts';
 import { FORMATS } from './formats.ts';
 
@@ -78,11 +79,11 @@ describe('a format', () => {
       return [run, `${run}!`, `http://${run}`, `a@${run}!`, `P${run}`, `${run}@${run}`.slice(0, size)];
     });
     const { schema } = compileSchema({ properties: { a: { format } } });
-    const started = performance.now();
+    const started = threadMs();
     for (const a of texts) {
       schema?.meter.reset();
       schema?.checker.errors({ a });
     }
-    expect(performance.now() - started).toBeLessThan(1_000);
+    expect(threadMs() - started).toBeLessThan(1_000);
   });
 });

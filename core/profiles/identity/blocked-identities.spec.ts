@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { threadMs } from '../../primitives/thread-time.fixture.ts';
 import { identity } from '../world.fixture.ts';
 import { type BlockedIdentity, readBlockList } from './blocked-identities.ts';
 
@@ -76,8 +77,8 @@ describe('a blocked identity', () => {
   it('costs little however hostile the pattern and the value are', () => {
     const read = readBlockList([entry({ pattern: '(x+x+)+y' }), entry({ pattern: '(a|b)*a(a|b){20}c' })]);
     if ('faults' in read) throw new Error('refused');
-    const startedAt = performance.now();
+    const startedAt = threadMs();
     for (const value of ['x'.repeat(512), 'ab'.repeat(256)]) read.isBlocked({ type: 'crm', value });
-    expect(performance.now() - startedAt).toBeLessThan(250);
+    expect(threadMs() - startedAt).toBeLessThan(250);
   });
 });

@@ -22,6 +22,7 @@ import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InHandTable } from '../suspects/in-hand-table.ts';
 import { Appender } from './append/appender.ts';
 import { KafkaClient } from './client/client.ts';
+import { ClientPool } from './client/client-pool.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
 import { offsetAt, offsetOf, storedOffsets } from './client/offsets.ts';
@@ -88,6 +89,9 @@ interface FirstKept {
 const READ_BYTES = 1024 * 1024;
 const WATCH_WAIT_MS = 250;
 
+/** How long a broker may take for a request of a transaction, ms: longer than a transaction may be open. */
+const TRANSACTION_REQUEST_TIMEOUT_MS = 20_000;
+
 /** Opens the event log on Kafka. While Kafka does not answer its methods reject with `Unavailable`. */
 export async function openKafkaEventLog(options: KafkaEventLogOptions): Promise<KafkaLog> {
   return new KafkaEventLog(options);
@@ -106,6 +110,7 @@ class KafkaEventLog implements KafkaLog {
   readonly #reader: Fetcher;
   readonly #watches: KafkaClient;
   readonly #watcher: Fetcher;
+  readonly #transactionClients: ClientPool;
   readonly #runs = new Set<KafkaStageRun>();
   readonly #closing = new AbortController();
   readonly #crashes: CrashWatch;
@@ -123,6 +128,10 @@ class KafkaEventLog implements KafkaLog {
     this.#appends = new KafkaClient({ connection, logger, requestTimeoutMs: appendTimeoutMs + 1_000 });
     this.#reads = new KafkaClient({ connection, logger });
     this.#watches = new KafkaClient({ connection, logger });
+    this.#transactionClients = new ClientPool(
+      () => new KafkaClient({ connection, logger, requestTimeoutMs: TRANSACTION_REQUEST_TIMEOUT_MS }),
+      logger,
+    );
     this.#reader = new Fetcher(this.#reads, () => 0);
     this.#watcher = new Fetcher(this.#watches, () => WATCH_WAIT_MS);
     this.#appender = new Appender({
@@ -302,6 +311,7 @@ class KafkaEventLog implements KafkaLog {
     } = this.#options;
     const run = new KafkaStageRun(stage, {
       connection,
+      transactionClients: this.#transactionClients,
       prefix,
       topics: this.topics,
       framing: this.#framing,
@@ -331,7 +341,8 @@ class KafkaEventLog implements KafkaLog {
     await Promise.all([...this.#runs].map((run) => run.stop()));
     await this.#appender.drained();
     this.#closing.abort();
-    await Promise.all([this.#appends.close(), this.#reads.close(), this.#watches.close()]);
+    const clients = [this.#appends, this.#reads, this.#watches, this.#transactionClients];
+    await Promise.all(clients.map((one) => one.close()));
   }
 
   /** Below the first offset kept it is `FirstKept`; beyond the end undefined. */

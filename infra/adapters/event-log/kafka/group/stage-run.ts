@@ -15,6 +15,7 @@ import {
 } from '@tributary/core';
 import type { CrashWatch } from '../../suspects/crash-watch.ts';
 import { KafkaClient } from '../client/client.ts';
+import type { ClientPool } from '../client/client-pool.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { Fetcher } from '../client/fetcher.ts';
 import { appendedEnds, stableEnds, storedOffsets } from '../client/offsets.ts';
@@ -38,6 +39,8 @@ const BUSY_FOR_MS = 1_000;
 
 export interface KafkaStageRunOptions {
   readonly connection: KafkaConnection;
+  /** Shared by all stages of the process. */
+  readonly transactionClients: ClientPool;
   readonly prefix: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly framing: ValueFraming;
@@ -215,40 +218,25 @@ export class KafkaStageRun implements StageRun {
       framing,
       maxBytes: fetchBytes,
     });
-    const transactionsClient = this.#newClient();
     const work = new PartitionWork({
       ...this.#options,
       stage: this.#stage,
       source,
       partition,
       after: this.#dropped.get(name) ?? Promise.resolve(),
-      acquire: (leaving) => this.#acquire(source, partition, reader, transactionsClient, leaving),
+      acquire: (leaving) => this.#acquire(source, partition, reader, leaving),
     });
     this.#atWork.set(name, { topic: source.topic, partition, work, reader });
-    work.ended
-      .catch((thrown: unknown) => this.#die(thrown))
-      .finally(() => {
-        reader.close();
-        return transactionsClient.close();
-      })
-      .catch((thrown: unknown) =>
-        this.#options.logger.warn({ error: messageOf(thrown) }, 'a connection did not close'),
-      );
-  }
-
-  #newClient(): KafkaClient {
-    const { connection, logger } = this.#options;
-    return new KafkaClient({ connection, logger, requestTimeoutMs: 20_000 });
+    work.ended.catch((thrown: unknown) => this.#die(thrown)).finally(() => reader.close());
   }
 
   #acquire(
     source: Source,
     partition: number,
     reader: PartitionReader,
-    transactionsClient: KafkaClient,
     leaving: AbortSignal,
   ): Promise<KafkaPartition> {
-    const { topics, framing, limits, positions, metrics, logger } = this.#options;
+    const { transactionClients, topics, framing, limits, positions, metrics, logger } = this.#options;
     const name = this.#nameOf(source.topic);
     const nameOf = (topic: string) => this.#nameOf(topic);
     const { name: stage } = this.#stage;
@@ -271,7 +259,7 @@ export class KafkaStageRun implements StageRun {
       reader,
       transactions: new Transactions({
         transactionalId: `${this.#groupId}.${source.topic}.${partition}`,
-        client: transactionsClient,
+        clients: transactionClients,
         membership: this.#membership,
         topics,
         nameOf,

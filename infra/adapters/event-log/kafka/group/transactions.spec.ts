@@ -49,7 +49,7 @@ async function commitAnswered(errorCode: number) {
   const transactions = new Transactions({
     limits: new BatchLimits(),
     transactionalId: 'validate.events.production.0',
-    client,
+    clients: { use: (work) => work(client) },
     membership: {
       groupId: 'validate',
       member: { groupId: 'validate', memberId: 'member', generationId: 1 },

@@ -3,6 +3,7 @@ import { backoffMs, TooLarge, Unavailable } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { pause } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
+import type { ClientPool } from '../client/client-pool.ts';
 import { failOn, protocolErrorOf, translateKafkaError } from '../client/errors.ts';
 import type { ProducerIdentity, RecordToWrite } from '../client/protocol.ts';
 import { type BatchLimits, batchesOf } from '../records/batches.ts';
@@ -26,8 +27,7 @@ export interface StoredPosition {
 
 export interface TransactionsOptions {
   readonly transactionalId: string;
-  /** A client for one transaction at a time. */
-  readonly client: KafkaClient;
+  readonly clients: Pick<ClientPool, 'use'>;
   readonly membership: Pick<Membership, 'groupId' | 'member'>;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   /** The name of a topic in Kafka. */
@@ -64,10 +64,10 @@ export class Transactions {
 
   /** Fences earlier users of the id. When it resolves their open transaction is finished or aborted. */
   async begin(): Promise<void> {
-    const { client, transactionalId } = this.#options;
+    const { clients, transactionalId } = this.#options;
     this.#identity = undefined;
-    const identity = await this.#afterPrevious(() =>
-      client.initProducer(transactionalId, TRANSACTION_TIMEOUT_MS),
+    const identity = await clients.use((client) =>
+      this.#afterPrevious(() => client.initProducer(transactionalId, TRANSACTION_TIMEOUT_MS)),
     );
     this.#sequences = new Map();
     this.#identity = identity;
@@ -82,9 +82,11 @@ export class Transactions {
     if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
     this.#identity = undefined;
     const partitions = this.#recordsOf(emissions);
-    await this.#enlist(identity, partitions);
-    await Promise.all([this.#write(identity, partitions), this.#store(identity, position)]);
-    await this.#options.client.endTransaction(identity);
+    await this.#options.clients.use(async (client) => {
+      await this.#enlist(client, identity, partitions);
+      await Promise.all([this.#write(client, identity, partitions), this.#store(client, identity, position)]);
+      await client.endTransaction(identity);
+    });
     this.#identity = identity;
   }
 
@@ -99,8 +101,12 @@ export class Transactions {
   }
 
   /** Adds the partitions and the group to the transaction: sent together, answered in order. */
-  async #enlist(identity: ProducerIdentity, partitions: readonly PartitionRecords[]): Promise<void> {
-    const { client, nameOf, membership } = this.#options;
+  async #enlist(
+    client: KafkaClient,
+    identity: ProducerIdentity,
+    partitions: readonly PartitionRecords[],
+  ): Promise<void> {
+    const { nameOf, membership } = this.#options;
     const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
     const topics = [...byTopic].map(([topic, of]) => ({
       topic: nameOf(topic),
@@ -112,9 +118,9 @@ export class Transactions {
     ]);
   }
 
-  async #store(identity: ProducerIdentity, position: StoredPosition): Promise<void> {
+  async #store(client: KafkaClient, identity: ProducerIdentity, position: StoredPosition): Promise<void> {
     const { topic, partition, offset, metadata } = position;
-    const { client, membership } = this.#options;
+    const { membership } = this.#options;
     await client.commitInTransaction({
       producer: identity,
       member: membership.member,
@@ -123,7 +129,11 @@ export class Transactions {
   }
 
   /** A request takes one batch a partition, so a partition with more of them is written in rounds. */
-  async #write(identity: ProducerIdentity, partitions: readonly PartitionRecords[]): Promise<void> {
+  async #write(
+    client: KafkaClient,
+    identity: ProducerIdentity,
+    partitions: readonly PartitionRecords[],
+  ): Promise<void> {
     const { framing, limits } = this.#options;
     const all = partitions.map((records) => ({
       records,
@@ -134,12 +144,16 @@ export class Transactions {
         const batch = batches[round];
         return batch ? [{ records, batch }] : [];
       });
-      await this.#writeRound(identity, parts);
+      await this.#writeRound(client, identity, parts);
     }
   }
 
-  async #writeRound(identity: ProducerIdentity, parts: readonly Written[]): Promise<void> {
-    const { client, nameOf } = this.#options;
+  async #writeRound(
+    client: KafkaClient,
+    identity: ProducerIdentity,
+    parts: readonly Written[],
+  ): Promise<void> {
+    const { nameOf } = this.#options;
     const leaders = new Map<number, typeof parts>();
     for (const part of parts) {
       const leader = await client.leaderId(nameOf(part.records.topic), part.records.partition);
@@ -164,7 +178,7 @@ export class Transactions {
         });
         for (const { topicName, partitions } of (await answer).topics)
           for (const { partition, errorCode } of partitions)
-            this.#failOn(errorCode, `writing to ${topicName}/${partition}`, () =>
+            this.#failOn(client, errorCode, `writing to ${topicName}/${partition}`, () =>
               led.find(
                 ({ records }) => nameOf(records.topic) === topicName && records.partition === partition,
               ),
@@ -174,14 +188,14 @@ export class Transactions {
   }
 
   /** Also for a leader that moved, or an epoch that the coordinator ended. */
-  #failOn(errorCode: number, doing: string, written: () => Written | undefined): void {
+  #failOn(client: KafkaClient, errorCode: number, doing: string, written: () => Written | undefined): void {
     try {
       failOn(errorCode);
     } catch (thrown) {
       const failure = translateKafkaError(thrown, doing);
       const refused = failure instanceof TooLarge ? written() : undefined;
       if (refused) throw this.#options.limits.refused(refused.records.topic, refused.batch);
-      this.#options.client.invalidateMetadata();
+      client.invalidateMetadata();
       throw failure;
     }
   }

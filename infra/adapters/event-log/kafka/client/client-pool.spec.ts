@@ -1,0 +1,78 @@
+import { NO_LOGGER, Unavailable } from '@tributary/core';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ClientPool } from './client-pool.ts';
+
+interface Client {
+  readonly number: number;
+  isClosed: boolean;
+  close(): Promise<void>;
+}
+
+describe('ClientPool', () => {
+  let clients: Client[];
+  let pool: ClientPool<Client>;
+  const create = () => {
+    const client: Client = {
+      number: clients.length,
+      isClosed: false,
+      async close() {
+        client.isClosed = true;
+      },
+    };
+    clients.push(client);
+    return client;
+  };
+  const number = (client: Client) => Promise.resolve(client.number);
+  /** Holds so many clients until the result is called. */
+  const hold = (count: number) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const held = Array.from({ length: count }, () => pool.use(() => promise));
+    return async () => {
+      resolve();
+      await Promise.all(held);
+    };
+  };
+
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    clients = [];
+    pool = new ClientPool(create, NO_LOGGER);
+  });
+  afterEach(async () => {
+    await pool.close();
+    vi.useRealTimers();
+  });
+
+  it('gives a client to one caller at a time, and uses it again', async () => {
+    const release = hold(3);
+    expect(clients).toHaveLength(3);
+    await release();
+    await Promise.all([pool.use(number), pool.use(number)]);
+    expect(clients).toHaveLength(3);
+  });
+
+  it('uses a client again whose work failed', async () => {
+    await expect(pool.use(() => Promise.reject(new Error('refused')))).rejects.toThrow('refused');
+    expect(await pool.use(number)).toBe(0);
+  });
+
+  it('closes the clients that were not needed for a while, and keeps those in use', async () => {
+    await hold(5)();
+    const release = hold(1);
+    for (let second = 0; second < 60; second++) {
+      vi.advanceTimersByTime(1_000);
+      await pool.use(number);
+    }
+    expect(clients.filter(({ isClosed }) => !isClosed)).toHaveLength(2);
+    await release();
+    expect(clients).toHaveLength(5);
+  });
+
+  it('closes all with it, also those in use, and opens none afterwards', async () => {
+    const release = hold(2);
+    await pool.close();
+    expect(clients.map(({ isClosed }) => isClosed)).toEqual([true, true]);
+    await release();
+    await expect(pool.use(number)).rejects.toThrow(Unavailable);
+  });
+});
