@@ -47,19 +47,19 @@ export interface PipelineOptions {
   readonly dedupeWindowMs: number;
   /** Window of a partition of a flow stage. Its records take about five times as much memory. */
   readonly windowBytes: number;
-  /** Share of the window that one transformation or destination may fill before it waits for its earlier work... */
+  /** Share of the window that one transformation or destination may fill before it waits for its earlier work. */
   readonly windowShare: number;
-  /** ...and how long a transformation may take before its event goes to the slow queue, as it delays deliveries... */
+  /** How long a transformation may take before its event goes to the slow queue, ms: it delays deliveries. */
   readonly slowTransformationMs: number;
-  /** ...or a request to a destination, which delays commits only. */
-  readonly slowCallMs: number;
+  /** The same for a request to a destination, which delays commits only, ms. */
+  readonly slowRequestMs: number;
   /** Events and bytes of one sandbox call. */
   readonly transformEvents: number;
   readonly transformBytes: number;
   readonly failures: FailureLimits;
   /** Default limits of a destination: concurrent requests, and requests that begin in a second. */
-  readonly maxCalls: number;
-  readonly callsPerSecond: number | undefined;
+  readonly maxRequests: number;
+  readonly requestsPerSecond: number | undefined;
   /** Attempts kept in a delivery. */
   readonly keptAttempts: number;
   readonly breaker: BreakerOptions;
@@ -82,12 +82,12 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   windowBytes: 4 * 1024 * 1024,
   windowShare: 1 / 8,
   slowTransformationMs: 200,
-  slowCallMs: 500,
+  slowRequestMs: 500,
   transformEvents: 200,
   transformBytes: 256 * 1024,
   failures: DEFAULT_FAILURE_LIMITS,
-  maxCalls: 16,
-  callsPerSecond: undefined,
+  maxRequests: 16,
+  requestsPerSecond: undefined,
   keptAttempts: 50,
   breaker: DEFAULT_BREAKER,
   condition: DEFAULT_ALERT_LIMITS,

@@ -165,7 +165,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   };
   // One for all slow queues of the process, as they share a thread with each other and with the quick stages.
   const scheduler = new SlowQueueScheduler(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
-  const quick = deliver(delivery, windows(parts.slowCallMs));
+  const quick = deliver(delivery, windows(parts.slowRequestMs));
   const slowRoute = routeSlow(routing(parts.slowSandbox, scheduler.runPiece), scheduler);
   return {
     validate: validate({ ...parts, threadTime }, shares.validate),
@@ -182,7 +182,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     notice: notice(parts),
     deliver: { ...quick, handle: claimRedrives(parts, 'deliver', TOPIC.deliveries, quick.handle) },
     deliverSlow: deliverSlow(delivery, slowDeliveryWindows(parts)),
-    deliverRetry: deliver(delivery, windows(parts.slowCallMs)),
+    deliverRetry: deliver(delivery, windows(parts.slowRequestMs)),
     retries: retrySources(parts.schedule, delivery.registry),
   };
 }
@@ -200,7 +200,7 @@ function createDelivery(
     current: (id) => catalog.state.destination(id),
     saturated,
     timeouts,
-    defaultLimits: { maxConcurrency: parts.maxCalls, perSecond: parts.callsPerSecond },
+    defaultLimits: { maxConcurrency: parts.maxRequests, perSecond: parts.requestsPerSecond },
     alertLimits: parts.condition,
   });
   const policy = { schedule, expiryMs };

@@ -123,7 +123,7 @@ export type Stage = BatchStage | FlowStage;
 
 /** Turns an async function of an entry into the handler of a flow stage. */
 export function asyncHandler(
-  work: (entry: LogEntry, context: StageContext) => Promise<readonly OutputRecord[]>,
+  work: (entry: LogEntry, context: FlowContext) => Promise<readonly OutputRecord[]>,
 ): FlowStage['handle'] {
   return (entry, context) => {
     work(entry, context).then(

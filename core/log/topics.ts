@@ -97,8 +97,8 @@ export const HEADER = {
   /** W3C trace context, passed on unchanged. */
   traceparent: 'traceparent',
   /**
-   * On accepted and rejected events: `accepted`, `warned`, `omitted` or `rejected`. On a delivery that was deferred
-   * before and is therefore shown as retrying: `retrying`.
+   * On accepted and rejected events: `accepted`, `warned`, `omitted` or `rejected`. On a delivery that was
+   * tried, or put off without a request, and is therefore shown as retrying: `retrying`. Not on a deferred one.
    */
   outcome: 'outcome',
   /** On a deferred delivery in a retry topic: its scheduled slot, epoch ms. */

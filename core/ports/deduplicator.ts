@@ -26,7 +26,8 @@ export interface DedupeClaim extends Message {
  * Promises:
  * - For one (workspace, environment, message_id) and window exactly one position wins, and it wins again whenever it
  *   claims again, whatever crashed in between: a crash between the claim and the commit of the output loses nothing.
- *   A win is durable when the call resolves.
+ *   A win is as durable as its store when the call resolves: on SQLite it is on the disk. A Redis that loses its last
+ *   writes (`appendfsync everysec`, a failover) loses wins with them: repeats of those events are accepted again.
  * - A rejected event takes nothing from others: any position may win the id after it. Among the rejected events of an
  *   id one position wins, always the same; none does whose first claim comes after another position won the id.
  *

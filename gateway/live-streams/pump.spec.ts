@@ -34,7 +34,7 @@ function setUp(turnMs: number, more: (name: string) => boolean = () => false) {
 }
 
 describe('a pump', () => {
-  it('serves who is woken at once, and once however often', () => {
+  it('serves a stream once per pass, however often it was woken', () => {
     const { pump, names, pass } = setUp(0.1);
     for (const name of ['a', 'b', 'a', 'a']) pump.wake(name);
     expect(names()).toEqual([]);

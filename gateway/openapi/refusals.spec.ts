@@ -28,7 +28,7 @@ describe('the refusals of a call', () => {
     expect(statuses).toEqual([400, 401, 403, 413, 415, 429, 500, 503]);
   });
 
-  it('that everybody may make do not ask who calls', () => {
+  it('of public calls have no 401 and no 403', () => {
     const statuses = refusalsOf({ ...reading, method: 'post', isOfCatalog: false, isPublic: true });
     expect(statuses).toEqual([400, 413, 415, 500]);
   });

@@ -162,7 +162,7 @@ export class DestinationQueue {
   }
 
   /** A delivery was put off without an attempt. */
-  notePutOff(): void {
+  noteWithoutAttempt(): void {
     this.#tally.putOff(this.#options.elapsed());
   }
 

@@ -32,7 +32,7 @@ describe('Sender', () => {
     await rest;
   });
 
-  it('what waited for a call goes by the destination as it is when the call begins', async () => {
+  it('a queued delivery uses the settings of the destination at the time its request begins', async () => {
     const release: (() => void)[] = [];
     const held = () => new Promise<DeliveryResult>((resolve) => release.push(() => resolve(OK)));
     const { calls, known, run } = setUp(held, { maxConcurrency: 1 });

@@ -199,7 +199,7 @@ export class Sender {
         return stopped(delivery, attempt.reason);
       case 'circuit-open':
         metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: destination.type });
-        queue.notePutOff();
+        queue.noteWithoutAttempt();
         return putOff(begun(), 'circuit open', policy, now, queue.circuitOpenMs());
       case 'paused':
         return held(

@@ -1,4 +1,5 @@
 import {
+  asyncHandler,
   type Catalog,
   type Clock,
   cancelledByRule,
@@ -74,7 +75,7 @@ export function deliver(
     }
   };
   return {
-    handle: answering(handle),
+    handle: asyncHandler(handle),
     canAccept: (topic, partition) => windows.canAccept(topic, partition),
   };
 }
@@ -89,7 +90,7 @@ export function deliverSlow(
   windows: PartitionWindows,
 ): FlowStage['handle'] {
   const { catalog, catalogWaitMs, registry, sender, clock } = dependencies;
-  return answering(async (entry, context) => {
+  return asyncHandler(async (entry, context) => {
     if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
     const read = readTask(entry, context.bytes);
     const attached = await sender.attach(read, context);
@@ -188,7 +189,7 @@ function defer(
   { type }: Destination,
   queue: DestinationQueue,
 ): Settled {
-  queue.notePutOff();
+  queue.noteWithoutAttempt();
   const now = clock();
   const since = deferredSince ?? now;
   if (now - since >= expiryMs) {
@@ -203,15 +204,4 @@ function defer(
 /** The record for the slow queue, unchanged. */
 function slowRecord({ key, value, headers }: LogEntry): OutputRecord {
   return { topic: TOPIC.deliveriesSlow, key, value, headers };
-}
-
-function answering(
-  work: (entry: LogEntry, context: FlowContext) => Promise<readonly OutputRecord[]>,
-): FlowStage['handle'] {
-  return (entry, context) => {
-    work(entry, context).then(
-      (records) => context.done(records),
-      (thrown) => context.failed(thrown),
-    );
-  };
 }

@@ -49,7 +49,7 @@ interface Waiters {
 interface Partition {
   readonly window: FairShareWindow;
   readonly waiters: Map<string, Waiters>;
-  /** Enough waits of the one key that is present. */
+  /** Whether a full share of the only key present waits already, so that no more entries are read. */
   hasEnough: boolean;
 }
 

@@ -56,7 +56,7 @@ interface Candidate extends Received {
  * The stage `validate`: evaluates each event against its contract at the event's catalog position, and drops repeats.
  *
  * - An event claims its message id only where its contract accepts it. A rejected event never claims the id, so that a
- *   corrected event can have it; repeats of a rejected event are rejected again.
+ *   corrected event can have it; repeats of a rejected event are dropped.
  * - Deterministic: a message id is claimed by a position, and the contract belongs to a catalog position, so a repeated batch
  *   has the same output records.
  * - The next batch of the partition waits for this one; the thread is yielded to other work meanwhile.

@@ -34,7 +34,7 @@ import type { DeliverTask, DeliverTime, DeliverTimes } from './deliver-rows.ts';
 import { benchEvent } from './event.ts';
 
 /** Calls at a time, of the stage and of the bare client. */
-const CALLS = DEFAULT_PIPELINE.maxCalls;
+const CALLS = DEFAULT_PIPELINE.maxRequests;
 const DAY_MS = 24 * 3_600_000;
 const PARTITIONS = 4;
 const APPENDED_AT_ONCE = 1_000;

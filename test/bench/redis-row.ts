@@ -43,8 +43,8 @@ export async function countRow({ url, rounds, seconds }: RedisRowOptions): Promi
   const baselines: number[] = [];
   const ratios: number[] = [];
   for (let round = 0; round <= rounds; round++) {
-    const figure = INCREMENTS * (await callsPerSecond(batches, count, seconds));
-    const baseline = INCREMENTS * (await callsPerSecond(batches, hincrby, seconds));
+    const figure = INCREMENTS * (await requestsPerSecond(batches, count, seconds));
+    const baseline = INCREMENTS * (await requestsPerSecond(batches, hincrby, seconds));
     if (round === 0) continue;
     figures.push(figure);
     baselines.push(baseline);
@@ -80,7 +80,7 @@ export async function claimRow({ url, rounds, seconds }: RedisRowOptions): Promi
   };
   const figures: number[] = [];
   for (let round = 0; round <= rounds; round++) {
-    const figure = CLAIMS * (await callsPerSecond([undefined], claim, seconds));
+    const figure = CLAIMS * (await requestsPerSecond([undefined], claim, seconds));
     if (round > 0) figures.push(figure);
   }
   await deduplicator.close();
@@ -118,7 +118,7 @@ function rawField({ hour, eventType, eventName }: VolumeIncrement): string {
   return `${(hour / HOUR_MS) % 24}:${eventType}:${eventName}`;
 }
 
-async function callsPerSecond<T>(
+async function requestsPerSecond<T>(
   inputs: readonly T[],
   call: (input: T) => Promise<void>,
   seconds: number,

@@ -3,8 +3,8 @@ import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { inherited } from '../helpers/child-environment.ts';
 import { freePort } from '../helpers/free-port.ts';
-import { inherited } from '../helpers/inherited.ts';
 
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
 const ENDS_WITHIN_MS = 40_000;

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { inherited } from '../helpers/child-environment.ts';
 import { eventually } from '../helpers/client.ts';
-import { inherited } from '../helpers/inherited.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { findProgram, pythonWithSdks } from '../sdks/programs.ts';
 import { type Block, blocksOf, filledIn, isShown } from './blocks.ts';

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { withoutTestSettings } from '../helpers/inherited.ts';
+import { withoutTestSettings } from '../helpers/child-environment.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 

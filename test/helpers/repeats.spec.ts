@@ -16,7 +16,7 @@ test('what comes again is told of the kill before it, with how old it was', () =
   });
 });
 
-test('of what comes thrice each time is told', () => {
+test('reports each repetition of an event delivered three times', () => {
   const calls = [brought('a', 90), brought('a', 190), brought('a', 290)];
   expect(repeatsOf(calls, KILLS).byKill.map(({ length }) => length)).toEqual([1, 1]);
 });

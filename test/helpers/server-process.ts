@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { inherited } from './inherited.ts';
+import { inherited } from './child-environment.ts';
 
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
 const START_TIMEOUT_MS = 60_000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ranHere } from '../helpers/ran-here.ts';
+import { ranHere } from '../helpers/run-cli.ts';
 
 const COMMANDS = [
   'dev',

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inherited } from '../helpers/inherited.ts';
+import { inherited } from '../helpers/child-environment.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { findSchemathesis } from './installation.ts';
 

@@ -5,8 +5,8 @@ import { eventually } from '../helpers/client.ts';
 import { startTributary } from '../helpers/tributary.ts';
 import { type PageServer, servePage } from './page-server.ts';
 import { findProgram } from './programs.ts';
-import { expectAll } from './said.ts';
 import { callsOf, type Task } from './senders/calls.ts';
+import { expectAll } from './sent-events.ts';
 import { SENT_WITHIN_MS, type Sender, type Sending, sendThroughRestart } from './through-restart.ts';
 
 const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 20 : 300;

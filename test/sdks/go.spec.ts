@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { buildGoSender, findProgram } from './programs.ts';
-import { expectAll } from './said.ts';
+import { expectAll } from './sent-events.ts';
 import { programSender, SENT_WITHIN_MS, sendThroughRestart } from './through-restart.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;

@@ -1,7 +1,7 @@
 import type { CanonicalEvent } from '@tributary/core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { findProgram, pythonWithSdks } from './programs.ts';
-import { expectAll } from './said.ts';
+import { expectAll } from './sent-events.ts';
 import { programSender, SENT_WITHIN_MS, sendThroughRestart } from './through-restart.ts';
 
 const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 40 : 1_000;

@@ -5,7 +5,7 @@ import { AT, destination, fact, foldAll, turned, WORKSPACE, workspace } from './
 const fold = (...facts: readonly Fact[]) => foldAll([workspace(), ...facts]);
 const conflict = (reason: ConflictReason) => ({ applied: false, conflict: reason });
 
-it('of turns that two processes propose at once, one becomes one', () => {
+it('of two concurrent health changes only the first is applied', () => {
   const { state, verdicts } = fold(destination('d1'), turned('d1', 0, 't1'), turned('d1', 0, 't2'));
   expect(verdicts.slice(2)).toEqual([{ applied: true, position: 2 }, conflict('version')]);
   expect(state.destination('d1')?.condition).toEqual({

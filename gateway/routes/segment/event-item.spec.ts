@@ -175,7 +175,7 @@ describe('a call of the Segment API', () => {
     expect(item({ ...call, batch: 7 })).toMatchObject({ context: { segment: { batch: 7 } } });
   });
 
-  it('has the ids of other words where it names nobody otherwise', () => {
+  it('takes user_id and anonymous_id where userId and anonymousId are absent', () => {
     const ids = { user_id: 17, anonymous_id: 'd' };
     expect(item({ type: 'page', ...ids })).toEqual({ type: 'page', user_id: '17', anonymous_id: 'd' });
     expect(item({ type: 'page', userId: 'u', ...ids })).toEqual({

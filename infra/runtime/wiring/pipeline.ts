@@ -106,8 +106,8 @@ export async function openPipeline(
       retentionMs: config.retention,
       profileNulls: config.profileNulls,
       dedupeWindowMs: config.dedupeWindow,
-      maxCalls: config.destinationConcurrency,
-      callsPerSecond: config.destinationRate,
+      maxRequests: config.destinationConcurrency,
+      requestsPerSecond: config.destinationRate,
       condition: {
         ...DEFAULT_PIPELINE.condition,
         badAfterMs: config.alertAfter,

@@ -137,7 +137,7 @@ describe('a destination', () => {
     expect(turns()).toEqual([]);
   });
 
-  it('that two processes find bad in the same moment turns once', async () => {
+  it('that two processes report as bad at the same time changes its health once', async () => {
     const { processOf, pass, turns, condition } = setUp();
     const [one, two] = [processOf('one'), processOf('two')];
     await Promise.all([one.evaluate(FAILING), two.evaluate(FAILING)]);
@@ -161,7 +161,7 @@ describe('a destination', () => {
     expect(turns()).toEqual([]);
   });
 
-  it('is not well again by the word of one process while another fails; who is gone is not heard', async () => {
+  it('stays bad while another live process reports failures; reports of a stopped process do not count', async () => {
     const { processOf, pass, turns } = setUp();
     const [one, two] = [processOf('one'), processOf('two')];
     await one.evaluate(FAILING);

@@ -115,7 +115,7 @@ describe('how long a delivery waits for its call', () => {
     expect(estimateOf(5, 10).waitMs(limited)).toBeCloseTo(700);
   });
 
-  it('a call that hangs tells before it ends', () => {
+  it('a hanging request lengthens the estimate before it ends', () => {
     const hanging = ahead({ queued: 16, requests: 16, oldestRequestMs: 8_000 });
     expect(estimateOf(5).waitMs(hanging)).toBeCloseTo((17 * 8_000) / 16);
   });

@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { openDevIssuer } from '@tributary/infra';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { inherited } from '../../helpers/child-environment.ts';
 import { type Client, eventually } from '../../helpers/client.ts';
-import { inherited } from '../../helpers/inherited.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 interface Key {

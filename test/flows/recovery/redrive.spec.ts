@@ -17,7 +17,7 @@ import { REDRIVE, readDeadLetters } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dice } from '../../chaos/dice.ts';
 import { eventually } from '../../helpers/client.ts';
-import { ranHere } from '../../helpers/ran-here.ts';
+import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';

@@ -8,8 +8,8 @@ import { temporaryFolder } from '../../helpers/folder.ts';
 import { freePort } from '../../helpers/free-port.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
 import { openEntries } from '../../helpers/open-entries.ts';
-import { ranHere } from '../../helpers/ran-here.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { ranHere } from '../../helpers/run-cli.ts';
 import { scrape } from '../../helpers/scrape.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 

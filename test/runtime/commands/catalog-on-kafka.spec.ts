@@ -9,8 +9,8 @@ import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';
-import { ranHere } from '../../helpers/ran-here.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
 const GONE = 'planted-gone-93e5@example.com';

@@ -6,7 +6,7 @@ import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dice } from '../../chaos/dice.ts';
 import { Client, eventually } from '../../helpers/client.ts';
-import { ranHere } from '../../helpers/ran-here.ts';
+import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
@@ -159,7 +159,7 @@ describe('tributary catalog rewrite', () => {
     ]);
   });
 
-  it('does nothing else', async () => {
+  it('exits with 2 for unknown subcommands and arguments', async () => {
     for (const words of [['catalog'], ['catalog', 'forget'], ['catalog', 'rewrite', 'all']]) {
       const run = await runHere(...words);
       expect(run.code).toBe(2);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { Planted } from '../../helpers/planted.ts';
-import { ranHere } from '../../helpers/ran-here.ts';
+import { ranHere } from '../../helpers/run-cli.ts';
 import { scrape } from '../../helpers/scrape.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 

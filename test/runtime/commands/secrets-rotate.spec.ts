@@ -4,7 +4,7 @@ import { declareTopics, isSealed, NO_LOGGER, NO_METRICS } from '@tributary/core'
 import { openLogCatalog, openSecrets, openSqliteEventLog, readConfig } from '@tributary/infra';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Dice } from '../../chaos/dice.ts';
-import { ranHere } from '../../helpers/ran-here.ts';
+import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 

@@ -9,7 +9,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { Told } from '../../helpers/told.ts';
+import { Told } from '../../helpers/recording-logger.ts';
 import { entryOf, handedOn, START, setUp, topicsOf } from '../harness.ts';
 import { MemoryCatalog, ORGANIZATION, WORKSPACE } from '../memory-catalog.ts';
 

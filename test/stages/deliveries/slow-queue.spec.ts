@@ -68,7 +68,7 @@ it('a request under way when the stages stop is settled by the stage it began in
 });
 
 it('a slow destination with a backlog delayed all others in the slow queue: its deliveries are deferred', async () => {
-  const { world, time, stages, deliveriesTo } = setUpPlaces({ windowBytes: 60_000, maxCalls: 1 });
+  const { world, time, stages, deliveriesTo } = setUpPlaces({ windowBytes: 60_000, maxRequests: 1 });
   const served = { a: 0, b: 0 };
   const open: { readonly at: number; readonly answer: () => void }[] = [];
   world.deliver = ({ event: { event: place } }) =>

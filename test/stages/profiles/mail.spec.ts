@@ -9,7 +9,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { Told } from '../../helpers/told.ts';
+import { Told } from '../../helpers/recording-logger.ts';
 import { entryOf, handedOn, START, setUp } from '../harness.ts';
 import { MemoryCatalog, ORGANIZATION } from '../memory-catalog.ts';
 

@@ -1,6 +1,6 @@
 import { type CanonicalEvent, HEADER, type ProfileWriteOutcome, TOPIC, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { Told } from '../../helpers/told.ts';
+import { Told } from '../../helpers/recording-logger.ts';
 import { entryOf, event, setUp } from '../harness.ts';
 import { RecordedProfiles } from './recorded-profiles.ts';
 

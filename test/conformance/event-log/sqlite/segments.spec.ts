@@ -13,7 +13,7 @@ import {
 } from '@tributary/core';
 import { openSqliteEventLog, type SqliteEventLogOptions } from '@tributary/infra';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Told } from '../../../helpers/told.ts';
+import { Told } from '../../../helpers/recording-logger.ts';
 import { PARTITIONS, RECEIVED, SOURCE, TARGET, TOPICS } from '../suite/harness.ts';
 import { numbered, numbers, readPartition, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, copyOf, eachOf, runThrough } from '../suite/stages.ts';

@@ -47,7 +47,7 @@ const NOT_A_MEMBER = new Set([
 ]);
 
 /** The data that a member sends to the leader of the generation when it joins. As JSON. */
-interface OwnershipClaim {
+interface JoinClaim {
   /** The generation in which the member last claimed these partitions, or got them. */
   readonly generation: number;
   readonly owned: readonly string[];
@@ -164,7 +164,7 @@ export class Membership {
   async #join(): Promise<boolean> {
     const { groupId, joinClient, topics, assignee, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
     const before = this.#generation === undefined ? undefined : this.#claimedIn;
-    const claim: OwnershipClaim = { generation: before ?? -1, owned: assignee.owned() };
+    const claim: JoinClaim = { generation: before ?? -1, owned: assignee.owned() };
     const request = {
       groupId,
       memberId: this.#memberId,
@@ -265,8 +265,8 @@ function topicOf(name: string): string {
   return name.slice(0, name.lastIndexOf('/'));
 }
 
-function claimOf(userData: string): OwnershipClaim {
-  return userData === '' ? { generation: -1, owned: [] } : (JSON.parse(userData) as OwnershipClaim);
+function claimOf(userData: string): JoinClaim {
+  return userData === '' ? { generation: -1, owned: [] } : (JSON.parse(userData) as JoinClaim);
 }
 
 function byTopic(names: readonly string[]): readonly TopicPartitions[] {
