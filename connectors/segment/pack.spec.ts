@@ -75,7 +75,7 @@ beforeEach(() => {
 });
 afterEach(() => Promise.all(open.map((connector) => connector.close())));
 
-/** JSON, or a form, whose values may be JSON again. */
+/** The body is JSON, or a form whose values may themselves be JSON. */
 function parsed(body: string): unknown {
   try {
     return JSON.parse(body);

@@ -35,7 +35,7 @@ function takes(schema_definition: JsonObject, value: string): boolean {
   return schema?.checker.errors({ value: JSON.parse(value) }).length === 0;
 }
 
-/** What stands in the blocks of one kind that are no objects. */
+/** The content of the guide's blocks of one kind that are not JSON objects. */
 function blockOf<Body>(kind: string): Body {
   const [, body = ''] = new RegExp(`\`\`\`json ${kind}\n([\\s\\S]*?)\`\`\``).exec(text) ?? [];
   return JSON.parse(body) as Body;

@@ -7,8 +7,9 @@ import { createContractEvaluator } from './evaluator.ts';
 import { MAX_WORK } from './work.ts';
 
 /*
- * What an author could write to hold up the events of others. Each attack is refused when the contract is made, or
- * spends no more than the meter holds: counted, so the figures are the same on any machine.
+ * Contracts by which an author could hold up the events of others. Each attack is rejected when the contract
+ * is created, or stays within the evaluation budget. The budget counts steps, so the figures are the same on
+ * any machine.
  */
 
 const AT = '2026-03-01T00:00:00.000Z';

@@ -7,10 +7,11 @@ import { compileSchema } from './evaluation/compile-schema.ts';
 import { createContractEvaluator } from './evaluator.ts';
 
 /*
- * The official test suite of JSON Schema against the contracts' dialect. What the dialect takes must do as the suite
- * says; what it does not take is refused when a contract is made. The figures stand in docs/contracts.md. The data is
- * stored (test/data/json-schema-test-suite): the npm package @json-schema-org/tests 2.0.0 holds none, but fetches at
- * installation what a Git repository had before there was a draft 2020-12.
+ * Runs the official JSON Schema test suite against the contracts' dialect. A schema that the dialect accepts
+ * must behave as the suite requires; any other schema is rejected when a contract is created. The figures are
+ * in docs/contracts.md. The data is stored in test/data/json-schema-test-suite because the npm package
+ * @json-schema-org/tests 2.0.0 contains none: it fetches, at installation, a Git repository's state from
+ * before draft 2020-12.
  */
 
 const ROOT = new URL('../../', import.meta.url);

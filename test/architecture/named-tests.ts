@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 const root = new URL('../../', import.meta.url);
 
-/** A row of a table of a document, and what its last cell says. */
+/** A row of a table of a document, and the content of its last cell. */
 export interface Row {
   readonly line: string;
   readonly reference: string;

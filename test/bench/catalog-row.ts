@@ -9,7 +9,10 @@ import { startProcess } from './process.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
 
 const START_BAR_MS = 20_000;
-/** The steps are the same (a spec counts them); what a thousand times as much costs beside is the processor's caches. */
+/**
+ * The number of steps is the same (a spec counts them). The extra cost at a thousand times the size comes
+ * from the processor's caches.
+ */
 const LOOKUP_BAR = 0.1;
 
 /** One catalog on disk: a log of all its facts, and the place of its snapshot. */

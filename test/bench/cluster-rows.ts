@@ -116,7 +116,7 @@ interface Sample {
   readonly cpu: { readonly processors: number; readonly kafka: number; readonly redis: number };
 }
 
-/** What the middle of the work was like: without the starts of the processes and without the last partitions. */
+/** Measures the middle of the work, without the starts of the processes and without the last partitions. */
 async function workOffTogether(
   { installation, startProcessor }: Cluster,
   processes: number,

@@ -19,7 +19,10 @@ const EVENTS = 20_000;
 const WARM_UP = 50;
 const WORKSPACE = newId();
 
-/** What validate does for one event beside reading and writing it: read, find its contract, evaluate it. */
+/**
+ * The validate stage's work for one event besides log reads and writes: parse it, find its contract, evaluate
+ * it.
+ */
 export function contractRow({ rounds }: { rounds: number }): BenchRow {
   const [few, many] = [throughput(FEW), throughput(MANY)];
   // So that each of the many was used as often as code has to be before it is compiled to what it will stay.

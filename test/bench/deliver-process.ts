@@ -38,7 +38,7 @@ const CALLS = DEFAULT_PIPELINE.maxCalls;
 const DAY_MS = 24 * 3_600_000;
 const PARTITIONS = 4;
 const APPENDED_AT_ONCE = 1_000;
-/** What is signed with. */
+/** The signing key. */
 const KEY = Buffer.alloc(32, 7);
 
 type Log = Awaited<ReturnType<typeof openSqliteEventLog>>;
@@ -48,9 +48,11 @@ const folder = mkdtempSync(join(tmpdir(), 'tributary-bench-'));
 const clock = Date.now;
 const tools = { logger: NO_LOGGER, metrics: NO_METRICS };
 
-// Over the same backlog and to the same webhook, in turns: bare undici with what the stage would send, a client that also
-// does what every one has to that delivers from a log, and the stage deliver. One argument, the task as JSON; prints
-// what each took as JSON.
+// Compares, over the same backlog and to the same webhook, in alternation:
+// - bare undici with the requests the stage would send,
+// - a client that adds the work of any delivery from a log,
+// - the stage deliver.
+// Takes one argument, the task as JSON, and prints the time of each as JSON.
 const times: DeliverTimes = { deliver: [], fromLog: [], bare: [] };
 const all = Array.from({ length: task.events }, (_, n) => deliveryOf(n));
 for (let round = 0; round <= task.rounds; round++) {
@@ -221,7 +223,7 @@ async function workOff(own: string, log: Log): Promise<DeliverTime> {
   return time;
 }
 
-/** First-try successes leave no trace; whatever does was no success. */
+/** A first-try success leaves no trace, so an entry in these topics means that a delivery failed. */
 async function expectNothingIn(log: Log, topics: readonly string[]): Promise<void> {
   for (const topic of topics)
     for (let partition = 0; partition < PARTITIONS; partition++)

@@ -6,7 +6,7 @@ import { type BenchRow, median, perSecond } from './table.ts';
 
 const BAR = 0.7;
 
-/** What `deliver-process.ts` is to do. */
+/** The task of `deliver-process.ts`. */
 export interface DeliverTask {
   readonly url: string;
   readonly events: number;

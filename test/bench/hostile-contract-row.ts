@@ -7,7 +7,7 @@ import {
 import { HOSTILE_CONTRACTS, type HostileContract } from './hostile-contracts.ts';
 import type { BenchRow } from './table.ts';
 
-/** What the worst contract may take of a core for one event, ms. */
+/** The upper bound on the core time that the worst contract may use for one event, ms. */
 const BAR_MS = 3;
 const AT = '2026-01-02T03:04:05.678Z';
 

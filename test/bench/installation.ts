@@ -14,7 +14,7 @@ export interface Installation {
   remove(): Promise<void>;
 }
 
-/** What an installation keeps its events on. */
+/** The engines that store an installation's events. */
 export interface Wiring {
   readonly name: 'embedded' | 'kafka';
   install(settings?: Readonly<Record<string, string>>): Installation;

@@ -86,7 +86,7 @@ async function sendPatiently({ producer }: Tributary, body: object): Promise<voi
   while ((await producer.call('POST', './events/batch', { body })).status !== 202) await sleep(50);
 }
 
-/** What a latency is measured on. */
+/** The installation under measurement. */
 export interface LatencySubject {
   readonly owner: Client;
   readonly producer: Client;

@@ -62,9 +62,9 @@ const ports = {
 };
 await catalog.catchUp(config.startTimeout);
 
-// One stage and what it is held against, a bare copy of what it reads or itself over another backlog, in turns, in one
-// process: each works its backlog off from its start, every time as a new group. One argument, the task as JSON; prints
-// what each took as JSON.
+// Measures one stage against a baseline in one process, in alternation: a bare copy of its input, or the same
+// stage over another backlog. Each run works its backlog off from the start as a new group. Takes one
+// argument, the task as JSON, and prints the figures of each run as JSON.
 const task = JSON.parse(process.argv[2] ?? '{}') as StageTask;
 const times: StageTimes = { stage: [], baseline: [] };
 for (let round = 0; round < task.rounds; round++) {
@@ -140,7 +140,7 @@ async function lagOf(run: Awaited<ReturnType<EventLog['run']>>): Promise<number>
   return (await run.lag()).reduce((sum, { lag }) => sum + lag, 0);
 }
 
-/** The same stage; tells how many entries it was handed, and what has been used since the first. */
+/** Wraps the stage to report how many entries it received, and the resources used since the first. */
 function watch(stage: Stage): { readonly stage: Stage; entries(): number; took(): Took } {
   let entries = 0;
   let first: { readonly at: number; readonly cpu: NodeJS.CpuUsage } | undefined;

@@ -17,7 +17,7 @@ const MANY_CONTRACTS_BAR = 0.9;
 const FEW = 4;
 const MANY = 1_000;
 
-/** What `stage-process.ts` is to do. */
+/** The task of `stage-process.ts`. */
 export interface StageTask {
   readonly stage: 'validate' | 'route';
   readonly receivedTopics: readonly string[];
@@ -29,7 +29,7 @@ export interface StageTask {
   readonly rounds: number;
 }
 
-/** What one working off of the backlog took. */
+/** The resources used to work off the backlog once. */
 export interface Took {
   readonly seconds: number;
   /** Of processor time, of the process with all its threads, without its children. */
@@ -39,7 +39,7 @@ export interface Took {
 /** One a round. */
 export interface StageTimes {
   readonly stage: Took[];
-  /** What the stage is held against; empty where the task names nothing. */
+  /** The runs of the baseline; empty when the task names none. */
   readonly baseline: Took[];
 }
 
@@ -122,7 +122,10 @@ type Measure = (events: number, rounds: number) => Promise<Measured>;
 /** A thousand contracts are made at once, which is more than a tenant may. */
 const MANY_CHANGES = { TRIBUTARY_CHANGE_RATE: '100000', TRIBUTARY_CHANGE_RATE_PER_ACCOUNT: '100000' };
 
-/** `prepare` fills an installation while its gateway runs; what it answers is measured without one. */
+/**
+ * `prepare` fills an installation while its gateway runs. The bench then measures the returned subject
+ * without a gateway.
+ */
 async function onBacklog(
   { wiring, events, rounds }: StageRowOptions,
   prepare: (installation: Installation, gateway: BenchGateway) => Promise<Measure>,

@@ -1,4 +1,4 @@
-/** One line of the bench: a figure, what it is measured against in the same run, and the bar. */
+/** One line of the bench: a figure, its baseline from the same run, and the bar. */
 export interface BenchRow {
   readonly path: string;
   readonly figure: string;

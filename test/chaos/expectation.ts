@@ -9,7 +9,7 @@ export interface ExpectedViolation {
   readonly action: 'warned' | 'omitted' | 'blocked';
 }
 
-/** What must become of an event. */
+/** The required outcome of an event. */
 export interface Expectation {
   readonly outcome: 'accepted' | 'warned' | 'omitted' | 'rejected';
   readonly violations: readonly ExpectedViolation[];
@@ -22,7 +22,7 @@ export interface Expectation {
 export const LONGEST_MILES = 2_500;
 /** A departure later than this goes to the webhook. */
 export const LATE_MINUTES = 60;
-/** What a plane may say of itself; the rest is taken out. */
+/** The fields that a plane may contain; the transformation removes all others. */
 export const PLANE_FIELDS = ['year', 'type', 'manufacturer', 'model', 'engines', 'seats'];
 
 /** By the words of `prepareChaosWorkspace`, and without any code of the pipeline. */

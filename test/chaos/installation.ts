@@ -20,10 +20,10 @@ const EMAIL = 'chaos@tributary.localhost';
 const READY_WITHIN_MS = 90_000;
 
 /**
- * Two gateways and some processors under supervision, on engines of their own, with one prefix and one data folder.
- * What Kafka has confirmed outlives a SIGKILL of its process in the system's page cache. Redis hands its append-only
- * file to the system before it answers, unless a slow disk makes it wait, for two seconds at most: what a kill takes
- * then is counted and claimed again, so the same is expected of it.
+ * Two gateways and some processors under supervision, on dedicated engines, with one prefix and one data
+ * folder. Records that Kafka confirmed outlive a SIGKILL of its process in the system's page cache. Redis
+ * passes its append-only file to the system before it answers, unless a slow disk delays that by up to two
+ * seconds. Counts and dedupe claims lost in that window are made again, so the expectation stays the same.
  */
 export class Installation {
   readonly prefix = freshPrefix();

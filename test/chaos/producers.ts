@@ -21,7 +21,7 @@ export interface ProducerOptions {
   readonly patienceMs: number;
 }
 
-/** What the producers saw. */
+/** The figures recorded by the producers. */
 export interface SendingFigures {
   confirmed: number;
   /** Events that were sent once more although they were, or might be, confirmed: those on purpose alone. */
@@ -35,9 +35,9 @@ export interface SendingFigures {
 type Batch = readonly SentEvent[];
 
 /**
- * Sends each share in its order, batch by batch, the next when the one before is confirmed. What was not confirmed is
- * sent again under the same message ids, to any of the gateways. Some batches go to both at once, and some are sent
- * again later. Rejects when a batch is refused, or not confirmed in time.
+ * Sends each share in order, batch by batch: the next batch starts when the one before is confirmed.
+ * Unconfirmed batches are resent under the same message ids, to any of the gateways. Some batches go to both
+ * gateways at once, and some are sent again later. Rejects when a batch is refused, or not confirmed in time.
  */
 export async function produce(
   shares: readonly (readonly SentEvent[])[],

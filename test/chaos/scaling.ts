@@ -28,7 +28,7 @@ export interface ScalingOptions {
 const PARTITIONS = 4;
 const PRODUCERS = 8;
 const SESSION_TIMEOUT_MS = 6_000;
-/** What is taken for the time around a change of the group. */
+/** The period counted as being around a change of the group. */
 const AROUND_MS = 10_000;
 
 /**

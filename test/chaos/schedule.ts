@@ -23,7 +23,10 @@ export interface ScheduleOptions {
   readonly sessionTimeoutMs: number;
 }
 
-/** What will go wrong, in order. Everything falls anywhere, also on top of each other, and a last kill on the drain. */
+/**
+ * Draws the list of faults to inject, in order. Faults may fall anywhere and overlap; the last one is a kill
+ * during the drain.
+ */
 export function drawSchedule(options: ScheduleOptions, dice: Dice): readonly Trouble[] {
   const { kills, pauses, joins, kafkaRestarts, sessionTimeoutMs } = options;
   const anywhere = () => dice.between(0.03, 0.97);

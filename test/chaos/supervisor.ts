@@ -11,8 +11,8 @@ const ENDS_WITHIN_MS = 40_000;
 const RESTART_PAUSE_MS = 100;
 
 /**
- * A role of `tributary` under a supervisor as an operator would have it: whenever it ends, for whatever reason, it is
- * started again at once, on the same port. What it says goes to `<name>.log`.
+ * A role of `tributary` under a supervisor, as an operator would run it: whenever the process ends, for any
+ * reason, it is restarted at once on the same port. Its output goes to `<name>.log`.
  */
 export class Supervised {
   readonly name: string;

@@ -48,7 +48,7 @@ export interface Evidence {
   readonly arrived: Readonly<Record<RuleName, ReadonlySet<string>>>;
 }
 
-/** A figure beside what it must be, and what is wrong where they differ. */
+/** A figure with its required value, and the explanation when they differ. */
 export interface Finding {
   readonly what: string;
   readonly answer: number;

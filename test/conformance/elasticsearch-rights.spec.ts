@@ -9,7 +9,7 @@ import { Published, RETENTION_MS } from './profile-store/suite/harness.ts';
 import { People } from './profile-store/suite/people.ts';
 import { profileStoreConformance } from './profile-store/suite/profile-store.conformance.ts';
 
-/** What the names of the indices of all tests begin with; those of others do not. */
+/** The prefix of the index names of all tests; other users' indices never begin with it. */
 const OURS = 'tributary-t';
 
 /** docs/rights.md names the privileges. Elasticsearch's own judge of them is not in what comes from a registry. */

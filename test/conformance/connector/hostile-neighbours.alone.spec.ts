@@ -20,7 +20,7 @@ const PROBES = 20;
 /** The least that the gateway has a test's turn take. */
 const TURN_MS = 400;
 const TIMEOUT_MS = 2_000;
-/** What a machine that others keep busy adds. */
+/** Tolerance for a machine shared with other work. */
 const SLACK_MS = 500;
 const inflate = promisify(gunzip);
 const BODY = gzipSync(Buffer.alloc(100_000, '{"some":"body"}'));

@@ -32,7 +32,7 @@ describe('the snapshot of a catalog', () => {
     await folder.remove();
   });
 
-  /** Opens a catalog that writes at its close alone, and says what it read of the log and what it warned of. */
+  /** Opens a catalog that writes a snapshot only at close, and reports its log reads and its warnings. */
   function start(over: EventLog = log, everyMs = 3_600_000) {
     const read: LogEntry[] = [];
     const warnings: string[] = [];

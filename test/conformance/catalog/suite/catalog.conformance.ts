@@ -17,7 +17,7 @@ const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 const PROPOSER = new URL('../programs/proposer.ts', import.meta.url);
 const OPTIONS: CatalogOptions = { logger: NO_LOGGER, staleAfterMs: 10_000, proposeTimeoutMs: 5_000 };
 
-/** What every `Catalog` promises. */
+/** The contract of the `Catalog` port. */
 export function catalogConformance(harness: CatalogHarness): void {
   describe(`the ${harness.name} catalog`, () => {
     let store: CatalogStore;

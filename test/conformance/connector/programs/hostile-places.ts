@@ -1,11 +1,11 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { JsonObject } from '@tributary/core';
 
-/** A server that means harm: what it does with a connection, and the settings by which a destination leads to it. */
+/** A hostile server: its behaviour on a connection, and the settings that point a destination at it. */
 export interface HostilePlace {
   readonly type: string;
   readonly name: string;
-  /** What the connection test says at the end. */
+  /** The reason that the connection test reports at the end. */
   readonly reason: RegExp;
   serve(socket: Socket): void;
   settings(port: number): JsonObject;

@@ -14,7 +14,7 @@ import {
   unhurried,
 } from './harness.ts';
 
-/** What every connector promises, whatever kind of place it speaks to. */
+/** The contract of every connector, for any kind of destination. */
 export function connectorConformance(type: string, openHarness: () => Promise<ConnectorHarness>) {
   const description = descriptionOf(type);
   describe(`the ${type} connector`, () => {

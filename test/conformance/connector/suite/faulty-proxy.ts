@@ -2,9 +2,11 @@ import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Socket } from 'node:net';
 
 /**
- * What a connection goes through: `pass` lets all through; `refuse` ends every connection, old and new; `hang` takes
- * connections and forwards nothing; `cut` forwards what is asked, and ends the connection after the first
- * bytes of the answer.
+ * The fault injected into a connection:
+ * - `pass` forwards everything;
+ * - `refuse` ends every connection, old and new;
+ * - `hang` accepts connections and forwards nothing;
+ * - `cut` forwards the request, and ends the connection after the first bytes of the answer.
  */
 export type Fault = 'pass' | 'refuse' | 'hang' | 'cut';
 

@@ -17,7 +17,7 @@ export const TIMEOUT_MS = 400;
 
 export const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
 
-/** What a destination got of one delivery. */
+/** One delivery as the destination received it. */
 export interface ReceivedBody {
   readonly id: string;
   readonly type: string;
@@ -88,7 +88,7 @@ export function destination(settings: JsonObject): ConnectorDestination {
   return { id: newId(), workspaceId: WORKSPACE_ID, version: 1, settings };
 }
 
-/** What the gateway stores of what a user wrote. */
+/** The settings that the gateway stores for the settings a user wrote. */
 export function completed(description: ConnectorDescription, settings: JsonObject): JsonObject {
   return description.generate?.(settings, (bytes) => new Uint8Array(bytes).fill(9)) ?? settings;
 }

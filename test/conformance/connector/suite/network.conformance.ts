@@ -23,8 +23,9 @@ export const SHORT_MS = 700;
 const AT_ONCE = 12;
 
 /**
- * What every connector promises that reaches its place by connections, whatever becomes of these. `spoil` makes of a
- * delivery one that the place refuses for its own sake, where it looks at deliveries.
+ * The contract of every connector that reaches its destination over a network, under connection faults.
+ * `spoil` turns a delivery into one that the destination rejects for its content, where the destination
+ * inspects deliveries.
  */
 export function networkConformance(
   type: string,
@@ -206,7 +207,8 @@ export function networkConformance(
 
       it('a name that changes between check and use gains nothing', async () => {
         let asked = 0;
-        // The first answer is fine; whoever asked a second time for one connection would go elsewhere.
+        // The first lookup resolves to a permitted address. A second lookup for the same connection would
+        // resolve elsewhere.
         const resolve = async () => (asked++ === 0 ? at('127.0.0.1') : at('10.0.0.1'));
         const connector = connect({ egressAllow: ['127.0.0.1/32'], resolve });
         const where = place(network.at('rebinding.example'));

@@ -18,7 +18,7 @@ export interface RecordingServer {
   readonly requests: readonly RecordedRequest[];
   /** TCP connections it ever took, and those still open. */
   readonly connections: { taken: number; open: number };
-  /** What it does with a request that arrived whole. Default: 204. */
+  /** The behaviour on a complete request. Default: 204. */
   answer: Answer;
   close(): Promise<void>;
 }

@@ -208,7 +208,7 @@ describe('the webhook connector, on the wire', () => {
       const result = await sendOne();
       expect(result).toMatchObject({ outcome: 'retry', status: 500, response: 'x'.repeat(1_024) });
       await expect.poll(() => server.connections.open).toBe(0);
-      // What fits into the buffers between the two, and not what 400 ms would carry.
+      // Bounded by the buffers between the two sides, far below the volume that 400 ms could carry.
       expect(written).toBeLessThan(32 * 1_024 * 1_024);
     });
   });

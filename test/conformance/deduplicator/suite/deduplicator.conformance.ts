@@ -10,7 +10,7 @@ const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
 const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
 const CLAIMER = new URL('../programs/claimer.ts', import.meta.url);
 
-/** What every `Deduplicator` promises. */
+/** The contract of the `Deduplicator` port. */
 export function deduplicatorConformance(harness: DeduplicatorHarness): void {
   describe(`the ${harness.name} deduplicator`, () => {
     let store: DeduplicatorStore;

@@ -64,7 +64,7 @@ describe.skipIf(engines() === undefined)('topics that brokers compress', () => {
     );
     const own = resources.map(({ configEntries }) => configEntries[0]);
     expect(own).toHaveLength(installed.topics.size);
-    // Whatever their brokers do with others' topics.
+    // Independent of the brokers' settings for other topics.
     expect(own.every((entry) => entry?.configValue === 'producer' && !entry.isDefault)).toBe(true);
   });
 });

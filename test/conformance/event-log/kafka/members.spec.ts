@@ -128,7 +128,7 @@ function gained(before: Part, after: Part): readonly string[] {
   return [...(after ?? [])].filter((name) => !before?.has(name));
 }
 
-/** Who handed what over, when, and to whom. */
+/** Records which member handed over which partition, when, and to which member. */
 class Work {
   readonly #handed = new Map<string, number>();
 

@@ -26,7 +26,7 @@ describe.skipIf(engines() === undefined)('positions that consumer groups lost', 
   const copy = batchStage(eachOf(() => {}));
   const toEach = (count: number, from = 0) => KEYS.flatMap((key) => numbered(key, count, from));
   const sorted = (values: readonly unknown[]) => values.map(Number).sort((a, b) => a - b);
-  /** What there is when each key had these values. */
+  /** The expected values when each key had these. */
   const ofEach = (values: readonly number[]) => sorted(values.flatMap((n) => KEYS.map(() => n)));
   const errors = (lines: readonly LogLine[]) => lines.filter(({ level }) => level === 'error');
 

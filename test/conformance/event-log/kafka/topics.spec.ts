@@ -204,7 +204,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     expect(altered).toContain(`${nameOf('catalog')}, retention.ms: 86400000 -> -1`);
     await eventually(async () => (await found()).length === 0, 'it is not altered');
     expect(await log.alterTopics()).toEqual([]);
-    // What an operator chose beside it stays.
+    // Other settings chosen by the operator stay.
     const { resources } = await withAdmin(brokers, (admin) =>
       admin.describeConfigs({
         includeSynonyms: false,

@@ -4,12 +4,12 @@ import { fileURLToPath } from 'node:url';
 import type { EventLogHarness, Medium } from '../suite/harness.ts';
 import { eventually } from '../suite/log-contents.ts';
 
-/** What `child.ts` is told to do. */
+/** The task of `child.ts`. */
 export type ChildTask =
   | { readonly mode: 'append'; readonly run: number; readonly callers: number }
   | { readonly mode: 'stages' };
 
-/** What it says, one JSON text a line. */
+/** Its output: one JSON text a line. */
 export interface ChildLine {
   readonly ready?: boolean;
   readonly acknowledged?: { readonly topic: string; readonly caller: string; readonly n: number };

@@ -3,7 +3,7 @@ import { asyncHandler, type BatchStage, type FlowStage, type LogEntry } from '@t
 import { InHandTable, type SlotName } from '@tributary/infra/adapters/event-log/suspects';
 import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 
-/** What the thread is started with. */
+/** The thread's start data. */
 export interface CrashingThreadData {
   readonly module: string;
   readonly medium: Medium;

@@ -9,7 +9,7 @@ import { eventually, readAll } from './log-contents.ts';
 const STOPS = process.env.TRIBUTARY_TEST_LONG ? 10 : 1;
 const KEYS = 40;
 
-/** Exactly once through two stages in processes of their own, whatever is killed or stopped and when. */
+/** Exactly-once processing through two stages in separate processes, with kills and stops at any time. */
 export function describeCrashes(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   const kills = process.env.TRIBUTARY_TEST_LONG ? 80 : (harness.kills ?? 4);
 

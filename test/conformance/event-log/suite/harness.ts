@@ -14,7 +14,7 @@ export interface OpenOverrides {
   readonly inHand?: InHandTable;
 }
 
-/** What an adapter brings to run the suite. Its module is loaded by child processes too. */
+/** The part of the suite that an adapter provides. Child processes load its module too. */
 export interface EventLogHarness {
   /** The module that exports this harness as `harness`, for child processes. */
   readonly module: string;

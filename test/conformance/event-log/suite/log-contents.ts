@@ -19,7 +19,8 @@ export async function readPartition(
   const all: LogEntry[] = [];
   let next = from;
   let end: number | undefined;
-  // What was just committed may take a moment to be readable; a log that was just silent, to answer.
+  // A record just committed may take a moment to become readable; a log that was just silent may take a
+  // moment to answer.
   await eventually(
     async () => {
       end ??= await log.end(topic, partition);

@@ -5,7 +5,7 @@ import { eventually, numbered, numbers, readPartition } from './log-contents.ts'
 
 const PARTITION = partitionOf('k', PARTITIONS);
 
-/** What `read` and `end` promise. */
+/** The contract of `read` and `end`. */
 export function describeReading(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   it('reads from any offset on', async () => {
     const positions = await log().append(SOURCE, numbered('k', 50));

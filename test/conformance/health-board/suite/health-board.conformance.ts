@@ -36,7 +36,7 @@ function report(destination: string, process = 'p1', fields: Partial<HealthRepor
 const byName = (reports: readonly HealthReport[]) =>
   reports.map(({ destination_id, process }) => `${destination_id}/${process}`).sort();
 
-/** What every `HealthBoard` promises. */
+/** The contract of the `HealthBoard` port. */
 export function healthBoardConformance(harness: HealthBoardHarness): void {
   describe(`the ${harness.name} health board`, () => {
     const opened: HealthBoard[] = [];

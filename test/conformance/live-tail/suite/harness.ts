@@ -26,7 +26,7 @@ export const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
 export const OTHER_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a02';
 export const LIMITS: TailLimits = { ...TAIL_LIMITS, events: 200, characters: 40_000 };
 
-/** Events of these offsets; what an event says of itself is its offset. */
+/** Events with these offsets; each event carries its offset as its data. */
 export function events(
   from: number,
   to: number,
@@ -55,7 +55,7 @@ export function batch(
 export interface Following {
   readonly items: readonly TailItem[];
   events(): readonly KeptEvent[];
-  /** What its events say of themselves. */
+  /** The data of its events. */
   data(): readonly string[];
   place(): string | undefined;
   close(): void;
@@ -97,7 +97,7 @@ export async function follow(
   };
 }
 
-/** What events of these offsets say of themselves. */
+/** The data of the events with these offsets. */
 export function said(from: number, to: number): readonly string[] {
   return events(from, to).map(({ data }) => data);
 }

@@ -4,7 +4,7 @@ import type { MailStep, TakenMail } from '../../../helpers/mail-server.ts';
 /** A mailer and the server behind it, in the hand of the test. */
 export interface MailerHarness {
   readonly mailer: Mailer;
-  /** What the server took. */
+  /** The mails that the server accepted. */
   readonly taken: readonly TakenMail[];
   /** Makes the server refuse at a step, with `<code> <text>`, or by `cut` of the connection, until told otherwise. */
   refuse(refusal: { readonly step: MailStep; readonly reply: string } | undefined): void;

@@ -15,7 +15,7 @@ function mail(fields: Partial<Mail> = {}): Mail {
   };
 }
 
-/** What every mailer promises. */
+/** The contract of the `Mailer` port. */
 export function mailerConformance(name: string, openHarness: () => Promise<MailerHarness>): void {
   describe(`mailer conformance: ${name}`, () => {
     async function open(): Promise<MailerHarness> {

@@ -14,7 +14,7 @@ import type { ProduceAnswer, ProduceRequest } from '../client/protocol.ts';
 import { Appender } from './appender.ts';
 
 const RUNS = 60;
-/** What it failed with is told by then, as small as it got, ms. */
+/** A failure must be reported within this time even when the request was split down to single entries, ms. */
 const LIMIT_MS = 60_000;
 const NODES = 2;
 const PARTITIONS = 4;
@@ -31,7 +31,7 @@ const NOT_LEADER = 6;
 const TIMED_OUT = 7;
 const NOT_ENOUGH_REPLICAS = 19;
 
-/** What becomes of one request. */
+/** The outcome of one request. */
 interface Fate {
   readonly how: 'taken' | 'taken late' | 'refused' | 'not sent' | 'cut before' | 'cut after' | 'silent';
   /** To be on its way, to be taken, and to be answered, ms each. */
@@ -112,7 +112,8 @@ class Brokers {
         await after(fate.answerMs);
         connection.cuts.delete(cut);
         if (answered !== undefined) return resolve(answered);
-        // What is on its way on it may be taken all the same, also after what a new one brings.
+        // A request already in flight on the connection may still be accepted, even after the next connection
+        // delivers more.
         if (this.#connections.get(node) === connection) this.#connections.delete(node);
         cut();
         for (const each of connection.cuts) each();
@@ -189,7 +190,8 @@ async function run(
   const made = await making;
 
   brokers.isHealthy = true;
-  // One that passes the bound alone is taken where no byte is counted any more; who leads may have to be found out.
+  // A request that exceeds the bound alone is accepted once no bytes are counted. The leader may have to be
+  // looked up first.
   const large = { at: 0, topic: PLAIN, entries: [{ partition: 0, length: MAX_UNCONFIRMED_BYTES }] };
   const last: MadeCall[] = [];
   for (let attempt = 0; attempt < 2; attempt++) {

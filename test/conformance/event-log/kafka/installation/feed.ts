@@ -8,7 +8,7 @@ export interface Feed {
   readonly sent: ReadonlyMap<string, readonly string[]>;
   confirmed(): number;
   unavailable(): number;
-  /** What else was thrown: nothing should. */
+  /** Other errors thrown meanwhile: there should be none. */
   others(): readonly unknown[];
   slowestMs(): number;
   stop(): Promise<void>;

@@ -13,7 +13,7 @@ export interface LogLine {
   readonly message: string;
 }
 
-/** An event log opened by a test, and what it said. */
+/** An event log opened by a test, with its logged lines. */
 export interface Opened {
   readonly log: KafkaLog;
   readonly lines: readonly LogLine[];

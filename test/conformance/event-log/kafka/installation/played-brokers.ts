@@ -74,7 +74,9 @@ export class PlayedBroker {
     return address.port;
   }
 
-  /** What is open leads nowhere from now on, and nobody is told: as when a firewall forgets. New connections do. */
+  /**
+   * Silently drops open connections, as a firewall does that forgets its state. New connections still work.
+   */
   dropSilently(): void {
     for (const socket of this.#sockets) this.#dropped.add(socket);
   }
