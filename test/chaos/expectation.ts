@@ -22,7 +22,7 @@ export interface Expectation {
 export const LONGEST_MILES = 2_500;
 /** A departure later than this goes to the webhook. */
 export const LATE_MINUTES = 60;
-/** The fields that a plane may contain; the transformation removes all others. */
+/** The fields that a plane may contain; all others are removed. */
 export const PLANE_FIELDS = ['year', 'type', 'manufacturer', 'model', 'engines', 'seats'];
 
 /** By the words of `prepareChaosWorkspace`, and without any code of the pipeline. */

@@ -26,7 +26,10 @@ const DATA = fileURLToPath(new URL('../data/', import.meta.url));
 const MISSING = 'NA';
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
-/** The New York departures of a month as events: planes, then who flies for whom, then flights in their order. */
+/**
+ * The New York departures of a month as events: planes, then the airline of each plane, then flights in
+ * order.
+ */
 export function readFlights(flightsFile = `${DATA}flights-2013-01.csv.gz`): readonly FlightEvent[] {
   const planes = rowsOf(readFileSync(`${DATA}planes.csv`, 'utf8'));
   const airlines = new Map(

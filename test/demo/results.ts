@@ -14,7 +14,7 @@ export interface VolumeRecord {
   readonly event_count: number;
 }
 
-/** One line of the table at the end: what came out, and what the file says it must be. */
+/** One line of the table at the end: an actual figure, and the one expected from the file. */
 export interface ResultLine {
   readonly what: string;
   readonly answer: number;
@@ -47,7 +47,7 @@ export async function readResults(sources: ResultSources, expected: FlightAnswer
   const violations = await countAll(sources.client, `./event-contracts/${sources.contractId}/violations`);
   const stored = readNdjson(sources.folder);
   const judged = counted(() => true) + violations;
-  // Thousands of records an answer: who asks all the time slows down what is waited for.
+  // Each answer has thousands of records, so constant polling would slow down the work it waits for.
   const areAllJudged = judged === expected.identify + expected.group + expected.track;
   const wanted = areAllJudged ? expected.profiles : new Set<string>();
   const profiles = await findProfiles(sources.profiles, sources.region, wanted);

@@ -19,14 +19,14 @@ export interface StartOptions {
 /** An engine with data in a temporary folder of its own and a loopback port that it keeps for life. */
 export interface RunningEngine {
   readonly name: string;
-  /** What a client of it is configured with, e.g. `127.0.0.1:19092` or `redis://127.0.0.1:16379`. */
+  /** The address for its clients, e.g. `127.0.0.1:19092` or `redis://127.0.0.1:16379`. */
   readonly url: string;
   /** The process that the signals below go to. Another one after a restart. */
   readonly pid: number;
   readonly logFile: string;
   /** SIGKILL; resolves once the process is gone. Its data stay, for `restart`. */
   kill(): Promise<void>;
-  /** SIGSTOP: once this resolves it answers nobody, and its connections stay open. */
+  /** Sends SIGSTOP: once this resolves the engine no longer answers, and its connections stay open. */
   pause(): Promise<void>;
   /** SIGCONT. */
   resume(): Promise<void>;
@@ -45,7 +45,7 @@ export class EngineFailed extends Error {
   override readonly name = 'EngineFailed';
 }
 
-/** The machine lacks what an engine needs; the message says what to install. */
+/** The machine lacks something an engine needs; the message names the package to install. */
 export class EngineMissing extends Error {
   readonly code = 'engine_missing';
   override readonly name = 'EngineMissing';

@@ -3,7 +3,10 @@ import { ownEngines } from '../helpers/own-engines.ts';
 import { withDocumentedRights } from '../helpers/redis.ts';
 import type { RunningEngine } from './index.ts';
 
-/** Set once a run is known to go without: this setup is called for each of vitest's projects, and says so once. */
+/**
+ * Set once a run is known to have no engines: this setup runs for each of vitest's projects, and warns only
+ * once.
+ */
 const TOLD = 'none';
 
 /**

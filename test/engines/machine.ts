@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 
 /**
- * What an engine is started for: one test, or a person who develops and a benchmark. An engine in Java that lives
- * briefly compiles at once and plainly, which halves the processor time of its start; it would be slower in the end.
+ * The purpose of an engine: one test, or a developer's session or benchmark. A short-lived Java engine uses
+ * only the fast JIT compiler, which halves the processor time of its start; it would be slower in the long
+ * run.
  */
 export type EngineLife = 'brief' | 'long';
 
-/** What the launcher asks of the machine. */
+/** The launcher's view of the machine. */
 export interface Machine {
   /** Where downloaded engines are kept between runs, outside of any checkout. */
   readonly cacheFolder: string;

@@ -54,7 +54,7 @@ async function firstFailure(starts: readonly Promise<RunningEngine>[]): Promise<
   }
 }
 
-/** Also those that are still starting. */
+/** Stops engines that are still starting, too. */
 async function stopAll(starts: readonly Promise<RunningEngine>[]): Promise<void> {
   const outcomes = await Promise.allSettled(starts);
   await Promise.all(

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 
-/** How long an answer may take before the connection is given up, ms. */
+/** The longest wait for an answer before the connection is closed, ms. */
 const PATIENCE_MS = 5_000;
 
 /** Sends bytes over a connection of their own; the statuses that came back until it was closed, maybe none. */
@@ -27,7 +27,7 @@ function statusesIn(answers: string): readonly number[] {
   return [...answers.matchAll(/^HTTP\/1\.1 (\d{3}) /gm)].map(([, status]) => Number(status));
 }
 
-/** Connections that never come to an end of what they say: of headers, of a body byte by byte, or of nothing at all. */
+/** Connections that never finish sending: endless headers, a body byte by byte, or nothing at all. */
 export function openLingering(port: number, path: string, many: number): { close(): void } {
   const starts = [
     '',

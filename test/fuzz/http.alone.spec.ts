@@ -19,7 +19,7 @@ const ATTACKS_A_SECOND = 60;
 const LINGERING = 120;
 const MAX_GROWTH_MB = 250;
 
-/** Whatever comes over a connection: refused or closed, in bounded memory, and good clients do not notice. */
+/** Any bytes on a connection are refused or closed, in bounded memory, without an effect on good clients. */
 describe(`the HTTP surface under fire (seed ${SEED})`, () => {
   let tributary: Tributary;
   let port: number;

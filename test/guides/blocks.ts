@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 /** A block of code of a guide. */
 export interface Block {
-  /** The word behind its opening fence, e.g. `sh`; and what stands behind that. */
+  /** The word behind its opening fence, e.g. `sh`; and the text behind that. */
   readonly language: string;
   readonly name: string;
   readonly text: string;
@@ -16,7 +16,7 @@ export function blocksOf(guide: string, values: Readonly<Record<string, string>>
   );
 }
 
-/** What a reader would put in place of the address and the names in angle brackets. */
+/** Fills in the address and the names in angle brackets, as a reader would. */
 export function filledIn(text: string, values: Readonly<Record<string, string>>): string {
   return Object.entries(values).reduce((filled, [name, value]) => filled.replaceAll(name, value), text);
 }

@@ -26,7 +26,7 @@ describe('a guide', () => {
       '<ID token>': tributary.idToken,
     });
 
-  /** What each block prints, of a shell that runs one after the other. */
+  /** The output of each block, in a shell that runs them one after the other. */
   async function shell(blocks: readonly Block[]): Promise<readonly string[]> {
     const script = blocks.map(filled).join('\nprintf "\\0"\n');
     const { stdout } = await run('bash', ['-euc', script], { env: { ...process.env, ...inherited() } });

@@ -5,7 +5,10 @@ import { withoutTestSettings } from '../helpers/inherited.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A shell in the folder of the project, as a reader has it: what one block sets, the next one knows. */
+/**
+ * A shell in the folder of the project, as a reader has it: variables set by one block are visible in the
+ * next.
+ */
 export class Shell {
   readonly #bash: ChildProcess;
   #output = '';

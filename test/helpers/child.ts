@@ -5,8 +5,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Another process of a test: it runs a script, tells what it did as lines of JSON, and can be killed at any moment.
- * A script waits for `go` where several must start together.
+ * A child process of a test: it runs a script, reports its results as lines of JSON, and can be killed at any
+ * moment. A script waits for `go` where several must start together.
  */
 export class Child {
   readonly #process;
@@ -76,20 +76,20 @@ export class Child {
 
 const PAUSE = new Int32Array(new SharedArrayBuffer(4));
 
-/** In the script: writes one line, at once, so that nothing it told is lost by a kill. */
+/** In the script: writes one line synchronously, so that a kill loses no line. */
 export function tell(line: unknown): void {
   for (let left = Buffer.from(`${JSON.stringify(line)}\n`); left.length > 0; ) {
     try {
       left = left.subarray(writeSync(1, left));
     } catch (error) {
-      // Whoever reads it is behind: the pipe is full.
+      // The reader is behind: the pipe is full.
       if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
       Atomics.wait(PAUSE, 0, 0, 1);
     }
   }
 }
 
-/** In the script: resolves when the test says `go`. */
+/** In the script: resolves when the test sends `go`. */
 export async function told(): Promise<void> {
   await once(process.stdin, 'data');
   process.stdin.unref();

@@ -10,7 +10,7 @@ import { ServerProcess } from './server-process.ts';
 
 const EMAIL = 'dev@tributary.localhost';
 
-/** What the processes on one data folder have in common, from one start of theirs to the next. */
+/** The state shared by the processes on one data folder, from one start to the next. */
 interface Installation {
   readonly prefix: string;
   quickstart?: Quickstart;
@@ -114,7 +114,7 @@ export async function makeWorkspace(person: Client, name: string): Promise<strin
   return body.id;
 }
 
-/** What `tributary dev` makes by itself. */
+/** The objects that `tributary dev` creates by itself. */
 async function makeQuickstart(person: Client): Promise<Quickstart> {
   const workspaceId = await makeWorkspace(person, 'Quickstart');
   const { key } = await person

@@ -9,7 +9,10 @@ export interface ElasticsearchGuard extends OnLoopback {
   readonly refused: readonly string[];
 }
 
-/** With the privileges `manage`, `read` and `write` on indices: what is called, and where the index stands in its path. */
+/**
+ * Calls with the privileges `manage`, `read` and `write` on indices, and the position of the index in their
+ * paths.
+ */
 const CALLS: readonly (readonly [method: string, path: RegExp])[] = [
   ['GET', /^\/_alias\/(?<index>[^/]+)$/],
   ['PUT', /^\/(?<index>[^/_][^/]*)$/],

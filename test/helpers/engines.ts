@@ -20,9 +20,9 @@ export const ENGINE_VARIABLES = {
 } as const satisfies Record<keyof Engines, string>;
 
 /**
- * The engines that all test files of a run share, or undefined where they could not be started; never undefined in CI.
- * Whoever uses them names topics, groups and keys with a `freshPrefix` and removes what it made. Tests that stop or
- * pause an engine start one of `ownEngines`.
+ * The engines that all test files of a run share, or undefined where they could not be started; never
+ * undefined in CI. A test names its topics, groups and keys with a `freshPrefix` and removes them afterwards.
+ * Tests that stop or pause an engine start one of `ownEngines`.
  */
 export function engines(): Engines | undefined {
   const kafkaBrokers = process.env[ENGINE_VARIABLES.kafkaBrokers];

@@ -9,7 +9,7 @@ export interface StreamMessage {
   readonly at: number;
 }
 
-/** An open stream of Server-Sent Events, read as the standard says. */
+/** An open stream of Server-Sent Events, parsed as the standard requires. */
 export interface EventStream {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];

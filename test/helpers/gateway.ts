@@ -85,11 +85,14 @@ export interface TestGateway {
   readonly routes: readonly RouteOptions[];
   /** The gateway's clock; `pass` moves it. */
   readonly clock: { now(): number; pass(ms: number): void };
-  /** Resolves once each issuer of `TRIBUTARY_ISSUERS` has told its keys: on a busy machine that may take several attempts. */
+  /**
+   * Resolves once the keys of each issuer of `TRIBUTARY_ISSUERS` were fetched: on a busy machine that may
+   * take several attempts.
+   */
   issuersAnswered(): Promise<void>;
-  /** Somebody who signed in. */
+  /** A signed-in person. */
   signIn(email: string): Promise<InjectClient>;
-  /** Somebody in a new workspace of their own. */
+  /** A signed-in person in a new workspace of their own. */
   openWorkspace(email?: string): Promise<InjectClient>;
   close(): Promise<void>;
 }

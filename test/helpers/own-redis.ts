@@ -10,7 +10,7 @@ export async function ownRedis(options: RedisOptions = {}): Promise<RunningEngin
   return redis;
 }
 
-/** What is written from now on is gone after the next `kill`, as the last second is after a failover. */
+/** Writes from now on are lost at the next `kill`, as those of the last second are after a failover. */
 export async function forgetFromNowOn({ url }: RunningEngine): Promise<void> {
   await command(url, 'CONFIG', 'SET', 'appendonly', 'no');
 }

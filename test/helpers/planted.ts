@@ -17,7 +17,7 @@ export class Planted {
     return text;
   }
 
-  /** What of it stands in a text; empty where nothing does. */
+  /** The planted texts found in a text; empty where there are none. */
   in(text: string): readonly string[] {
     return [...this.#texts].filter(([, secret]) => text.includes(secret)).map(([what]) => what);
   }

@@ -82,7 +82,7 @@ export class ProfileClient {
     ) as Promise<ProfileAnswer<Body>>;
   }
 
-  /** A write that must succeed, to `eu` unless it says otherwise. */
+  /** A write that must succeed, in region `eu` unless the fields override it. */
   async write(ids: Readonly<Record<string, string>>, fields: object = {}): Promise<ProfileRecord> {
     const [record, ...others] = await this.#ok<readonly ProfileRecord[]>('', {
       region: 'eu',
@@ -112,7 +112,7 @@ export class ProfileClient {
   }
 }
 
-/** A call of each operation, by the scope it needs, that nothing is wrong with and that matters to nobody. */
+/** A valid call of each operation, by the scope it needs, without an effect on other tests. */
 export const PROFILE_CALLS: Readonly<Record<ClientKeyScope, readonly [path: string, body: object]>> = {
   'profile.write': ['', { region: 'eu', ids: { AdId: 'x' } }],
   'profile.read': ['/_search', { regions: ['eu'], search: { AdId: ['x'] } }],

@@ -3,7 +3,7 @@ import { runCli } from '@tributary/infra';
 export interface Ran {
   /** Its exit code. */
   readonly code: number;
-  /** What it wrote to standard output. */
+  /** The standard output. */
   readonly output: string;
   /** And to standard error; its logger, which writes there by itself, is not heard. */
   readonly log: string;

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { onLoopback } from './on-loopback.ts';
 import type { WebhookBody, WebhookDelivery } from './webhook.ts';
 
-/** What tells one bringing of a delivery from another. */
+/** Identifies one attempt of a delivery. */
 export interface Brought {
   readonly id: string;
   readonly messageId: string;

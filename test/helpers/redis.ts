@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 const RIGHTS = new URL('../../docs/rights.md', import.meta.url);
 const USER = { name: 'tributary', password: 'of the tests' };
 
-/** Removes every key whose name begins with the prefix, braces of a hash tag aside. */
+/** Removes every key with the prefix in its name, ignoring the braces of a hash tag. */
 export async function removeKeys(url: string, prefix: string): Promise<void> {
   const client = new Redis(asAnybody(url));
   try {
@@ -43,7 +43,7 @@ export async function withDocumentedRights(url: string): Promise<string> {
   return signedIn.href;
 }
 
-/** The test's server lets anybody do anything who does not sign in. */
+/** The test's server grants unauthenticated clients every right. */
 function asAnybody(url: string): string {
   const open = new URL(url);
   open.username = '';

@@ -13,13 +13,13 @@ export interface Repeat {
 }
 
 export interface Repeats {
-  /** What each kill made come again. */
+  /** The repeats caused by each kill. */
   readonly byKill: readonly (readonly Repeat[])[];
   /** Ids of what came again although nothing was killed in between. */
   readonly unexplained: readonly string[];
 }
 
-/** What a place that takes everything was brought more than once. `kills` are in their order. */
+/** Repeated deliveries at a destination that accepts everything. `kills` are in order. */
 export function repeatsOf(brought: readonly Brought[], kills: readonly Kill[]): Repeats {
   const byKill = kills.map((): Repeat[] => []);
   const unexplained: string[] = [];

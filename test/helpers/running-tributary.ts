@@ -25,6 +25,6 @@ export interface Tributary {
   kill(): Promise<void>;
   /** SIGTERM; resolves to its exit code. */
   stop(): Promise<number | null>;
-  /** Stops it and removes its folder and what it keeps elsewhere. */
+  /** Stops it and removes its folder and its data elsewhere. */
   remove(): Promise<void>;
 }

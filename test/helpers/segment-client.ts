@@ -11,7 +11,7 @@ export interface Sent {
   readonly status: number;
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body: Readonly<Record<string, unknown>>;
-  /** What it gave to the log. */
+  /** The events appended to the log. */
   readonly events: readonly CanonicalEvent[];
 }
 
@@ -36,7 +36,7 @@ export async function sendCall(
   return { status: answer.statusCode, headers: answer.headers, body: answer.json(), events };
 }
 
-/** A gateway with a workspace, and a write key that SDKs send with unless they are told otherwise. */
+/** A gateway with a workspace, and the default write key for SDKs. */
 export interface SegmentGateway {
   readonly test: TestGateway;
   readonly owner: InjectClient;

@@ -15,7 +15,7 @@ const LIMIT_MS = LONG ? 30 * 60_000 : 170_000;
 
 const installed = findSchemathesis(process.env);
 
-/** As for the engines: whoever has it not is told, and in CI the run fails. */
+/** As for the engines: skipped with a warning where it is not installed; in CI the run fails. */
 describe.skipIf(installed === undefined && process.env.CI === undefined)('schemathesis', () => {
   let tributary: Tributary;
 
@@ -73,7 +73,7 @@ describe.skipIf(installed === undefined && process.env.CI === undefined)('schema
   }
 });
 
-/** The ids of all operations that the description knows. */
+/** The ids of all operations in the API description. */
 async function operationsOf({ url }: Tributary): Promise<readonly string[]> {
   const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as {
     readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>;

@@ -12,7 +12,7 @@ import { SENT_WITHIN_MS, type Sender, type Sending, sendThroughRestart } from '.
 const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 20 : 300;
 const program = findProgram('chromium', 'google-chrome');
 
-/** What the script of the page has, as far as it is used here. */
+/** The part of the page script's interface that is used here. */
 interface Analytics {
   identify(id: string, traits: object, options: object): Promise<unknown>;
   track(event: string, properties: object, options: object): Promise<unknown>;

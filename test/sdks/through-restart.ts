@@ -15,7 +15,7 @@ const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 export const SENT_WITHIN_MS = LONG ? 480_000 : 180_000;
 const DRAINED_WITHIN_MS = LONG ? 180_000 : 60_000;
 
-/** What sends with an SDK. */
+/** A sender that uses an SDK. */
 export interface Sender {
   readonly name: string;
   start(task: Task): Sending;

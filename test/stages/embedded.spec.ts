@@ -44,7 +44,7 @@ const SOURCE = `function transform(event) {
   return event;
 }`;
 
-/** What a test closes at its end, last opened first. */
+/** Closes resources at the end of a test, last opened first. */
 function keep<T extends { close(): Promise<void> }>(opened: T): T {
   onTestFinished(() => opened.close());
   return opened;

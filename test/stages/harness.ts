@@ -80,13 +80,13 @@ export class RecordedCounters implements VolumeCounters {
   async close(): Promise<void> {}
 }
 
-/** What a test may make the outside world do. */
+/** The outside world as controlled by a test. */
 export interface World {
-  /** What a transformation does to an event. Default: returns it. */
+  /** Transforms an event. Default: returns it. */
   transform(source: string, input: SandboxInput): SandboxResult | Promise<SandboxResult>;
-  /** What the destination does with a delivery. Default: takes it. */
+  /** The destination's answer to a delivery. Default: accepted. */
   deliver(delivery: Delivery): DeliveryResult | Promise<DeliveryResult>;
-  /** What the contracts say. Default: accepted. */
+  /** The verdict of the contracts. Default: accepted. */
   evaluate(event: CanonicalEvent): ContractVerdict;
 }
 
@@ -115,8 +115,8 @@ export function passing({ event }: SandboxInput): SandboxResult {
 }
 
 /**
- * The whole pipeline with its stages in the hand of the test, over a world that does as it is told. `shared` is what it
- * has in common with another process.
+ * The whole pipeline with its stages driven by the test, in a world that the test scripts. `shared` is the
+ * state in common with another process.
  */
 export function setUp(
   options: Partial<PipelineOptions> = {},
@@ -205,7 +205,7 @@ export function setUp(
   return { world, time, catalog, counters, history, liveTail, stages, run: runner(stages) };
 }
 
-/** What the log answers to a read of the catalog's topic. */
+/** The log's answer to a read of the catalog's topic. */
 function factsFrom({ facts }: MemoryCatalog, topic: string, from: number) {
   if (topic !== TOPIC.catalog) throw new Error(`no stage looks into ${topic}`);
   const entries = facts.slice(from).map((fact, index) => entryOf(topic, from + index, fact));
@@ -251,7 +251,7 @@ export function event(id: string, fields: Partial<CanonicalEvent> = {}): Canonic
   };
 }
 
-/** An entry of a topic, as the log hands it over. */
+/** An entry of a topic, as the log dispatches it. */
 export function entryOf(
   topic: string,
   offset: number,
@@ -267,7 +267,7 @@ export function entryOf(
   };
 }
 
-/** An emission as the next stage meets it. */
+/** An output record as the input of the next stage. */
 export function handedOn(emission: OutputRecord | undefined, offset = 0): LogEntry {
   if (emission === undefined) throw new Error('nothing was emitted');
   const { topic, key, value, headers } = emission;

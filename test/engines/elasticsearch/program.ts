@@ -37,7 +37,7 @@ const ZSTD = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/l
   (folder) => join(folder, 'libzstd.so.1'),
 );
 
-/** What a node's home folder is assembled from. */
+/** The parts of a node's home folder. */
 export interface ElasticsearchProgram {
   readonly java: string;
   readonly lib: string;
@@ -86,7 +86,7 @@ async function assemble(machine: Machine, home: string): Promise<void> {
   await linkZstd(lib);
 }
 
-/** Without it stored documents are compressed in another way, and a warning says so. */
+/** Without it, stored documents use another compression, and the node logs a warning. */
 async function linkZstd(lib: string): Promise<void> {
   const platform = join(lib, 'platform', process.arch === 'arm64' ? 'linux-aarch64' : 'linux-x64');
   await mkdir(platform, { recursive: true });

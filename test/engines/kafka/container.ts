@@ -6,7 +6,10 @@ import { KAFKA_VERSION } from './version.ts';
 const PORT = 9092;
 const CONTROLLER_PORT = 9093;
 
-/** The same broker in a container: it listens on every address there, and names the one that clients reach. */
+/**
+ * The same broker in a container: it listens on every address inside, and advertises the one that clients can
+ * reach.
+ */
 export const kafkaContainer: ContainerSpec = {
   name: 'kafka',
   image: `apache/kafka:${KAFKA_VERSION}`,

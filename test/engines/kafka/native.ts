@@ -58,7 +58,7 @@ export async function kafkaProgram(
   return { java: join(bin, 'java'), keytool: join(bin, 'keytool'), classpath: join(jars, '*') };
 }
 
-/** Formats the storage of one broker below `folder` and says how it is run. */
+/** Formats the storage of one broker below `folder` and returns the command that runs it. */
 export async function prepareKafka(
   machine: Machine,
   folder: string,

@@ -13,7 +13,7 @@ export interface KafkaSecurity {
   readonly sasl: string;
   readonly tls: string;
   readonly saslTls: string;
-  /** Known to every mechanism. */
+  /** A user of every mechanism. */
   readonly user: KafkaUser;
   /** The PEM text that the certificate of the TLS listeners, for 127.0.0.1 and localhost, is verified with. */
   readonly ca: string;
@@ -65,7 +65,7 @@ export function securedListeners(ports: SecuredPorts, user: KafkaUser, keystore:
   };
 }
 
-/** The argument of the storage formatter that makes a user known to a SCRAM mechanism. */
+/** The argument of the storage formatter that registers a user for a SCRAM mechanism. */
 export function scramCredential(mechanism: 'SCRAM-SHA-256' | 'SCRAM-SHA-512', user: KafkaUser): string {
   return `${mechanism}=[name=${user.username},password=${user.password}]`;
 }

@@ -22,7 +22,7 @@ export class Guard {
   readonly #ended: Promise<unknown>;
 
   constructor(folder: string) {
-    // A session of its own: Ctrl-C in a terminal reaches the one who started the engine, not the guard.
+    // A session of its own, so that Ctrl-C in a terminal reaches the launcher and not the guard.
     const shell = spawn('/bin/sh', ['-c', SCRIPT, 'tributary-guard', folder], {
       cwd: '/',
       env: { PATH: '/usr/bin:/bin' },

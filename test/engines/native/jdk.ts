@@ -14,7 +14,7 @@ export interface JavaPlaces {
   readonly jvmFolders: readonly string[];
 }
 
-/** What an engine asks of Java: the lowest feature release. A runtime without compiler will do. */
+/** An engine's requirement on Java: the lowest feature release. A runtime without compiler is enough. */
 export interface JavaNeed {
   readonly engine: string;
   readonly minimum: number;
@@ -41,7 +41,7 @@ export async function needJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk> 
   );
 }
 
-/** The feature release that a Java home's `release` file tells, or undefined. */
+/** The feature release in a Java home's `release` file, or undefined. */
 export function javaVersionOf(release: string): number | undefined {
   const [, legacy, feature] = /^JAVA_VERSION="(1\.)?(\d+)/m.exec(release) ?? [];
   return feature === undefined || legacy !== undefined ? undefined : Number(feature);

@@ -14,7 +14,7 @@ export interface Artifact {
   readonly classifier?: string;
 }
 
-/** Copies the artifacts, and what the jars among them need to run, into a folder. */
+/** Copies the artifacts, and the runtime dependencies of the jars among them, into a folder. */
 export async function copyArtifacts(
   artifacts: readonly Artifact[],
   folder: string,

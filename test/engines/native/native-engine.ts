@@ -21,11 +21,11 @@ export interface Command {
   readonly env: Readonly<Record<string, string>>;
   /** True once it answers its clients. May reject instead of false. */
   readonly isReady: () => Promise<boolean>;
-  /** What to install when the command is not there. */
+  /** The package to install when the command is missing. */
   readonly missing: string;
-  /** What ends it in an orderly way. Default: SIGTERM. */
+  /** The signal that shuts it down cleanly. Default: SIGTERM. */
   readonly endsBy?: NodeJS.Signals;
-  /** As whom it runs. Default: as this process. */
+  /** The user it runs as. Default: this process's user. */
   readonly uid?: number;
   readonly gid?: number;
 }
@@ -33,7 +33,7 @@ export interface Command {
 export interface NativeStart {
   readonly name: string;
   readonly logFolder: string | undefined;
-  /** Prepares the folder and says what to run in it. */
+  /** Prepares the folder and returns the command to run in it. */
   readonly prepare: (folder: string) => Promise<Command>;
 }
 

@@ -11,7 +11,7 @@ const TRIES = 200;
 
 const given = new Set<number>();
 
-/** A port of 127.0.0.1 that nobody listens on; each call another one. */
+/** An unused port of 127.0.0.1; each call returns another one. */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < TRIES; tries += 1) {
     const port = randomInt(LOWEST, HIGHEST + 1);

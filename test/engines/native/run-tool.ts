@@ -4,9 +4,9 @@ import { EngineFailed, EngineMissing } from '../engine.ts';
 export interface ToolOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
-  /** What to install when there is no such command. */
+  /** The package to install when the command is missing. */
   readonly missing?: string;
-  /** As whom it runs. Default: as this process. */
+  /** The user it runs as. Default: this process's user. */
   readonly uid?: number;
   readonly gid?: number;
 }

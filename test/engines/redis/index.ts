@@ -7,11 +7,11 @@ import { freePort } from '../native/ports.ts';
 import { answersRedis } from './answers.ts';
 
 export interface RedisOptions {
-  /** What happens when its memory is full. Default `noeviction`, which Tributary asks for. */
+  /** The eviction policy. Default `noeviction`, which Tributary requires. */
   readonly maxmemoryPolicy?: string;
   /** The `redis://host:port` of the server that this one copies. */
   readonly replicaOf?: string;
-  /** A node of a cluster, which has no slots yet and knows no other. */
+  /** A node of a cluster, without slots and without peers. */
   readonly clusterNode?: boolean;
 }
 

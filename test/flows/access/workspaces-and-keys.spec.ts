@@ -116,7 +116,7 @@ describe('Workspaces and keys', () => {
   });
 });
 
-/** What `npm run --silent token -- --email <address>` prints. */
+/** The output of `npm run --silent token -- --email <address>`. */
 function tokenOf(email: string, { folder }: Tributary): string {
   const main = fileURLToPath(new URL('../../../infra/runtime/main.ts', import.meta.url));
   const env = { ...inherited(), TRIBUTARY_DATA_DIR: folder };

@@ -25,7 +25,10 @@ interface Violation {
   readonly contract_version: number;
 }
 
-/** How a contract comes to be: from the events there are, tried on them before it judges, and changed like that. */
+/**
+ * The life of a contract: inferred from existing events, tested on them before it is enforced, and changed
+ * the same way.
+ */
 describe('The life of a contract', () => {
   let tributary: Tributary;
   beforeAll(async () => {
@@ -44,7 +47,7 @@ describe('The life of a contract', () => {
     for (let n = 0; n < 30; n++)
       await send(`m${n}`, { amount: n, plan: plans[n % 3], ...(n < 29 ? { currency: 'eur' } : {}) });
 
-    // What do the events look like?
+    // Infer a contract from the events.
     const inferred = await eventually(
       () =>
         tributary.owner.post<Inferred>(at('/infer'), {
@@ -73,7 +76,7 @@ describe('The life of a contract', () => {
     });
     expect(await tributary.owner.get(at())).toEqual([]);
 
-    // One is as it should be: the contract is made, and judges from the next event on.
+    // The result is right: the contract is created, and is enforced from the next event on.
     const { id, version } = await tributary.owner.post<Contract>(at(), strict);
     expect(version).toBe(1);
     await send('late', { amount: 'much', plan: 'pro' });

@@ -14,7 +14,7 @@ interface Violation {
   readonly contract_version: number;
 }
 
-/** A contract says what an event must look like, and what happens to one that does not. */
+/** A contract defines the form of an event, and the handling of violations. */
 describe('Contracts', () => {
   let tributary: Tributary;
   beforeAll(async () => {

@@ -21,7 +21,10 @@ interface Volume {
   readonly event_count: number;
 }
 
-/** Accepted events go to their destinations once more, at a pace, marked, whatever is killed meanwhile. */
+/**
+ * Accepted events are replayed to their destinations, at a limited rate, marked as replays, despite kills of
+ * processes.
+ */
 describe('Replays', () => {
   let tributary: Tributary;
   let webhook: Webhook;

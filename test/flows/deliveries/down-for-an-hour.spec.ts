@@ -27,7 +27,10 @@ interface Arrival {
   readonly tookMs: number;
 }
 
-/** What was long down gets its backlog at a pace it can bear, and nobody else waits for that. */
+/**
+ * A destination gets its backlog after a long outage at a rate it can bear, without delays for other
+ * destinations.
+ */
 describe('Down for an hour', () => {
   const receivers = new Receivers();
   let tributary: Tributary;
@@ -89,7 +92,7 @@ describe('Down for an hour', () => {
         `others: ${told(before)} while it was down, ${told(during)} while it was drained`,
       ].join('\n'),
     );
-    // No storm while it is down: what was under way as its circuit opened, and a probe now and then.
+    // Few calls while it is down: those in flight when its circuit opened, and an occasional probe.
     expect(whileDown).toBeLessThanOrEqual(10 + 2 * CALLS_AT_A_TIME + Math.ceil(HOUR_MS / 15_000));
     // Nor when it is back: the pace of the destination, each delivery once.
     expect(drained).toHaveLength(BACKLOG);
@@ -113,7 +116,7 @@ describe('Down for an hour', () => {
     }
   }
 
-  /** Sends events for the others until it is told to stop; answers how many there were. */
+  /** Sends events to the other destinations until aborted; returns their number. */
   async function sendOthers(until: AbortSignal): Promise<number> {
     const sending: Promise<unknown>[] = [];
     for (; !until.aborted; await sleep(OTHERS_EVERY_MS)) {

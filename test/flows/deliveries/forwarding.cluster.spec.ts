@@ -11,7 +11,7 @@ interface Destination {
   readonly settings: { readonly secret?: string };
 }
 
-/** Rules say which events go where; connectors know how. */
+/** Rules select the destinations of an event; connectors deliver it. */
 describe('Forwarding', () => {
   let tributary: Tributary;
   let webhook: Webhook;

@@ -30,7 +30,7 @@ interface Figures {
   readonly p99: number;
 }
 
-/** One slow, broken or dead destination delays nobody else. */
+/** One slow, broken or dead destination does not delay others. */
 describe('Noisy neighbours', () => {
   const receivers = new Receivers();
   let tributary: Tributary;
@@ -53,7 +53,7 @@ describe('Noisy neighbours', () => {
     return count;
   }
 
-  /** What the webhooks see of events of this name while they are sent. */
+  /** The events of this name as the webhooks saw them while they were sent. */
   async function measure(event: string, good: readonly Webhook[]): Promise<Figures> {
     await sendEvenly(event, IS_LONG ? 3 : 2); // warms up: circuits open, lanes are found
     for (const webhook of good) (webhook.calls as unknown[]).length = 0;
@@ -121,7 +121,7 @@ describe('Noisy neighbours', () => {
     return performance.now() - startedAt;
   }
 
-  // The one above says it of the short form.
+  // The test above covers the short form.
   it.runIf(IS_LONG)(
     'four good destinations keep their pace beside four bad ones under all they can take',
     async () => {

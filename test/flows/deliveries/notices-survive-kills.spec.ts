@@ -16,7 +16,10 @@ const EVENTS_EVERY_MS = 100;
 
 type Turned = Fact & { readonly type: 'destination.turned'; readonly data: HealthChange };
 
-/** Whatever is killed while destinations turn bad and well: the turns that the catalog took are those people hear of. */
+/**
+ * Processes are killed while destinations turn unhealthy and recover: each health change in the catalog leads
+ * to its notice.
+ */
 describe('Notices about destinations, killed', () => {
   const receivers = new Receivers();
   const sending = new AbortController();
@@ -90,7 +93,7 @@ describe('Notices about destinations, killed', () => {
     console.log(`${turns.length} turns of ${PLACES} destinations, ${2 * ROUNDS} kills: ${repeats}`);
     expect(turns.length).toBeGreaterThanOrEqual(ROUNDS * PLACES);
     expect(new Set(told.map(([id]) => id))).toEqual(new Set(ids));
-    // What comes again after a kill is the same notice under the same id, and it comes once more at most each time.
+    // A notice repeated after a kill has the same id, and each kill repeats it at most once.
     expect(new Set(told.map((pair) => pair.join(' '))).size).toBe(ids.length);
     expect(new Set(mailed).size).toBe(ids.length);
     for (const { id } of places) {

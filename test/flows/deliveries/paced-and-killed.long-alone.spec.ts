@@ -19,7 +19,10 @@ const SENT_AT_ONCE = IS_LONG ? 500 : 50;
 const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s' };
 /** Calls to one destination at a time, by default. */
 const CALLS_AT_A_TIME = 16;
-/** For so long the head of a lane may wait aside, with what was delivered behind it not stored; see docs/decisions/0016. */
+/**
+ * The longest time that a deferred delivery at the head of a worker slot may keep the deliveries behind it
+ * from being committed; see docs/decisions/0016.
+ */
 const STORED_WITHIN_MS = 13_000;
 
 /** Places that answer at once or after so many ms at most: three take all, one fails, one refuses. */
@@ -31,7 +34,7 @@ const PLACES = [
   { status: 400, delayMs: 0, batchSize: 1 },
 ];
 
-/** However fast or slow a destination takes them, and whatever is killed: each delivery comes, and few come twice. */
+/** Fast and slow destinations, with kills: every delivery arrives, and few arrive twice. */
 describe('Paced and killed', () => {
   const receivers = new Receivers();
   const recorders: Recorder[] = [];
@@ -129,7 +132,7 @@ describe('Paced and killed', () => {
     for (const { brought } of [good[0], good[1]].map((one) => one ?? { brought: [] }))
       expect(brought.filter(({ id, callId }) => id !== callId)).toEqual([]);
 
-    // Every one is delivered, in a retry topic or dead; and people are told so.
+    // Every event is delivered, in a retry topic or dead-lettered; and a notice is sent.
     const delivered = good.flatMap(({ brought }) => [...new Set(brought.map(({ id }) => id))]);
     const listed = (status: string) =>
       eventually(
@@ -152,7 +155,7 @@ describe('Paced and killed', () => {
     expect([delivered.length, retrying.length, dead.length]).toEqual([events * good.length, events, events]);
   }, 900_000);
 
-  /** Sends so many events, whatever becomes of the server meanwhile: what may have come is sent again. */
+  /** Sends this many events, through outages of the server: batches without an answer are sent again. */
   async function send(events: number): Promise<void> {
     for (let sent = 0; sent < events; ) {
       const batch = Array.from({ length: Math.min(SENT_AT_ONCE, events - sent) }, (_, n) => {
@@ -169,7 +172,7 @@ describe('Paced and killed', () => {
     }
   }
 
-  /** What was brought shortly before a kill and may not have been stored yet. */
+  /** Deliveries made shortly before a kill, with positions that may not have been committed yet. */
   function inFlight(good: readonly Recorder[], killedAt: number): number {
     const late = good.map(
       ({ brought }) => brought.filter(({ at }) => at > killedAt - STORED_WITHIN_MS).length,

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** Whatever comes in: a clear 4xx in one shape, never a 500, and a healthy process after. */
+/** Any bad input gets a clear 4xx in one shape, never a 500, and the process stays healthy. */
 describe('Bad input', () => {
   let tributary: Tributary;
   beforeAll(async () => {
@@ -220,7 +220,7 @@ describe('Bad input', () => {
     expect(response.status).toBe(200);
   });
 
-  /** What a verifier takes that lets the token choose the algorithm. */
+  /** A token that passes a verifier which lets the token choose the algorithm. */
   function signedWithPublicKey(): string {
     const key = JSON.parse(readFileSync(join(tributary.folder, 'dev-issuer.json'), 'utf8')) as JsonWebKey;
     const secret = createPublicKey({ key, format: 'jwk' }).export({ type: 'spki', format: 'pem' });
@@ -315,7 +315,7 @@ describe('Bad input', () => {
     });
   });
 
-  /** What the server wrote to a folder of its workspace. */
+  /** The lines that the server wrote to a folder of its workspace. */
   function writtenTo(name: string): readonly { readonly event: Record<string, unknown> }[] {
     const folder = join(tributary.folder, 'ndjson', tributary.workspaceId, name);
     if (!existsSync(folder)) return [];

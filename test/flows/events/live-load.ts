@@ -12,7 +12,7 @@ const ROUNDS = IS_LONG ? 5 : 2;
 const SENDERS = 8;
 const BATCH = 50;
 
-/** What sending for a while gave. */
+/** The figures of a period of sending. */
 interface Sent {
   /** Events a second that were answered 202. */
   readonly rate: number;
@@ -26,7 +26,7 @@ export interface LiveLoad {
   /** The most the gateway's process took before the first streams, and in each round with them, MiB. */
   readonly memoryBefore: number;
   readonly memoryAmong: readonly number[];
-  /** Of one stream that is read: events it was shown, and that it was told it missed. */
+  /** Of the one stream that is read: events received, and events reported as missed. */
   readonly seen: number;
   readonly missed: number;
 }

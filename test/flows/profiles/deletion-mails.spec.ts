@@ -17,7 +17,10 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 const ADDRESS = 'privacy@example.com';
 const USER = { username: 'mailer', password: 'correct-horse-battery' };
 
-/** Who deletes profiles may ask for a mail about it, which goes out however long the mail server is away. */
+/**
+ * A deletion of profiles may request a mail about it, which is sent even after a long outage of the mail
+ * server.
+ */
 describe('Mails about deletions', () => {
   let server: MailServer;
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;

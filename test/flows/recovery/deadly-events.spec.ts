@@ -13,7 +13,7 @@ const DEADLY = new URL('../../helpers/deadly-events.ts', import.meta.url).href;
 const ENV = { NODE_OPTIONS: `--import=${DEADLY}`, TRIBUTARY_STAGES_HEAP: '128MiB' };
 
 const INNOCENT = 24;
-/** Two of each; what a whole process leaves of its table may be older than the event by a tenth of a second. */
+/** Two of each. The table left by a killed process may be older than the event by a tenth of a second. */
 const MOST_DEATHS = 5;
 /** Of the thread, which is noted by the process, or of the process, which is noted by the next one. */
 const TOLD = /the stages ended|FATAL ERROR/;

@@ -13,7 +13,7 @@ import { drained } from '../../helpers/drained.ts';
 import { ProfileClient, sendTo } from '../../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** A disk that others keep busy takes more than ten seconds for a delivery to a file, and what fails twice waits minutes. */
+/** On a busy disk a delivery to a file takes more than ten seconds, and a second failure waits minutes. */
 const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s', TRIBUTARY_RETRY_SCHEDULE: '1s,5s,10s' };
 const DRAINED_WITHIN_MS = 180_000;
 

@@ -24,7 +24,10 @@ import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 
-/** What a faulty release gave up goes on from there once it is handed over again, beside a server that runs. */
+/**
+ * Entries that a faulty release dead-lettered continue from there once they are redriven, beside a running
+ * server.
+ */
 describe('Redriving what stages gave up', () => {
   let tributary: Tributary;
   let webhook: Webhook;
@@ -48,7 +51,7 @@ describe('Redriving what stages gave up', () => {
   });
 
   const command = () => new ServerProcess(['redrive'], { ...tributary.environment, LOG_LEVEL: 'warn' });
-  /** In this process; the one that is killed below has a process of its own. */
+  /** In this process; the redrive that is killed below has a process of its own. */
   const ran = (...options: readonly string[]) =>
     ranHere(['redrive', ...options], { ...tributary.environment, LOG_LEVEL: 'warn' });
 

@@ -15,9 +15,9 @@ const PACE = 25;
 const SECONDS = IS_LONG ? 40 : 3;
 /** Batches a second of the noisy workspace. */
 const BATCHES = 10;
-/** Two looks of the embedded log at its files, ms: a latency is not known more exactly. */
+/** Two polls of the embedded log's files, ms: the resolution of a latency. */
 const TICK_MS = 10;
-/** What the first burst of an attack may delay another workspace by, ms: it was 41 s. */
+/** The longest delay that the first burst of an attack may cause for another workspace, ms: it was 41 s. */
 const BURST_MS = 500;
 const RULES = IS_LONG ? 190 : 120;
 
@@ -121,7 +121,7 @@ const ATTACKS: readonly Attack[] = [
   },
 ];
 
-/** What a workspace makes its events cost delays its own events, and next to nothing of another workspace’s. */
+/** Expensive events of a workspace delay its own events, and hardly those of other workspaces. */
 describe('Noisy tenants', () => {
   const receivers = new Receivers();
   let tributary: Tributary;

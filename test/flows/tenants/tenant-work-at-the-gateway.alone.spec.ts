@@ -65,7 +65,7 @@ const REFUSED: readonly ((of: number) => object)[] = [
   }),
 ];
 
-/** What a workspace has its gateway compile and evaluate delays no other's events. */
+/** Schemas and events that a workspace has the gateway compile and evaluate do not delay others' events. */
 describe('The work of tenants at the gateway', () => {
   const receivers = new Receivers();
   let tributary: Tributary;
@@ -142,7 +142,7 @@ describe('The work of tenants at the gateway', () => {
     return taken;
   }
 
-  /** What each of the callers does, over and over. */
+  /** The call that each of the callers repeats. */
   const attacks: readonly ((n: number) => Promise<Answer>)[] = [
     (n) => noisy.call('GET', `./events/${traced[n % traced.length]}`),
     (n) =>

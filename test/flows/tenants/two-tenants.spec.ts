@@ -71,7 +71,7 @@ describe(`Two tenants (seed ${SEED})`, () => {
     return dead.map((delivery) => delivery.id);
   }
 
-  /** What the other has, once the stages are done with it. */
+  /** Everything the other tenant has, once the stages are done with it. */
   async function settled(): Promise<Readonly<Record<string, unknown>>> {
     let seen = JSON.stringify(await everythingOf(exchange, routes, victim));
     return eventually(

@@ -18,7 +18,10 @@ const LIMITS = isLong ? {} : { TRIBUTARY_SANDBOX_TIME: '40ms', TRIBUTARY_SANDBOX
 /** Five that are stopped in a row make the transformation one in error; those after them are not run. */
 const HARMFUL = isLong ? 20 : 8;
 
-/** Whatever a transformation does, the server answers, others' events flow, and its own are dead with the reason. */
+/**
+ * For any behaviour of a transformation, the server answers, others' events flow, and its own are
+ * dead-lettered with the reason.
+ */
 describe('Hostile transformations', () => {
   let tributary: Tributary;
   let webhook: Webhook;

@@ -48,7 +48,7 @@ async function statuses(
 const allOf = (routes: readonly RouteOptions[], status: number) =>
   Object.fromEntries(routes.map(({ method, url }) => [`${String(method)} ${url}`, status]));
 
-/** Those that ask for a credential. */
+/** The routes that require a credential. */
 const guarded = () => test.routes.filter((route) => !permissionOf(operationOf(route)).public);
 
 /** So many an address may have in that time; there are more routes. */

@@ -120,7 +120,7 @@ describe('an admin who was removed', () => {
     const catalog = openLogCatalog({ log, logger: test.dependencies.logger });
     onTestFinished(() => catalog.close());
     await catalog.catchUp(5_000);
-    // The other gateway lets in by what it knew before the removal, and folds on.
+    // The other gateway authorizes by its state before the removal, but keeps folding.
     const before = Object.create(catalog.state, {});
     const frozen = { organizationRole: () => 'admin', workspaceRole: () => 'admin' };
     const late = createServer();

@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
-/** An address that nobody in this file had before. */
+/** An address used by no other test of this file. */
 const newAddress = () => `person-${++people}@example.com`;
 
 /** A new organization with a workspace, and its owner in it. */
@@ -33,7 +33,7 @@ async function open() {
 const add = (client: InjectClient, place: string, email: string, role: string) =>
   client.ok<Member>('POST', place, { email, role });
 
-/** Somebody with a role, signed in. */
+/** A signed-in person with a role. */
 async function join(owner: InjectClient, place: string, role: string) {
   const email = newAddress();
   const member = await add(owner, place, email, role);

@@ -50,7 +50,7 @@ describe(`two tenants (seed ${SEED})`, () => {
   });
   afterAll(() => test.close());
 
-  /** No stage runs here: what they would have written is put beside. */
+  /** Adds the output of the stages by hand, because none run here. */
   async function withDelivery(tenant: Tenant): Promise<Tenant> {
     const at = new Date().toISOString();
     const id = randomUUID();

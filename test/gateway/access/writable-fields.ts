@@ -1,6 +1,7 @@
 /**
- * What the writable fields of a resource let a caller reach, beyond the resource itself, and the role that may set them. The
- * gateway's tests hold that every field of every body, and every parameter of a query that changes something, is here.
+ * The writable fields of a resource: the data that a caller reaches through them beyond the resource itself,
+ * and the role required to set them. The gateway's tests check that every field of every body, and every
+ * parameter of a query that changes something, is listed here.
  */
 export interface WritableFields {
   /** As operations name it: `workspaces` of `workspaces.update`. */

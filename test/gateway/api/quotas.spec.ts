@@ -265,7 +265,7 @@ it('a catalog grew with each of a million changes: they have a rate, and what re
     body: { error: 'too many requests', quota: 'changes_per_minute', limit: 5 },
   });
   expect(refused.headers['retry-after']).toBe('12');
-  // What changes nothing makes no fact.
+  // A request without a change appends no fact.
   expect((await change(3)).status).toBe(200);
   const other = await limited.openWorkspace();
   await other.ok('POST', './sources', { name: 's', type: 'web' });

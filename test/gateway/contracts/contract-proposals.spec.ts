@@ -189,7 +189,7 @@ describe('a dry run', () => {
       version: 1,
       enforcement_mode: 'warn',
     });
-    // The version it tried is none: the next one judges by its own schema.
+    // The tested version does not count: the next one is evaluated by its own schema.
     await owner.ok('PUT', `./event-contracts/${id}`, { ...paid, schema_definition: { properties: {} } });
     expect(
       await owner.ok('POST', `./event-contracts/${id}/validate`, {

@@ -346,7 +346,7 @@ describe('a redrive', () => {
 
 describe('a discard', () => {
   const discard = (id: string) => owner.call('POST', `./deliveries/${id}/discard`);
-  /** What the history stage would do with what was appended. */
+  /** Stands in for the history stage on the appended records. */
   const discarded = (id: string) =>
     test.dependencies.history
       .get('delivery', String(owner.workspaceId), id)

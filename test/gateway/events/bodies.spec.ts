@@ -56,7 +56,7 @@ describe('a body of somebody who has shown no key', () => {
     expect(await post(costly(''), address)).toBe(429);
     const good = { batch: [{ type: 'track', ...track }], writeKey: key };
     expect(await post(JSON.stringify(good), address)).toBe(200);
-    // a key that nobody made, and one of another's in what an event tells, before the good one
+    // a key that was never issued, and a key of another source inside an event, before the good one
     const [nobodys, others] = [makeKey('write_key', randomBytes(32)).raw, 'trb_wk_prod_x'];
     const event = {
       type: 'track',

@@ -126,7 +126,7 @@ describe('a write of a value that the organization blocks', () => {
     ] as const)
       expect(await client.call('', body)).toMatchObject(refused([{ path: at, message }]));
     expect(await client.search({ crm: ['c-2'] })).toEqual([]);
-    // What was joined before can be found and taken apart.
+    // Profiles merged before can be found and split.
     expect(await client.search({ email: ['till@shop.example'] })).toEqual([first]);
     const unlinked = await client.call('/_unlink', { region: 'eu', ids: { email: ['till@shop.example'] } });
     expect(unlinked).toMatchObject({ status: 200, body: { ucids: [first.ucid] } });

@@ -33,7 +33,7 @@ afterAll(async () => {
   await provider.close();
 });
 
-/** What a caller is let do, in a region. */
+/** The scopes granted to a caller, in a region. */
 async function allowed(caller: ProfileClient, region = 'eu'): Promise<readonly ClientKeyScope[]> {
   const done: ClientKeyScope[] = [];
   for (const scope of CLIENT_KEY_SCOPES) {

@@ -29,7 +29,7 @@ function full(item: (n: number) => string): string {
 
 const names = (value: string) => full((n) => `"n${n}":${value}`);
 
-/** What the call does, and the longest time in which nothing else was done, ms. */
+/** The result of the call, and the longest time that it kept the thread from other work, ms. */
 async function longestGapOf<T>(call: () => Promise<T>) {
   let longest = 0;
   let last = performance.now();

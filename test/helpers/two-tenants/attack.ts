@@ -5,12 +5,12 @@ import { type Exchange, KINDS, type Kind, type Request, type Response, type Tena
 
 /** One tenant calls with the ids of another, and with ids that name nothing, and compares the answers. */
 export interface Attack {
-  /** What is wrong with the answers to a call; undefined for a call that reveals nothing. */
+  /** The fault in the answers to a call; undefined for a call that reveals nothing. */
   faultOf(plan: Plan): Promise<string | undefined>;
 }
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
-/** What no answer of somebody else is held back for; a stuck call is a fault. */
+/** Above any wait that a call of another tenant may see; a call that takes longer is a fault. */
 const MAX_CALL_MS = 10_000;
 
 export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): Attack {
@@ -35,7 +35,10 @@ export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): 
     return [request, response];
   }
 
-  /** What a call made is removed, so that no quota tells the second call of a pair from the first. */
+  /**
+   * Removes an object that a call created, so that no quota distinguishes the second call of a pair from the
+   * first.
+   */
   async function takeBack({ method, path }: Request, { text }: Response): Promise<void> {
     const { id } = JSON.parse(text) as { readonly id?: string };
     if (method !== 'POST' || id === undefined) return;
@@ -94,7 +97,10 @@ const OF_THE_MOMENT = ['date', 'x-request-id', 'content-length', 'etag', 'link']
 const NUMBERS =
   /"(version|org_id|[a-z]+_ms|updated_ts|created_ts|_ts|partition|offset|index|entries)":"?[\d.]+"?/g;
 
-/** An answer as text, with what every two calls have different left out, and each foreign id told by its place. */
+/**
+ * An answer as text, without the parts that differ between any two calls, and with each foreign id replaced
+ * by its place.
+ */
 function normaliserOf(real: Side, ghost: Side): (response: Response) => string {
   const places = KINDS.flatMap((kind) =>
     real.ids[kind].flatMap((id, at) => [
@@ -118,7 +124,7 @@ function normaliserOf(real: Side, ghost: Side): (response: Response) => string {
   };
 }
 
-/** All that a tenant can read of itself, as text: what a call of somebody else must not change. */
+/** All that a tenant can read of itself, as text: it must not change through another tenant's calls. */
 export async function everythingOf(
   exchange: Exchange,
   routes: readonly RouteOptions[],
@@ -164,7 +170,7 @@ function pathsOf(url: string, tenant: Tenant): readonly string[] {
 
 /** When a key was last used is noted a moment later; how much was read to find an event is of the log, not of a tenant. */
 const NOT_OF_THE_TENANT = ['last_used_at', 'looked'];
-/** What destinations did in the last minute. */
+/** The destinations' figures of the last minute. */
 const OF_THE_LAST_MINUTE = '/health';
 
 function withoutUses(value: unknown): unknown {

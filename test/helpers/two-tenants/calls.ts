@@ -7,7 +7,7 @@ export interface Slot {
   readonly place: 'path' | 'query' | 'header' | 'body';
   readonly name: string;
   readonly form: 'text' | 'list' | 'map' | 'maps' | 'object' | 'number';
-  /** What an id in this place is an id of; undefined where the schema does not say. */
+  /** The kind of object that an id in this place refers to; undefined where the schema does not state it. */
   readonly kind: Kind | undefined;
 }
 
@@ -17,7 +17,9 @@ export interface Foreign {
   readonly index: number;
 }
 
-/** One call of the caller with ids of somebody else in some slots; everything else in it is the caller's own. */
+/**
+ * One call of the caller with another tenant's ids in some slots; all other ids in it are the caller's own.
+ */
 export interface Plan {
   readonly route: RouteOptions;
   readonly credential: CredentialKind;
@@ -48,8 +50,8 @@ const operationOf = ({ config }: RouteOptions) => config?.operation as Operation
 const isOfProfiles = ({ url }: RouteOptions) => url.startsWith('/cdp/');
 
 /**
- * Not attacked. An address is no id: that one has an account is told to a caller who may invite it. The `subject` of an
- * event says by its hash which partition is read, whatever it names.
+ * Not attacked. An address is not an id: a caller who may invite it learns that it has an account. The
+ * `subject` of an event selects by its hash the partition to read, for any value.
  */
 const NO_IDS = /email$|^subject$/;
 

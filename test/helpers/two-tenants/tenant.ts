@@ -18,7 +18,7 @@ export interface Response {
 /** Sends a call to a gateway, in this process or over HTTP. */
 export type Exchange = (request: Request) => Promise<Response>;
 
-/** What the id of something is an id of; those of paths have the name of the parameter. */
+/** The kinds of objects that ids refer to; ids in paths have the name of the parameter. */
 export const KINDS = [
   'workspaceId',
   'organizationId',

@@ -19,12 +19,18 @@ const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const PARTITIONS = 3;
 const PROCESSORS = 3;
 const SENDERS = 4;
-/** What a process had in hand at its end may be delivered again: positions without emissions are stored twice a second. */
+/**
+ * Work in flight at the end of a process may be delivered again: positions without output records are
+ * committed twice a second.
+ */
 const IN_HAND_MS = 2_500;
 const TOPIC_RESOURCE = 2;
 const brokers = engines()?.kafkaBrokers ?? '';
 
-/** What operators do to Kafka while two gateways and three processors work, some of which are killed meanwhile. */
+/**
+ * Operators' interventions on Kafka while two gateways and three processors work, some of which are killed
+ * meanwhile.
+ */
 describe.runIf(LONG && engines() !== undefined)('what operators do to Kafka', () => {
   const prefix = freshPrefix();
   const environment: Record<string, string> = {};

@@ -40,7 +40,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     onTestFinished(() => server.kill());
     return server;
   }
-  /** As somebody else would have made it. */
+  /** Changes a topic as another administrator would. */
   const alterTopic = (name: string, settings: Readonly<Record<string, string>>) =>
     withAdmin(engines()?.kafkaBrokers ?? '', (admin) =>
       admin.alterConfigs({
@@ -275,7 +275,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(await server.stop()).toBe(0);
   });
 
-  /** Leads to the broker of the run, which tells its own address to whoever asks. */
+  /** A bootstrap address in front of the run's broker, which advertises its own address. */
   async function startBootstrap(port: number): Promise<void> {
     const [host, brokerPort] = (engines()?.kafkaBrokers ?? '').split(':');
     const server = createServer((socket) => {

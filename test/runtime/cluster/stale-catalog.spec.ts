@@ -81,7 +81,7 @@ describe('a gateway that hears nothing of the log', () => {
       () => catalog.age,
       (age) => age > 500,
     );
-    // Else a balancer would take every gateway out, although each still answers what it knows.
+    // Otherwise a load balancer would remove every gateway, although each can still serve its current state.
     expect((await readyz(server.url)).code).toBe(200);
     expect((await list(callers)).status).toBe(200);
     expect(stream.isOver).toBe(false);

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../../helpers/folder.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-/** What a revocation may take to act on every gateway, ms. */
+/** The longest time for a revocation to take effect on every gateway, ms. */
 const ACTS_WITHIN_MS = 1_000;
 
 interface Key {

@@ -12,7 +12,7 @@ import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { scrape } from '../../helpers/scrape.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-/** What a change of a contract may take to act on every event, ms. */
+/** The longest time for a change of a contract to take effect on every event, ms. */
 const ACTS_WITHIN_MS = 1_000;
 /** Enough people for both partitions. */
 const PEOPLE = 12;
@@ -68,7 +68,7 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
 
   it('a change of a contract at one gateway judges what comes to the other within a second, on both processors, and each event says by which version it was judged', async () => {
     const { id } = await here.post<{ id: string }>('./event-contracts', terms('number'));
-    // Both have partitions, and the other gateway knows the contract.
+    // Both processors have partitions, and the other gateway has folded the contract.
     await eventually(
       async () => {
         for (let n = 0; n < PEOPLE; n++) await send(`warm-up ${Math.random()}`, `u${n}`);

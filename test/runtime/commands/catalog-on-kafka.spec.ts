@@ -132,7 +132,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     expect(gateway.log).toContain('the catalog was restored from the rows of a rewrite');
     expect(await known()).toEqual(after);
 
-    // And the audit log goes on, told by one that begins there too.
+    // The audit log continues, written by a processor that also starts at the rewrite.
     expect(await processor.stop()).toBe(0);
     const { id: sourceId } = await owner().post<{ id: string }>('./sources', { name: 'last', type: 'web' });
     await readyAt(start('processor', '--stages', 'audit,replay,notice'));

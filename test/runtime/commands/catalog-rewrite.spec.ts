@@ -10,7 +10,7 @@ import { ranHere } from '../../helpers/ran-here.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** What the command has told of when it is killed: right behind the step, or amid the next. */
+/** The step the command has reported when it is killed: right behind the step, or during the next. */
 const KILLED_AT = ['begun', 'ended', 'awaited'] as const;
 
 /** Between two edits: a workspace has a quota of changes a minute. */
@@ -42,7 +42,7 @@ describe('tributary catalog rewrite', () => {
     return run.output;
   }
 
-  /** Which files hold the text, but those of the history: what the audit log tells has a retention of its own. */
+  /** The files that contain the text, except those of the history: the audit log has its own retention. */
   async function holding(text: string): Promise<readonly string[]> {
     const found: string[] = [];
     for (const entry of await readdir(tributary.folder, { recursive: true, withFileTypes: true })) {
@@ -83,7 +83,7 @@ describe('tributary catalog rewrite', () => {
     const { folder } = tributary;
     expect(await tributary.stop()).toBe(0);
     expect(await holding(gone)).toEqual([]); // nor does the snapshot that it left
-    // Whoever starts without a snapshot has the rows alone.
+    // A start without a snapshot has only the rows.
     await rm(join(folder, 'catalog.snapshot'));
     tributary = await startTributary({ folder });
     expect(await members()).toEqual(after);

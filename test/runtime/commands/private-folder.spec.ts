@@ -42,7 +42,7 @@ describe('the data folder', () => {
 
   beforeAll(async () => {
     parent = await temporaryFolder();
-    // Everybody may pass through: it is the data folder itself that must keep them out.
+    // The parent may be traversed by any user, so only the data folder itself can keep them out.
     chmodSync(parent.path, 0o755);
     folder = join(parent.path, 'data');
     mkdirSync(join(folder, 'history'), { recursive: true });

@@ -47,7 +47,7 @@ describe('tributary secrets rotate', () => {
     return run.output;
   }
 
-  /** What the catalog holds now: the keys in use, and each destination opened with the ring of the folder. */
+  /** The catalog now: the keys in use, and each destination opened with the key ring of the folder. */
   async function look() {
     const topics = declareTopics({ partitions: 4, retentionMs: 3_600_000, retryLabels: [], dedicated: [] });
     const folder = `${tributary.folder}/log`;

@@ -9,7 +9,7 @@ import { freePort } from '../../helpers/free-port.ts';
 import { openTestGateway } from '../../helpers/gateway.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-/** What an answer of the public port must not hold: the parts of a process and what is wrong with them. */
+/** Details of a process and its faults, which an answer of the public port must not contain. */
 const TROUBLE = 'does not answer: connect ECONNREFUSED 10.1.2.3:6379';
 const operations = (ready: boolean) => ({
   readiness: () => ({ ready, checks: { catalog: 'catching up', redis: TROUBLE } }),

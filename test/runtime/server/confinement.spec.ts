@@ -16,7 +16,7 @@ const isRoot = process.getuid?.() === 0;
 const isLinux = process.platform === 'linux';
 const confinement = confinementOf({ sandboxUid: NOBODY });
 
-/** What code that broke out of Node has: the user and the limits, no permission model. */
+/** The confinement of code that broke out of Node: the user and the limits, without the permission model. */
 const NATIVE = `
   const { readFileSync, writeFileSync } = require('node:fs');
   const [secret, host, filled] = process.argv.slice(1);
@@ -94,7 +94,7 @@ describe('other people’s code', () => {
   );
 
   describe.skipIf(!isLinux)('ran as root beside confined code', () => {
-    /** What the kernel says of a confined process. */
+    /** Checks the kernel's view of a confined process. */
     function expectConfined(pid: number): void {
       const status = readFileSync(`/proc/${pid}/status`, 'utf8');
       if (isRoot) {

@@ -30,7 +30,7 @@ const turnOf = (fields: Partial<HealthChange> = {}): HealthChange => ({
   ...fields,
 });
 
-/** The stage, a destination whose alerts are as told, and one to tell them to. */
+/** The stage, a destination with the given alerts, and a mail address for notices. */
 function setUpNotice(alerts: Partial<Alerts> | null, notification_email: string | null = null) {
   const told = new Told();
   const sent: Mail[] = [];

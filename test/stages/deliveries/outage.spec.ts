@@ -13,7 +13,7 @@ const LADDER = parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']);
 const TICK_MS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1_000 : 500;
 const MINUTE = 60_000;
 const EVENTS_A_SECOND = 4;
-/** What the scripted connector takes with one call. */
+/** The batch size of the scripted connector. */
 const BATCH = 10;
 
 /** Entries that wait until they are due, as the retry topics hold them; jitter makes them late by up to a fifth. */

@@ -79,7 +79,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
       expect.stringContaining('deliveries.retry.'),
       TOPIC.outcomes,
     ]);
-    // Passed on with its mark by a release that knew none.
+    // Passed on with its mark by an older release without support for marks.
     const marked = handedOn({
       topic: 'deliveries.retry.10s',
       key: retry?.key ?? '',

@@ -15,7 +15,7 @@ import { openLog } from '../on-log.ts';
 
 type SetUp = ReturnType<typeof setUp>;
 
-/** What one redrive came to. */
+/** The result of one redrive. */
 interface Told {
   readonly outcome: RedriveOutcome;
   readonly stage: string | undefined;
@@ -28,7 +28,7 @@ const RECEIVED = 'events.production';
 const accepted = (id: string, offset = 0) => entryOf(TOPIC.accepted, offset, event(id));
 const received = (id: string, offset = 0) => entryOf(RECEIVED, offset, event(id));
 
-/** Puts there what a release gave up that could not take these entries. */
+/** Dead-letters entries, as a release would that could not process them. */
 async function giveUp(
   log: EventLog,
   ...records: readonly (readonly [stage: string, entry: ReturnType<typeof entryOf>])[]
@@ -68,7 +68,7 @@ async function valuesOf(log: EventLog, topic: string): Promise<readonly unknown[
   return entries.map(({ value }) => JSON.parse(value));
 }
 
-/** What is on `stages.dead` from an offset on. */
+/** The entries on `stages.dead` from an offset on. */
 async function textsOf(log: EventLog, from: number): Promise<readonly string[]> {
   const texts: string[] = [];
   for (let next = from; next < (await log.end(TOPIC.poison, 0)); ) {

@@ -22,7 +22,7 @@ describe('A hostile contract', () => {
     const again = used.evaluate(contract, event);
     const { user, system } = process.threadCpuUsage(before);
     expect((user + system) / 1_000).toBeLessThan(MOST_MS);
-    // Whatever was judged before, and wherever.
+    // The result is the same after earlier evaluations, in this process or another.
     expect(again).toEqual(first);
     expect(createContractEvaluator().evaluate(contract, event)).toEqual(first);
   });

@@ -46,7 +46,7 @@ async function setUpReplay(fields: { rule_id?: string | null; events?: number; n
     });
     return entryOf(TOPIC.catalog, at, set.catalog.facts[at] ?? {});
   };
-  /** Runs a replay from its first step to its end: what it sent on, a step at a time. */
+  /** Runs a replay from its first step to its end: the records it sent on, by step. */
   const drive = async (first: OutputRecord | undefined) => {
     const steps: OutputRecord[][] = [];
     let step = first;

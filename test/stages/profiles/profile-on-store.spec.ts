@@ -32,7 +32,7 @@ function setProfiles(catalog: MemoryCatalog, profile_settings: ProfileSettings):
   catalog.add('organization.updated', ORGANIZATION, { ...fields, profile_settings });
 }
 
-/** The stage over the embedded store, and what that published. */
+/** The stage over the embedded store, and the changes it published. */
 async function setUpStore() {
   const folder = await temporaryFolder();
   onTestFinished(() => folder.remove());
@@ -60,7 +60,7 @@ it('gives somebody who was anonymous one profile with what both said, once they 
     identified(0, { anonymous_id: 'a', traits: { plan: 'free' } }),
     identified(1, { user_id: 'u', traits: { age: 30 } }),
   ]);
-  // Else what was written to the one that is absorbed might be told by the merge alone.
+  // Otherwise the changes of the absorbed profile might be published only by the merge.
   await expect.poll(() => changes.length).toBe(2);
   await run('profile', [
     identified(2, { user_id: 'u', anonymous_id: 'a', received_at: '2026-01-01T10:00:01.000Z' }),
@@ -81,7 +81,7 @@ it('never makes one of two people: not on a shared device, nor with a shared e-m
     identified(3, { anonymous_id: 'tablet', traits: home }),
     identified(4, { user_id: 'bob', anonymous_id: 'device-3' }),
   ]);
-  // Either was first on the device; whoever was has it, and the other keeps their own.
+  // Either may be first on the device; the first one gets it, and the other keeps their own.
   const [ann, bob] = [await of('user_id', 'ann'), await of('user_id', 'bob')];
   expect(ann?.ucid).not.toBe(bob?.ucid);
   for (const [user, other] of [
@@ -116,7 +116,7 @@ it('changes nothing by a batch that comes again, also cut differently', async ()
   expect(before).toHaveLength(7);
   for (const part of [entries, entries.slice(20), entries.slice(50)]) await run('profile', part);
   expect(await found()).toEqual(before);
-  // A change that is told after those there may be: told once it is told, they were.
+  // A marker change behind all others: once it is published, they are.
   await run('profile', [identified(60, { user_id: 'last' })]);
   const last = await of('user_id', 'last');
   await expect.poll(() => changes.map(({ ucid }) => ucid)).toContain(last?.ucid);

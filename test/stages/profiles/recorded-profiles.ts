@@ -15,7 +15,7 @@ export class RecordedProfiles implements ProfileStore {
   /** Calls that were begun and have not ended, and how many there were at most. */
   underWay = 0;
   most = 0;
-  /** What it does with a write. Default: takes it. */
+  /** Answers a write. Default: written. */
   answer: (write: ProfileWrite) => ProfileWriteOutcome | Promise<ProfileWriteOutcome> = (write) => ({
     kind: 'written',
     profile: freshProfile(write, 'a ucid', 0),

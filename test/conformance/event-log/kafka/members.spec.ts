@@ -128,7 +128,7 @@ function gained(before: Part, after: Part): readonly string[] {
   return [...(after ?? [])].filter((name) => !before?.has(name));
 }
 
-/** Records which member handed over which partition, when, and to which member. */
+/** Counts how often each entry was dispatched to the stage, to find repeats. */
 class Work {
   readonly #handed = new Map<string, number>();
 

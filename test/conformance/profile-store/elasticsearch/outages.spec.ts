@@ -67,7 +67,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
       expect(await untilAnswered(() => late.find('email:a@x'))).toEqual(made);
     }
     const found = await untilAnswered(() => people.search(['email:a@x', 'email:b@x']));
-    // What was not answered may have been carried out: then all of it.
+    // An unanswered write may still have been carried out; if so, completely.
     const isMerged = found.length === 1;
     const isDeleted = found.length === 0 || found[0]?.ucid === other.ucid;
     if (isMerged && !isDeleted) expect(treeOf(found[0])).toEqual({ d: { n: 2 } });

@@ -9,7 +9,7 @@ import { isMoving, type Operation, operationOf, type Traffic } from '../traffic/
 export interface WritersTask {
   readonly traffic: Traffic;
   readonly writers: readonly { readonly writer: number; readonly from: number; readonly to: number }[];
-  /** Whether somebody else's deletion may explain that a write is not seen. */
+  /** Whether a concurrent deletion by another writer may explain that a write is not visible. */
   readonly seesItsWrites: boolean;
 }
 
@@ -35,7 +35,7 @@ export type WriterLine =
       readonly linked: readonly string[];
     }
   | { readonly kind: 'unlinked'; readonly writer: number; readonly n: number }
-  /** `outcome`: `split`, why it was refused, or `none` where the writer knew no ucid. */
+  /** `outcome`: `split`, the reason it was refused, or `none` where the writer had no ucid to split. */
   | { readonly kind: 'split'; readonly writer: number; readonly n: number; readonly outcome: string }
   /** Of moving traffic: the write is attempted, perhaps once more. */
   | { readonly kind: 'begun'; readonly writer: number; readonly n: number }
@@ -44,7 +44,7 @@ export type WriterLine =
 
 const say = (line: WriterLine) => tell(line);
 
-/** Ucids that writers of this process were told are part of others, the newest last. */
+/** Ucids that answers to writers of this process reported as merged into others, the newest last. */
 const linkedUcids: string[] = [];
 const MOST_LINKED = 20;
 

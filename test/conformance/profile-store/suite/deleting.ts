@@ -67,7 +67,8 @@ export function deleting(stage: Stage): void {
         reason: 'nothing_left',
       });
       expect(await people.search(['user_id:ada', 'anonymous_id:1'])).toEqual([]);
-      // What it says is the deleted person's, whoever else is named: on a shared device above all.
+      // The event's content belongs to the deleted person, even if it names other people too, above all on a
+      // shared device.
       const elsewhere = await people.write(['user_id:eve', 'anonymous_id:2']);
       expect(await people.upsert(['user_id:ada', 'anonymous_id:2'], event(receivedAt))).toEqual({
         kind: 'refused',

@@ -25,10 +25,13 @@ export function identity(text: string): Identity {
   return result.identity;
 }
 
-/** What an event writes. */
+/** The options of a write by an event. */
 export const EVENT = { linking: 'keep-people-apart' } as const;
 
-/** One scope of a store in a few words; identities are `type:value`. A fresh one belongs to nobody else. */
+/**
+ * Test access to one scope of a store; identities are `type:value`. A fresh scope shares no identities with
+ * others.
+ */
 export class People {
   readonly store: ProfileStore;
   readonly scope: ProfileScope;

@@ -8,7 +8,10 @@ function asStored(value: string): Identity {
   return { type: 'email', value };
 }
 
-/** What names an identity of `type:value` as it was sent: the identity, and where it may have been stored before. */
+/**
+ * Names an identity by a `type:value` text as it was sent: the identity, and the older spellings under which
+ * it may be stored.
+ */
 function spelled(...texts: readonly string[]): Pick<ProfileWrite, 'identities' | 'olderSpellings'> {
   const sent = texts.map((text) => ({ text, of: identity(text) }));
   return {

@@ -31,7 +31,7 @@ export class Stage {
     return this.#installation.settings;
   }
 
-  /** Somebody nobody else knows, through the first store. */
+  /** People in a fresh scope, through the first store. */
   people(): People {
     return new People(this.#store(0));
   }

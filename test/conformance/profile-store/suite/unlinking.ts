@@ -122,5 +122,5 @@ export function unlinking(stage: Stage): void {
   });
 }
 
-/** Of nobody. */
+/** A ucid that no profile has. */
 const stageUcid = '018f0000-0000-7000-8000-000000000000';

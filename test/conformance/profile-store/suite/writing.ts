@@ -147,7 +147,7 @@ export function writing(stage: Stage): void {
       const people = stage.people();
       const words = ['__proto__', 'constructor', 'a\0b', 'é🚀', '"\\\n\u2028', '%_*', "'; DROP TABLE"];
       const made = await people.write(
-        // A value that stands alone as `__proto__` is the leftover of a template, and names nobody.
+        // A value of only `__proto__` is the leftover of a template and identifies no person.
         words.map((word, at) => `id_${at}:v${word}`),
         { attributes: words.map((word) => ({ path: [word, word], value: word })), ts: 1 },
       );

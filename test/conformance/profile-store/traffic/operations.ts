@@ -1,7 +1,10 @@
 import type { Json, ProfileDeletion, ProfileScope, ProfileUnlink, ProfileWrite } from '@tributary/core';
 import { Dice } from '../../../chaos/dice.ts';
 
-/** What many writers do to the same people at the same time, told by a seed: who is killed does the same again. */
+/**
+ * The operations of many writers on the same people at the same time, drawn from a seed: a writer restarted
+ * after a kill repeats the same operations.
+ */
 export interface Traffic {
   readonly scope: ProfileScope;
   readonly seed: number;
@@ -11,7 +14,7 @@ export interface Traffic {
   /** Share of deletions, and of events, which keep people apart. */
   readonly deletions: number;
   readonly events: number;
-  /** Share of unlinks, and of splits of ucids that the writer was told of. Default none. */
+  /** Share of unlinks, and of splits of ucids that the writer got in answers. Default none. */
   readonly unlinks?: number;
   readonly splits?: number;
 }
@@ -25,10 +28,10 @@ export type Operation =
   | { readonly kind: 'write'; readonly id: string; readonly write: ProfileWrite }
   | { readonly kind: 'delete'; readonly id: string; readonly deletion: ProfileDeletion }
   | { readonly kind: 'unlink'; readonly id: string; readonly unlink: ProfileUnlink }
-  /** `which`: of the ucids that the writer knows. */
+  /** `which`: index into the ucids that the writer got in answers. */
   | { readonly kind: 'split'; readonly id: string; readonly which: number };
 
-/** Attributes that one write writes together: whoever shows one of them by a write shows both. */
+/** Attributes written together: a profile that shows one of them by a write must show both. */
 export const PAIR = ['left', 'right'] as const;
 
 const GROUP_ATTRIBUTES = 5;

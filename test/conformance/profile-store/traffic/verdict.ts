@@ -11,8 +11,8 @@ interface Written {
 }
 
 /**
- * What is wrong with the profiles after the traffic, by what the writers were answered; nothing when all promises were
- * kept. Knows no store: it asks through the port, and replays the writes by itself.
+ * Lists faults of the profiles after the traffic, given the answers that the writers got; empty when all
+ * promises were kept. Independent of the store: it reads through the port, and replays the writes itself.
  */
 export async function verdictOn(
   store: ProfileStore,
@@ -161,7 +161,7 @@ function heldBy(profile: Profile): ReadonlyMap<string, Value> {
 const isNewer = (one: Value, other: Value) =>
   one.ts > other.ts || (one.ts === other.ts && JSON.stringify(one.value) > JSON.stringify(other.value));
 
-/** What a write wrote is there, or something newer. */
+/** A write's content is present, or was replaced by newer content. */
 function lostBy(written: Written, profile: Profile | undefined): readonly string[] {
   if (profile === undefined) return [];
   const held = heldBy(profile);
@@ -173,7 +173,7 @@ function lostBy(written: Written, profile: Profile | undefined): readonly string
     .map(({ place }) => `${written.operation.id} lost ${place}`);
 }
 
-/** What a profile shows is what a serial replay by time of the writes that were answered with it gives. */
+/** The content of a profile must equal a serial replay, by time, of the writes that were answered with it. */
 function contentFaults(
   profile: Profile,
   writes: readonly Written[],
@@ -219,8 +219,9 @@ function attemptedOnce(lines: readonly WriterLine[]): (id: string) => boolean {
 }
 
 /**
- * Where values may be split off, what is there is less than a replay gives, but each value is where it was written to:
- * in the profile that the answered ucid leads to now. The newest of its group was never replaced, so it is there.
+ * Where values may be split off, a profile may hold less than a replay gives, but each value is in its own
+ * place: the profile that the answered ucid resolves to now. The newest value of its group was never
+ * replaced, so it must be present.
  */
 function movingFaults(
   live: readonly Profile[],
@@ -312,7 +313,10 @@ function mixedBy(writes: readonly Written[]): readonly unknown[] {
   return [...shown.values()].sort();
 }
 
-/** A consumer that takes the newest word on each ucid, its own or that of one which lists it, knows what is there. */
+/**
+ * A consumer that keeps the newest change of each ucid, its own or that of a profile listing it, has the
+ * current state.
+ */
 function consumerFaults(live: readonly Profile[], lines: readonly WriterLine[]): readonly string[] {
   const own = new Map<string, number>();
   const asLinked = new Map<string, number>();

@@ -17,15 +17,15 @@ export interface WritersOptions {
   readonly seesItsWrites: boolean;
 }
 
-/** What all writers told, those that were killed included. */
+/** The output of all writers, including the killed ones. */
 export interface Evidence {
   readonly lines: readonly WriterLine[];
   readonly kills: number;
 }
 
 /**
- * Lets processes of writers work through the traffic while some of them are killed; who was killed starts again with
- * the first operations that were not answered. Whether those were carried out nobody knows.
+ * Runs processes of writers through the traffic while some of them are killed. A killed process is restarted
+ * at its first operations without an answer; those may or may not have been carried out.
  */
 export async function runWriters(options: WritersOptions): Promise<Evidence> {
   const { processes, kills } = options;
@@ -62,7 +62,7 @@ export function isAnswer(line: WriterLine): line is Answer {
 
 const tick = () => new Promise((resolve) => setTimeout(resolve, 15));
 
-/** One process of writers and those that came after it was killed. */
+/** One process of writers and its restarts after kills. */
 class Crew {
   readonly #options: WritersOptions;
   readonly #first: number;

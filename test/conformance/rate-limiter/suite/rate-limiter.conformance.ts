@@ -10,7 +10,7 @@ export interface RateLimiterHarness {
   dispose(scope: string): Promise<void>;
 }
 
-/** What every `RateLimiter` promises. */
+/** The contract of the `RateLimiter` port. */
 export function rateLimiterConformance(harness: RateLimiterHarness): void {
   describe(`the ${harness.name} rate limiter`, () => {
     const opened: RateLimiter[] = [];

@@ -6,8 +6,8 @@ import { describeSandbox } from '../suite/sandbox.conformance.ts';
 
 const COMMON = { metrics: NO_METRICS, logger: NO_LOGGER };
 /**
- * Each piece of hostile code runs until a limit ends it, so the short form has smaller ones: the code, and what ends it,
- * are the same.
+ * Each piece of hostile code runs until a limit ends it. The short form lowers the limits; the code and the
+ * way it ends are the same.
  */
 const LIMITS =
   process.env.TRIBUTARY_TEST_LONG === undefined

@@ -60,7 +60,7 @@ describe('The worker processes of isolated-vm', () => {
     await Promise.all(opened.splice(0).map((sandbox) => sandbox.close()));
   });
 
-  /** Whether the program had to be loaded for an event: nothing else tells that its isolate is another. */
+  /** Whether the program was loaded for an event: the only sign that it runs in another isolate. */
   const loads = async (sandbox: ReturnType<typeof open>, one: SandboxProgram) =>
     ((await sandbox.run(one, [input(1)]))[0]?.loadMs ?? 0) > 0;
   const each = async (sandbox: ReturnType<typeof open>, programs: readonly SandboxProgram[]) => {
@@ -274,7 +274,8 @@ describe('The worker processes of isolated-vm', () => {
     const waiting = programs.flatMap((one) => [1, 2, 3].map((n) => sandbox.run(one, [input(n)])));
     let done = 0;
     for (const run of waiting) void run.then(() => ++done);
-    // Two may be on their way to the one that stands still, and the owner of the first waits for itself.
+    // Two runs may already be with the stopped worker, and each may have the next run of its owner waiting
+    // behind it.
     await vi.waitFor(() => expect(done).toBeGreaterThanOrEqual(waiting.length - 4), { timeout: 3_000 });
     process.kill(stopped ?? 0, 'SIGCONT');
     expect((await Promise.all(waiting)).flatMap(outcomes)).toEqual(Array(24).fill('ok'));
@@ -364,7 +365,7 @@ function counting(counts: Map<string, number>): Metrics {
   };
 }
 
-/** A process whose parent is gone may stay a zombie where nobody reaps it. */
+/** An orphaned process may stay a zombie on machines where no init process reaps it. */
 function isGone(pid: number | undefined): boolean {
   try {
     return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));

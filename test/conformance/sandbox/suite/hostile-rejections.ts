@@ -1,6 +1,6 @@
 import type { HostileSnippet } from './hostile-snippets.ts';
 
-/** Rejected promises that nobody awaits. What the event returns is its answer; a rejection is nobody's. */
+/** Rejected promises that are never awaited. The returned event is the answer; the rejection is ignored. */
 export const FLOATING_REJECTIONS: readonly HostileSnippet[] = [
   {
     name: 'an async call that throws and that nobody awaits',

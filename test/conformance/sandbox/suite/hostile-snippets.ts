@@ -1,7 +1,7 @@
 /** Code that tries to hurt its host, run as the body of `transform(event)` for one event among honest ones. */
 export interface HostileSnippet {
   readonly name: string;
-  /** Statements; what follows them returns the event. */
+  /** Statements; the surrounding code then returns the event. */
   readonly does: string;
   /** How the hostile event may end. Several where it depends on which limit is met first. */
   readonly ends: readonly ('ok' | 'threw' | 'timeout' | 'memory' | 'output')[];

@@ -16,7 +16,7 @@ const SNIPPETS = [...HOSTILE_SNIPPETS, ...FLOATING_REJECTIONS, ...HOSTILE_REJECT
 /** The workspace all of it comes from. */
 const HOSTILE = 'hostile';
 
-/** Whatever user code does: the right error for it alone, and host and neighbours go on. */
+/** Any user code gets the right error for itself alone; the host and its neighbours go on. */
 export function describeHostileCode(engine: string, open: () => Sandbox): void {
   describe(`Hostile code in the sandbox on ${engine}`, () => {
     let sandbox: Sandbox;

@@ -13,8 +13,8 @@ export interface Latencies {
 }
 
 /**
- * An honest workspace: one event every few ms, sent when it is due whatever became of those before, its latency told
- * from then on. So what waits behind a stuck one counts too.
+ * An honest workspace: sends one event every few ms, on schedule even if earlier ones are late, and measures
+ * latency from the scheduled time. So waiting behind a stuck event counts too.
  */
 export class NeighbourLoad {
   readonly #sandbox: Sandbox;

@@ -2,7 +2,7 @@ import type { Sandbox, SandboxInput, SandboxResult } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AT, HONEST, input, inputs, messageIn, outcomes, output, program } from './transformations.ts';
 
-/** What an event of a program below comes to must not depend on anything but the event. */
+/** The result of an event of a program below must depend on the event alone. */
 const CURIOUS = `
   let count = 0;
   const cache = new Map();
@@ -64,7 +64,7 @@ const TRACING = `
     return { ...event, seen: [...seen, stack] };
   }`;
 
-/** A run is told by its input alone. */
+/** The result of a run depends on its input alone. */
 export function describeReplay(engine: string, open: () => Sandbox): void {
   describe(`A replay in the sandbox on ${engine}`, () => {
     let sandbox: Sandbox;

@@ -14,7 +14,7 @@ import type { ProduceAnswer, ProduceRequest } from '../client/protocol.ts';
 import { Appender } from './appender.ts';
 
 const RUNS = 60;
-/** A failure must be reported within this time even when the request was split down to single entries, ms. */
+/** Time limit for runs and shrinking, ms. A failure is reported then, as far as it has been shrunk. */
 const LIMIT_MS = 60_000;
 const NODES = 2;
 const PARTITIONS = 4;
@@ -112,8 +112,7 @@ class Brokers {
         await after(fate.answerMs);
         connection.cuts.delete(cut);
         if (answered !== undefined) return resolve(answered);
-        // A request already in flight on the connection may still be accepted, even after the next connection
-        // delivers more.
+        // A request in flight on this connection may still be accepted, even after those of its successor.
         if (this.#connections.get(node) === connection) this.#connections.delete(node);
         cut();
         for (const each of connection.cuts) each();

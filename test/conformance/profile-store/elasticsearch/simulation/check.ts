@@ -48,7 +48,7 @@ function liveProfiles(node: SimulationRun['node']): readonly Profile[] {
   );
 }
 
-/** What each answered ucid leads to now: undefined where it was deleted. */
+/** The profile that each answered ucid resolves to now: undefined where it was deleted. */
 async function destinations(
   writes: readonly WriteAttempt[],
   afterwards: SimulationRun['afterwards'],
@@ -92,7 +92,7 @@ function marks(
   });
 }
 
-/** What a profile has of a write without having all of it. */
+/** Writes that are only partly present in a profile. */
 function halves(
   mark: string,
   attempts: readonly WriteAttempt[],
@@ -103,7 +103,7 @@ function halves(
   if (!holder.attributes.some(({ path }) => path[1] === mark))
     violations.push(`${mark} is half in ${holder.ucid}`);
   const [only, ...others] = attempts;
-  // Of an event without an answer nobody knows what it left out.
+  // An event without an answer may have left out any part of its write.
   if (
     only === undefined ||
     others.length > 0 ||
@@ -202,13 +202,17 @@ function hasSplits(attempts: readonly Attempt[]): boolean {
   return splitsIn(attempts).length > 0;
 }
 
-/** What was split off is part of the other again only by an explicit write that was not over before the split. */
+/**
+ * A profile that was split off may rejoin the other only through an explicit write still running when the
+ * split began.
+ */
 function splits(
   attempts: readonly Attempt[],
   writes: readonly WriteAttempt[],
   live: readonly Profile[],
 ): readonly string[] {
-  // An identity that is taken away from both sides says nothing of the two any more.
+  // An unlink may take the identity away from both sides, so identities no longer show whether the two are
+  // one.
   if (unlinksIn(attempts).length > 0) return [];
   const rootOf = (ucid: string) => live.find((one) => one.ucid === ucid || one.linked.includes(ucid))?.ucid;
   return splitsIn(attempts).flatMap(({ answer, begunAt }) => {
@@ -222,7 +226,7 @@ function splits(
   });
 }
 
-/** A value says that it is from the ucid with which its write was answered, or nothing. */
+/** A value's `from` is the ucid that answered its write, or absent. */
 function origins(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
   const all = byMark(writes);
   return live.flatMap(({ ucid, linked, identities, attributes, preferences, consents }) => {
@@ -242,7 +246,7 @@ function origins(writes: readonly WriteAttempt[], live: readonly Profile[]): rea
   });
 }
 
-/** What may have had to go, as there were newer ones. */
+/** Names that may have been dropped because newer ones exist. */
 function namesDroppedBy(
   limits: IdentityLimits | undefined,
   writes: readonly WriteAttempt[],
@@ -252,7 +256,10 @@ function namesDroppedBy(
   return new Set(all.filter(({ type }) => types.has(type)).map(nameOf));
 }
 
-/** What an answered unlink took away is not there again, unless by an explicit write that was not over before it. */
+/**
+ * An identity taken away by an answered unlink may return only through an explicit write still running when
+ * the unlink began.
+ */
 function unlinks(
   attempts: readonly Attempt[],
   writes: readonly WriteAttempt[],
@@ -270,7 +277,7 @@ function unlinks(
   });
 }
 
-/** Two people are one record only where an explicit write says so. */
+/** Two people become one record only through an explicit write. */
 function peopleApart(
   writes: readonly WriteAttempt[],
   live: readonly Profile[],
@@ -342,7 +349,7 @@ function deletions(attempts: readonly Attempt[], live: readonly Profile[]): read
   ];
 }
 
-/** What happened before one of its identities was deleted is not written afterwards. */
+/** An event from before the deletion of one of its identities must not be written afterwards. */
 function broughtBack(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');

@@ -38,7 +38,7 @@ export interface SimulationOptions {
   readonly troubles: NodeTroubles;
 }
 
-/** What a caller asked for and heard. Times are virtual. */
+/** The request of a caller and its answer. Times are virtual. */
 export interface WriteAttempt {
   readonly kind: 'write';
   readonly write: ProfileWrite;
@@ -84,7 +84,7 @@ export interface SimulationRun {
   /** Changes that were published, in any order, some more than once. */
   readonly changes: readonly ProfileChange[];
   readonly node: SimulatedNode;
-  /** What a process that starts afterwards answers. */
+  /** The answers of a process that starts after the run. */
   readonly afterwards: {
     search(identities: readonly Identity[], ucids: readonly string[]): Promise<readonly Profile[]>;
   };
@@ -176,7 +176,7 @@ class Run {
       })();
       const sweeping = this.#sweep(process);
       await dying;
-      // Of a process that died nobody hears anything more.
+      // A dead process answers no more calls.
       if (!process.dead) await Promise.all([...working, sweeping]);
     }
   }
@@ -226,7 +226,7 @@ class Run {
       else if (dice < deletionShare + 0.2 + unlinkShare) await this.#unlink(process);
       else if (dice < deletionShare + 0.2 + unlinkShare + splitShare) await this.#split(process);
       else await this.#write(process);
-      // Who was not answered waits a little: else a run would hold hardly anything but failures.
+      // A caller without an answer backs off; otherwise most of a run would consist of failures.
       await this.#time.pause(this.#time.below(this.#answered === before ? 300 : 10));
     }
   }
@@ -316,7 +316,7 @@ class Run {
     return answers[this.#time.below(answers.length)] ?? 'nobody';
   }
 
-  /** Now and then a write of before, by somebody who did not hear the answer. */
+  /** Sometimes repeats an earlier write, as a caller does that missed the answer. */
   #draw(): WriteAttempt {
     const { eventShare, limits } = this.#options;
     const again = this.#attempts[this.#attempts.length - 1 - this.#time.below(12)];
