@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
 
-/** Of all test files that are through; a file that could not be run counts as one failure. */
+/** Of all finished test files; a file that could not be run counts as one failure. */
 interface Tally {
   passed: number;
   failed: number;

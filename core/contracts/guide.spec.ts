@@ -8,7 +8,7 @@ import { compileSchema } from './evaluation/compile-schema.ts';
 import { createContractEvaluator } from './evaluator.ts';
 import { ContractInference } from './infer/infer-contract.ts';
 
-/* Runs what docs/contracts.md shows. */
+/* Runs the examples of docs/contracts.md. */
 
 const text = readFileSync(new URL('../../docs/contracts.md', import.meta.url), 'utf8').replace(/ +\|/g, ' |');
 const AT = '2026-03-01T00:00:00.000Z';
@@ -17,7 +17,7 @@ const blocks = [...text.matchAll(/```json (contract|event|verdict)\n([\s\S]*?)``
   ([, kind = '', body = '']) => ({ kind, body: JSON.parse(body) as JsonObject }),
 );
 
-/** The rows of the table whose first head is this, without their backquotes. */
+/** The rows of the table with this first heading, without their backquotes. */
 function rowsOf(head: string): readonly (readonly string[])[] {
   const lines = text.split(`\n| ${head} |`)[1]?.split('\n\n')[0]?.split('\n') ?? [];
   return lines.slice(2).map((line) =>

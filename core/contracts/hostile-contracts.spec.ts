@@ -109,7 +109,7 @@ describe('refused when the contract is made', () => {
   });
 
   it('in time linear in the definition, also where types or names are listed by the thousand', () => {
-    // Each compared with each would be 400 million comparisons.
+    // Comparing each pair would take 400 million comparisons.
     const many = times(28_000, (at) => `t${at}`);
     const started = performance.now();
     expect(checkSchema({ type: many })).not.toEqual([]);
@@ -275,7 +275,7 @@ describe('bounded by the meter', () => {
         }),
     );
     expect(violationsOf(counted, checker)).toHaveLength(40);
-    // A few looks for each; to compare each with each would be 500 million.
+    // A few lookups for each; comparing each pair would take 500 million.
     expect(looked).toBeLessThan(errors.length * 12);
   });
 });

@@ -27,7 +27,7 @@ interface SuiteFile {
   readonly groups: readonly Group[];
 }
 
-/** Tests of one group whose answer is another one here, on purpose. */
+/** Tests of one group with a deliberately different result here. */
 interface Difference {
   readonly why: string;
   readonly drafts: readonly Draft[];
@@ -62,7 +62,7 @@ const DIFFERENCES: readonly Difference[] = [
   },
 ];
 
-/** Why a schema of the suite may be refused: nothing else may be. */
+/** The allowed reasons for rejecting a schema of the suite. */
 const REFUSALS: readonly RegExp[] = [
   /^must not point outside this schema$/,
   /^must name a \$dynamicAnchor that stands once in this schema$/,
@@ -83,7 +83,7 @@ function filesOf(draft: Draft): readonly SuiteFile[] {
     .map((line) => JSON.parse(line) as SuiteFile);
 }
 
-/** A definition is an object: a schema `true` or `false` stands under an `allOf`. */
+/** A definition must be an object, so a schema `true` or `false` is wrapped in an `allOf`. */
 function definitionOf({ schema }: Group, $schema: string): JsonObject {
   return { $schema, ...(typeof schema === 'boolean' ? { allOf: [schema] } : schema) };
 }
@@ -132,7 +132,7 @@ function run(draft: Draft, $schema: string) {
 const row = (name: string, { right, refused, different }: Figures) =>
   `| ${name} | ${right} | ${refused} | ${different} |`;
 
-/** The rows of the guide: the whole draft, and each file of the suite that is not right throughout. */
+/** The rows of the guide: the whole draft, and each file of the suite with deviations. */
 function rows(figures: ReadonlyMap<string, Figures>): readonly string[] {
   const whole: Figures = { right: 0, refused: 0, different: 0 };
   for (const { right, refused, different } of figures.values()) {
@@ -219,7 +219,7 @@ describe('the short form', () => {
     for (const { file, groups } of filesOf('2020-12')) {
       for (const group of groups) {
         const { $schema, ...short } = definitionOf(group, 'https://json-schema.org/draft/2020-12/schema');
-        // One that names another dialect is refused for that.
+        // A schema that names another dialect is rejected for that.
         if ($schema !== 'https://json-schema.org/draft/2020-12/schema') continue;
         const [given, full] = [answers(short, group), answers({ $schema, ...short }, group)];
         if (given?.join() !== full?.join()) changed.push(`${file} > ${group.description}`);

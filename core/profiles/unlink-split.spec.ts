@@ -126,7 +126,7 @@ describe('a split', () => {
         ],
       },
     });
-    // An identity has one owner, so its own stays known however often it is written.
+    // An identity has one owner, so the profile's own identity stays linked for any number of writes.
     expect(idsOf(back)).toEqual(['cookie:b', 'user_id:bob']);
   });
 

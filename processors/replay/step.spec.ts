@@ -50,7 +50,7 @@ const STEP: ReplayStep = {
   at: AT,
 };
 
-/** A log that keeps events of another workspace from `first` on, and gives those below `readable`. */
+/** A log that keeps events of another workspace from `first` on, and returns those below `readable`. */
 function logOf({ first, readable }: { readonly first: number; readonly readable: number }) {
   return {
     topics: new Map(),
@@ -152,7 +152,9 @@ describe('a step of a replay', () => {
   });
 });
 
-/** Bytes that so many replays read in ten seconds, each with a step every 250 ms that reads all it may. */
+/**
+ * Bytes read by this many replays in ten seconds, each with a step every 250 ms that reads as much as it may.
+ */
 function readBy(replays: number): readonly number[] {
   const time = { now: 0 };
   const shares = new ReadBudgets(16_000, 4_000, () => time.now);

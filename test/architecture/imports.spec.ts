@@ -29,7 +29,7 @@ function cruise(folder: string, paths: readonly string[]): readonly string[] {
       },
     );
   } catch (error) {
-    // It exits with the number of violations; the report is on standard output all the same.
+    // Its exit code is the number of violations; the report is on standard output even so.
     output = String((error as { stdout?: unknown }).stdout);
   }
   const report = JSON.parse(output) as Report;

@@ -96,7 +96,7 @@ function deliveryOf(n: number): Delivery {
   };
 }
 
-/** How many of the deliveries `work` makes a second, and the processor time of this process for each, of all its threads. */
+/** Deliveries a second of `work`, and this process's processor time for each, over all its threads. */
 async function measured(work: () => Promise<void>): Promise<DeliverTime> {
   const [startedAt, used] = [performance.now(), process.cpuUsage()];
   await work();
@@ -105,7 +105,7 @@ async function measured(work: () => Promise<void>): Promise<DeliverTime> {
   return { perSecond: all.length / seconds, us: (user + system) / all.length };
 }
 
-/** The deliveries as JSON, posted, and nothing else. */
+/** The deliveries as JSON, posted, without any other work. */
 async function postBare(): Promise<void> {
   const agent = new Agent({ connections: CALLS });
   const headers = { 'content-type': 'application/json' };
@@ -120,7 +120,7 @@ async function postBare(): Promise<void> {
   await agent.close();
 }
 
-/** The deliveries read from the log, parsed, signed as Standard Webhooks says, and posted. */
+/** The deliveries read from the log, parsed, signed by Standard Webhooks, and posted. */
 async function postFromLog(log: Log): Promise<void> {
   const agent = new Agent({ connections: CALLS });
   const key = createSecretKey(KEY);
@@ -176,7 +176,7 @@ async function post(agent: Agent, headers: Record<string, string>, body: string 
   if (answer.statusCode !== 204) throw new Error(`HTTP ${answer.statusCode}`);
 }
 
-/** A log in the folder that holds the deliveries. */
+/** A log with the deliveries in the folder. */
 async function backlog(own: string): Promise<Log> {
   const topics = declareTopics({
     partitions: PARTITIONS,
@@ -201,7 +201,7 @@ async function backlog(own: string): Promise<Log> {
   return log;
 }
 
-/** From when the stages begin to the last delivery. */
+/** Measures from the start of the stages to the last delivery. */
 async function workOff(own: string, log: Log): Promise<DeliverTime> {
   const connectors = createConnectors({ egressAllow: ['127.0.0.0/8'], dataFolder: own, clock, ...tools });
   const names = ['deliver', 'deliver.slow', 'deliver.retry'];

@@ -29,7 +29,7 @@ import type { StageTask, StageTimes, Took } from './stage-rows.ts';
 
 const SETTLE_POLL_MS = 5;
 
-/** Of the groups and claims of this process. */
+/** Prefix of the groups and dedupe claims of this process. */
 const fresh = freshPrefix();
 const clock = Date.now;
 const config = readConfig(process.env);
@@ -79,7 +79,7 @@ for (let round = 0; round < task.rounds; round++) {
 process.stdout.write(`${JSON.stringify(times)}\n`);
 process.exit(0);
 
-/** The stage over message ids that nobody has claimed yet. */
+/** The stage over message ids without dedupe claims. */
 async function pipelineStage(receivedTopics: readonly string[], group: string): Promise<Stage> {
   const deduplicator = await openFreshDeduplicator(group);
   const stages = createPipeline({
@@ -108,7 +108,7 @@ function openFreshDeduplicator(group: string): Promise<Deduplicator> | Deduplica
   return openSqliteDeduplicator({ folder: join(dataFolder, 'dedupe', group), windowMs, clock });
 }
 
-/** Copies entries unchanged. Those of packed records have no key: they are spread. */
+/** Copies entries unchanged. Packed records have no key, so their copies are spread. */
 function copyOf({ reads }: Stage, topic: string): BatchStage {
   return {
     kind: 'batch',
@@ -126,7 +126,7 @@ function copyOf({ reads }: Stage, topic: string): BatchStage {
   };
 }
 
-/** From the first entry that the stage was handed to the last commit. */
+/** From the first entry dispatched to the stage to the last commit. */
 async function workOff(stage: Stage, group: string): Promise<Took> {
   const watched = watch({ ...stage, name: `${fresh}${stage.name}.${group}` });
   const run = await log.run(watched.stage);

@@ -3,7 +3,7 @@ export interface BenchRow {
   readonly path: string;
   readonly figure: string;
   readonly baseline: string;
-  /** Figure over baseline, where there is one. */
+  /** Figure over baseline, where one exists. */
   readonly ratio: number | null;
   readonly bar: string;
   readonly holds: boolean | null;

@@ -1,4 +1,4 @@
-// Runs alone: eight processes and engines of its own are busy, and a drain has a deadline.
+// Runs alone: eight processes and dedicated engines are busy, and a drain has a deadline.
 import { describe, expect, it } from 'vitest';
 import { engines } from '../helpers/engines.ts';
 import { LONG, SCALING, SHORT } from './forms.ts';

@@ -9,7 +9,7 @@ const POLL_MS = 300;
  */
 const IN_A_ROW = 4;
 
-/** Waits until no process sees anything before any stage; resolves to how long it took, ms. */
+/** Waits until no process reports a lag of any stage; resolves to the time it took, ms. */
 export async function drained(installation: Installation, withinMs: number): Promise<number> {
   const from = performance.now();
   let quiet = 0;

@@ -13,7 +13,7 @@ export interface ExpectedViolation {
 export interface Expectation {
   readonly outcome: 'accepted' | 'warned' | 'omitted' | 'rejected';
   readonly violations: readonly ExpectedViolation[];
-  /** `properties` or `traits`, as they are in `events.accepted` or in `events.rejected`. */
+  /** `properties` or `traits`, as in `events.accepted` or in `events.rejected`. */
   readonly subject: object;
   readonly deliveries: readonly RuleName[];
 }
@@ -25,7 +25,7 @@ export const LATE_MINUTES = 60;
 /** The fields that a plane may contain; all others are removed. */
 export const PLANE_FIELDS = ['year', 'type', 'manufacturer', 'model', 'engines', 'seats'];
 
-/** By the words of `prepareChaosWorkspace`, and without any code of the pipeline. */
+/** Follows the rules of `prepareChaosWorkspace`, without any code of the pipeline. */
 export function expectationOf(event: FlightEvent): Expectation {
   if (event.type === 'identify') return ofPlane(event);
   if (event.event === DEPARTED) return ofDeparture(event);

@@ -33,7 +33,7 @@ export class Installation {
   readonly #registry: RunningEngine;
   readonly #options: InstallationOptions;
   readonly #processes = new Map<string, Supervised>();
-  /** Those that were taken away. */
+  /** Processors that were removed. */
   readonly #gone: Supervised[] = [];
 
   private constructor(
@@ -73,12 +73,12 @@ export class Installation {
     return [this.process(GATEWAYS[0]).url, this.process(GATEWAYS[1]).url];
   }
 
-  /** Those at work. */
+  /** Running processors. */
   get processors(): readonly Supervised[] {
     return [...this.#processes.values()].filter(({ name }) => name.startsWith('processor'));
   }
 
-  /** All there ever were. */
+  /** All processes, including ended ones. */
   get processes(): readonly Supervised[] {
     return [...this.#processes.values(), ...this.#gone];
   }
@@ -123,7 +123,7 @@ export class Installation {
     }
   }
 
-  /** Ends everything. The engines get no time for it: their data are not needed any more. */
+  /** Ends everything. The engines are killed: their data are not needed any more. */
   async stop(): Promise<void> {
     await Promise.all([...this.#processes.values()].map((each) => each.leave()));
     for (const engine of [this.kafka, this.redis, this.#registry]) {
@@ -144,7 +144,7 @@ export class Installation {
       TRIBUTARY_DEV_ISSUER: '1',
       TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
       TRIBUTARY_RETRY_SCHEDULE: '1s,5s',
-      // A busy machine's disk must not make most deliveries repeated ones.
+      // A slow disk on a busy machine must not turn most deliveries into repeats.
       TRIBUTARY_DELIVERY_TIMEOUT: '30s',
       TRIBUTARY_SANDBOX_PROCESSES: '1',
       LOG_LEVEL: 'info',

@@ -17,16 +17,16 @@ export interface ProducerOptions {
   /** Events in a second at most. */
   readonly rate: number;
   readonly dice: Dice;
-  /** How long one batch may take to be confirmed, ms. */
+  /** The longest time for one batch to be confirmed, ms. */
   readonly patienceMs: number;
 }
 
 /** The figures recorded by the producers. */
 export interface SendingFigures {
   confirmed: number;
-  /** Events that were sent once more although they were, or might be, confirmed: those on purpose alone. */
+  /** Events that were sent again on purpose although they were, or might be, confirmed. */
   duplicates: number;
-  /** Answers by status, `none` for those that did not come. */
+  /** Answers by status, `none` for missing ones. */
   readonly answers: Map<string, number>;
   /** The longest time that a batch took to be confirmed, ms. */
   slowestMs: number;
@@ -97,7 +97,9 @@ async function confirm(
   figures.slowestMs = Math.max(figures.slowestMs, performance.now() - from);
 }
 
-/** True when all of the batch is durable, false when that is not known. Rejects with any other answer. */
+/**
+ * True when all of the batch is durable, false when the outcome is unknown. Rejects with any other answer.
+ */
 async function post(
   gateway: string,
   batch: Batch,

@@ -18,9 +18,9 @@ import { prepareChaosWorkspace } from './workspace.ts';
 
 export interface ScalingOptions {
   readonly seed: number;
-  /** As many as keep the stages busy through all phases. */
+  /** Enough to keep the stages busy through all phases. */
   readonly events: number;
-  /** How long each number of processors is measured, ms. */
+  /** The measured period for each number of processors, ms. */
   readonly phaseMs: number;
   readonly drainWithinMs: number;
 }
@@ -32,8 +32,8 @@ const SESSION_TIMEOUT_MS = 6_000;
 const AROUND_MS = 10_000;
 
 /**
- * Events wait in the log; one processor works on them, a second joins, and leaves by SIGTERM. Tells what each number
- * of them gets done and how long partitions stood still while they moved, and verifies what came out.
+ * Works off a backlog with one processor; a second one joins, and leaves by SIGTERM. Reports the throughput
+ * of each number of processors and the standstills of partitions while they moved, and verifies the outcome.
  */
 export async function runScaling(
   options: ScalingOptions,

@@ -79,7 +79,7 @@ function flightEvent(row: Row): FlightEvent {
   };
 }
 
-/** Numbers as numbers, gaps left out. */
+/** Numeric values as numbers, missing ones left out. */
 function values(row: Row): Readonly<Record<string, string | number>> {
   return Object.fromEntries(
     Object.entries(row)

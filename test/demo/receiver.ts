@@ -9,10 +9,10 @@ export interface ReceivedDelivery {
   readonly event: { readonly message_id: string; readonly properties?: Readonly<Record<string, unknown>> };
 }
 
-/** A webhook on this machine that remembers, in a file, the deliveries it ever took. */
+/** A webhook on this machine that records its deliveries, of all runs, in a file. */
 export interface Receiver {
   readonly url: string;
-  /** Each delivery once, by its id, those of earlier runs included. */
+  /** Each delivery once, by its id, including earlier runs. */
   readonly deliveries: ReadonlyMap<string, ReceivedDelivery>;
   close(): Promise<void>;
 }

@@ -4,7 +4,7 @@ import type { FlightEvent } from './flights.ts';
 
 const BATCH = 500;
 const CONCURRENCY = 4;
-/** How long a server that does not answer is waited for. */
+/** The longest wait for a server that does not answer. */
 const PATIENCE_MS = 60_000;
 
 /**

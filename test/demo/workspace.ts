@@ -52,7 +52,7 @@ export async function prepareWorkspace(account: Client, webhookUrl: string): Pro
     type: 'webhook',
     settings: { url: webhookUrl, batch_size: 20 },
   });
-  // The receiver has another port at every run.
+  // The receiver has another port in every run.
   await client.put(`./destinations/${webhook.id}`, {
     name: webhook.name,
     type: 'webhook',

@@ -14,7 +14,7 @@ export type Attack = (target: Target, draw: Draw) => Buffer;
 
 const GOOD = '{"userId":"u","event":"E","properties":{"a":1}}';
 
-/** A request that is whole, after which the server is to close the connection. */
+/** A complete request, after which the server is to close the connection. */
 function request(
   { path, writeKey }: Target,
   body: Buffer,
@@ -34,7 +34,7 @@ function request(
 
 const noise = (length: number, draw: Draw) => Buffer.from(Array.from({ length }, () => draw(256)));
 
-/** `value` as properties of an otherwise good event of either API. */
+/** `value` as properties of an otherwise valid event of either API. */
 const withProperties = (value: string) =>
   Buffer.from(`{"userId":"u","event":"E","properties":${value},"batch":[],"z":1}`);
 

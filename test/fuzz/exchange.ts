@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 /** The longest wait for an answer before the connection is closed, ms. */
 const PATIENCE_MS = 5_000;
 
-/** Sends bytes over a connection of their own; the statuses that came back until it was closed, maybe none. */
+/** Sends bytes over a new connection; returns the statuses received until it was closed, maybe none. */
 export function exchange(port: number, bytes: Buffer): Promise<readonly number[]> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: '127.0.0.1', port });

@@ -8,7 +8,7 @@ export interface Block {
   readonly text: string;
 }
 
-/** The blocks of `docs/<guide>.md`, in order, filled in with these values. */
+/** The blocks of `docs/<guide>.md`, in order, with these values filled in. */
 export function blocksOf(guide: string, values: Readonly<Record<string, string>> = {}): readonly Block[] {
   const text = filledIn(readFileSync(new URL(`../../docs/${guide}.md`, import.meta.url), 'utf8'), values);
   return [...text.matchAll(/^```(\w+) ?(.*)\n([\s\S]*?)^```$/gm)].map(
@@ -21,7 +21,7 @@ export function filledIn(text: string, values: Readonly<Record<string, string>>)
   return Object.entries(values).reduce((filled, [name, value]) => filled.replaceAll(name, value), text);
 }
 
-/** Whether an output is the JSON that a guide shows, however it is spaced; `…` stands for anything. */
+/** Whether an output equals the JSON of a guide, ignoring whitespace; `…` matches anything. */
 export function isShown(shown: string, output: string): boolean {
   const dense = (text: string) => text.replaceAll(/\s/g, '');
   const parts = dense(shown)

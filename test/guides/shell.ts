@@ -26,7 +26,7 @@ export class Shell {
       });
   }
 
-  /** Runs a block; resolves to the lines it printed, those of errors too. */
+  /** Runs a block; resolves to its output lines, including standard error. */
   async run(code: string): Promise<readonly string[]> {
     const end = `block ${++this.#blocks} has ended`;
     const before = this.#output.length;

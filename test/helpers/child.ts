@@ -34,7 +34,7 @@ export class Child {
     this.#ended = once(this.#process, 'close').then(() => this.#wake());
   }
 
-  /** Every line it wrote so far. Those of a killed child are complete after `kill`. */
+  /** All lines so far. Those of a killed child are complete after `kill`. */
   get lines(): readonly unknown[] {
     return this.#lines;
   }
@@ -61,12 +61,12 @@ export class Child {
     await this.#ended;
   }
 
-  /** Waits for it to end by itself, however. */
+  /** Waits for its end, with any exit code. */
   async ended(): Promise<void> {
     await this.#ended;
   }
 
-  /** Waits for it to end by itself; rejects when that was not a success. */
+  /** Waits for its end; rejects on failure. */
   async finished(): Promise<readonly unknown[]> {
     await this.#ended;
     if (this.#process.exitCode !== 0) throw new Error(`the child failed: ${this.#errors}`);

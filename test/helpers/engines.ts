@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
 
-/** Where the engines of this test run answer. */
+/** Addresses of the engines of this test run. */
 export interface Engines {
   /** `host:port`, comma-separated. */
   readonly kafkaBrokers: string;
-  /** For a user with the rights that are documented. */
+  /** For a user with the documented rights. */
   readonly redisUrl: string;
-  /** Speaks Confluent's protocol. */
+  /** With Confluent's API. */
   readonly schemaRegistryUrl: string;
   readonly elasticsearchUrl: string;
 }
 
-/** How the run's setup hands the addresses to the test files. */
+/** The variables in which the run's setup passes the addresses to the test files. */
 export const ENGINE_VARIABLES = {
   kafkaBrokers: 'TRIBUTARY_TEST_KAFKA_BROKERS',
   redisUrl: 'TRIBUTARY_TEST_REDIS_URL',

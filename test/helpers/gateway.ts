@@ -16,7 +16,7 @@ export interface Injected<T = Record<string, unknown>> {
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** Speaks to a gateway in this process, with one credential. */
+/** Calls a gateway in this process, with one credential. */
 export class InjectClient {
   readonly #app: FastifyInstance;
   readonly token: string | undefined;
@@ -81,7 +81,7 @@ export interface TestGateway {
   readonly app: FastifyInstance;
   readonly folder: string;
   readonly dependencies: GatewayDependencies;
-  /** Every route of the API, HEAD left out. */
+  /** Every route of the API, without HEAD. */
   readonly routes: readonly RouteOptions[];
   /** The gateway's clock; `pass` moves it. */
   readonly clock: { now(): number; pass(ms: number): void };
@@ -101,9 +101,9 @@ export const DEDICATED_TOPIC = 'events.dedicated';
 
 export interface TestGatewayOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** That of another gateway, which removes it; default: one of its own. */
+  /** The folder of another gateway, which removes it; default: a new one. */
   readonly folder?: string;
-  /** In place of those it would open. */
+  /** Replaces dependencies that it would open. */
   readonly dependencies?: Partial<GatewayDependencies>;
 }
 

@@ -2,7 +2,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import { selfSignedCertificate } from './certificate.ts';
 
-/** A mail as the server took it. */
+/** A mail as received by the server. */
 export interface TakenMail {
   readonly from: string;
   readonly to: readonly string[];
@@ -18,7 +18,7 @@ export interface TakenMail {
 export type MailStep = 'connect' | 'mail' | 'recipient' | 'data';
 
 export interface MailServerOptions {
-  /** Encrypted from the first byte. Default: by STARTTLS. */
+  /** TLS from the first byte. Default: by STARTTLS. */
   readonly secure?: boolean;
   /** Offers no STARTTLS. */
   readonly plain?: boolean;
@@ -31,7 +31,7 @@ export interface MailServerOptions {
 /** A real SMTP server on this machine. */
 export interface MailServer {
   readonly port: number;
-  /** PEM text that its certificate is verified with. */
+  /** The PEM text that verifies its certificate. */
   readonly ca: string;
   readonly taken: readonly TakenMail[];
   /** The number of attempts to sign in and to send. */
@@ -39,7 +39,7 @@ export interface MailServer {
   /** The refusal from now on, `<code> <text>`, or `cut` to end the connection; undefined: none. */
   refuse(refusal: { readonly step: MailStep; readonly reply: string } | undefined): void;
   stop(): Promise<void>;
-  /** After `stop`: again, where it was. */
+  /** Restarts it at the same address after `stop`. */
   start(): Promise<void>;
 }
 

@@ -17,28 +17,28 @@ export interface Person {
   readonly email_verified?: boolean;
 }
 
-/** A certified OpenID Connect provider on a port of its own. */
+/** A certified OpenID Connect provider on its own port. */
 export interface OidcProvider {
   /** Its address, and the `iss` of its tokens. */
   readonly issuer: string;
-  /** The variable that makes a gateway trust it. */
+  /** The setting with which a gateway trusts it. */
   readonly settings: { readonly issuer: string; readonly audiences: readonly string[] };
-  /** How often its keys were asked for. */
+  /** The number of requests for its keys. */
   readonly asked: number;
-  /** The private key it signs with now. */
+  /** The current private signing key. */
   readonly key: JWK;
-  /** The ID token of a person who signs in as people do: authorization code flow with PKCE. */
+  /** The ID token of a person after a regular sign-in: authorization code flow with PKCE. */
   signIn(person: Person): Promise<string>;
   /** A token signed with the provider's key, with contents that the provider itself would never issue. */
   sign(
     changes?: Readonly<Record<string, unknown>>,
     header?: Readonly<Record<string, unknown>>,
   ): Promise<string>;
-  /** From now on it signs with a new key, and has forgotten the old one. */
+  /** Switches to a new signing key, and drops the old one. */
   rotate(): Promise<void>;
   /** Stops listening. */
   goDown(): Promise<void>;
-  /** It takes connections and answers nothing. */
+  /** Accepts connections and never answers. */
   hang(): void;
   comeBack(): Promise<void>;
   close(): Promise<void>;

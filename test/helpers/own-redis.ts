@@ -3,7 +3,7 @@ import type { RedisOptions, RunningEngine } from '../engines/index.ts';
 import { ownEngines } from './own-engines.ts';
 import { command } from './redis.ts';
 
-/** A Redis of the test's own, to kill, pause and restart; ends with the test. */
+/** A Redis for one test, to kill, pause and restart; ends with the test. */
 export async function ownRedis(options: RedisOptions = {}): Promise<RunningEngine> {
   const redis = await ownEngines().redis.start(options);
   onTestFinished(() => redis.stop());

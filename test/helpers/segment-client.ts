@@ -15,7 +15,7 @@ export interface Sent {
   readonly events: readonly CanonicalEvent[];
 }
 
-/** Posts to a gateway in this process, and looks at what that hands to the log. */
+/** Posts to a gateway in this process, and returns the entries that it appends to the log. */
 export async function sendCall(
   { app, dependencies }: TestGateway,
   url: string,

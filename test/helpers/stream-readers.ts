@@ -6,7 +6,7 @@ export interface StreamReadersTask {
   readonly url: string;
   readonly idToken: string;
   readonly workspaceId: string;
-  /** Streams of which the bytes are read and thrown away. */
+  /** Streams that are read, with their bytes discarded. */
   readonly read: number;
   /** Streams that are opened and never read. */
   readonly unread: number;

@@ -6,9 +6,9 @@ import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { findSchemathesis } from './installation.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** In the short form the operations of one share, another in each run: they are what the time goes to. */
+/** The short form tests one share of the operations, another in each run: they take most of the time. */
 const SHARES = 3;
-/** Cases of each operation that are drawn by chance, and chains of calls, in the long form alone. */
+/** Randomly drawn cases, and chains of calls, in the long form alone. */
 const PHASES = LONG ? [] : ['--phases', 'examples,coverage'];
 const CASES = 80;
 const LIMIT_MS = LONG ? 30 * 60_000 : 170_000;
@@ -51,7 +51,7 @@ describe.skipIf(installed === undefined && process.env.CI === undefined)('schema
       `${tributary.url}/openapi.json`,
       '--max-examples',
       String(CASES),
-      // Two read sources of Python at the same time, which Python 3.11 does not stand.
+      // Two workers read Python sources at the same time, which fails in Python 3.11.
       '--workers',
       '1',
       ...PHASES,

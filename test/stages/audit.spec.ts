@@ -32,7 +32,7 @@ const appending = (log: Pick<EventLog, 'append'>) => (values: readonly object[])
     })),
   );
 
-/** A destination that is made, renamed twice and deleted, and a rename that comes too late. */
+/** A destination that is created, renamed twice and deleted, and a rename that comes too late. */
 function fill(catalog: MemoryCatalog): void {
   catalog.addDestination('d1', { name: 'one' });
   catalog.add('destination.updated', 'd1', { name: 'two' });
@@ -191,7 +191,7 @@ it('goes on from the rows of a rewrite where the facts before were dropped, wher
   onTestFinished(() => rewriting.close());
   await rewriting.catchUp(5_000);
   const rewrite = { by: 'operator:catalog', stages: CATALOG_STAGES, stageTimeoutMs: 10_000 };
-  // Under one that was there all the time,
+  // For a stage that was running all the time,
   await rewriting.rewrite(rewrite);
   await append(catalog.facts.slice(3, 4));
   await until(async () => (await list(history)).length >= 4);

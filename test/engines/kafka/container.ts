@@ -27,7 +27,10 @@ export const kafkaContainer: ContainerSpec = {
   isReady: answersKafka,
 };
 
-/** As the image reads settings; it formats the storage itself, for voters and not for bootstrap servers. */
+/**
+ * In the form that the image expects; it formats the storage itself, for voters and not for bootstrap
+ * servers.
+ */
 export function environmentOf(properties: Properties): Readonly<Record<string, string>> {
   const entries = Object.entries(properties).filter(([key]) => key !== 'controller.quorum.bootstrap.servers');
   return Object.fromEntries(

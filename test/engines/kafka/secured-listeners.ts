@@ -7,7 +7,7 @@ export interface KafkaUser {
   readonly password: string;
 }
 
-/** How clients reach the listeners beside the plain one. */
+/** Access of clients to the listeners beside the plain one. */
 export interface KafkaSecurity {
   /** `host:port` of each. */
   readonly sasl: string;
@@ -15,7 +15,7 @@ export interface KafkaSecurity {
   readonly saslTls: string;
   /** A user of every mechanism. */
   readonly user: KafkaUser;
-  /** The PEM text that the certificate of the TLS listeners, for 127.0.0.1 and localhost, is verified with. */
+  /** The PEM text that verifies the certificate of the TLS listeners, for 127.0.0.1 and localhost. */
   readonly ca: string;
 }
 

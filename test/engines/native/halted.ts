@@ -5,9 +5,9 @@ const LOOK_EVERY_MS = 2;
 const LOOKS = 2_500;
 
 /**
- * Resolves once no thread of a process that was sent a SIGSTOP runs any more: the signal is only on its way when `kill`
- * returns, and on a busy machine a thread may answer one more client meanwhile. Where there is no `/proc` it resolves at
- * once; after five seconds it rejects.
+ * Resolves once all threads of a process have stopped after a SIGSTOP. The signal is still in flight when
+ * `kill` returns, and on a busy machine a thread may answer one more client meanwhile. Without `/proc` it
+ * resolves at once; after five seconds it rejects.
  */
 export async function untilHalted(pid: number): Promise<void> {
   for (let look = 0; look < LOOKS; look++) {
@@ -29,7 +29,7 @@ async function threadStates(pid: number): Promise<readonly string[]> {
   );
 }
 
-/** The name before the state stands in brackets and may hold any character. */
+/** The name before the state is in brackets and may contain any character. */
 function stateOf(stat: string): string | undefined {
   return stat.slice(stat.lastIndexOf(')') + 1).trimStart()[0];
 }

@@ -8,7 +8,7 @@ export interface Jdk {
   readonly version: number;
 }
 
-/** Where to look: homes are taken in their order, folders of homes after them. */
+/** The search path: homes in order, folders of homes after them. */
 export interface JavaPlaces {
   readonly javaHomes: readonly string[];
   readonly jvmFolders: readonly string[];
@@ -21,8 +21,8 @@ export interface JavaNeed {
 }
 
 /**
- * The first of the homes that serves, else the oldest below the folders that does: the closest to what the engine was
- * built for.
+ * The first suitable home, else the oldest suitable one below the folders: the closest to the version the
+ * engine was built for.
  */
 export async function findJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk | undefined> {
   const serves = ({ version }: Jdk) => version >= need.minimum;

@@ -9,7 +9,7 @@ export interface Artifact {
   readonly group: string;
   readonly artifact: string;
   readonly version: string;
-  /** A file other than a jar is fetched alone, without what it depends on. */
+  /** A file other than a jar is fetched without its dependencies. */
   readonly type?: string;
   readonly classifier?: string;
 }

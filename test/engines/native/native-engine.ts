@@ -13,13 +13,13 @@ import { untilHalted } from './halted.ts';
 const ENDS_WITHIN_MS = 20_000;
 const LOG_TAIL_BYTES = 4_000;
 
-/** The process of an engine, as its folder `folder` (fresh, temporary) is prepared for it. */
+/** The process of an engine, for its fresh temporary folder `folder`. */
 export interface Command {
   readonly command: string;
   readonly args: readonly string[];
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
-  /** True once it answers its clients. May reject instead of false. */
+  /** True once it answers its clients. May also reject until then. */
   readonly isReady: () => Promise<boolean>;
   /** The package to install when the command is missing. */
   readonly missing: string;
@@ -104,7 +104,7 @@ class NativeEngine implements RunningEngine {
   async #spawn(): Promise<ChildProcess> {
     const { command, args, env, missing, uid, gid } = this.#command;
     const log = openSync(this.logFile, 'a');
-    // A session of its own: Ctrl-C in a terminal must not end it before whoever started it decides how.
+    // A session of its own: Ctrl-C in a terminal must not end it before the launcher decides how.
     const engine = spawn(command, [...args], { env, uid, gid, detached: true, stdio: ['ignore', log, log] });
     closeSync(log);
     try {

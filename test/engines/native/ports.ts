@@ -2,8 +2,8 @@ import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 /**
- * Below the range from which systems give ports to outgoing connections: a client that retries while its engine is down
- * could else be given the engine's own port, connect to itself and keep the engine from coming back.
+ * Below the range of outgoing ports: otherwise a client that retries while its engine is down could get the
+ * engine's own port, connect to itself and block the engine's restart.
  */
 const LOWEST = 15_000;
 const HIGHEST = 31_999;

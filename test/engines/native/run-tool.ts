@@ -11,7 +11,7 @@ export interface ToolOptions {
   readonly gid?: number;
 }
 
-/** Runs a command to its end. Rejects with what it printed when it fails. */
+/** Runs a command to its end. Rejects with its output when it fails. */
 export function runTool(command: string, args: readonly string[], options: ToolOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (error: Error | null, stdout: string, stderr: string) => {

@@ -128,7 +128,7 @@ describe('Who may do what', () => {
     }
   });
 
-  /** Calls from an address of its own: failed authentication is throttled by address. */
+  /** Calls from another address each time: failed authentication is throttled by address. */
   async function call({ token, kind }: Actor, { method, url }: RouteOptions): Promise<string> {
     const path = url
       .replace(':workspaceId', tributary.workspaceId)
@@ -299,7 +299,7 @@ function aboutNobody(url: string): object {
 }
 
 const ALLOWED = 'let in';
-/** The bodies are the spec's, to the letter. */
+/** The exact bodies of the specification. */
 const NOT_KNOWN = '401 {"error":"not authenticated"}';
 const DENIED = '403 {"error":"permission denied"}';
 
@@ -329,7 +329,7 @@ function expectedOf(actor: Actor, route: RouteOptions): string {
   return ALLOWED;
 }
 
-/** Every client key here has all scopes, and every workspace is in the region that is asked for. */
+/** Every client key here has all scopes, and every workspace is in the requested region. */
 function hasScope({ kind, workspace, organization }: Actor, scope: ClientKeyScope): boolean {
   if (kind === 'client_key') return organization === 'own';
   if (organization === 'owner' || organization === 'admin' || workspace === 'admin') return true;

@@ -20,11 +20,11 @@ interface Made {
 
 /** Credentials never appear in answers; values of events appear only to callers with access to the events. */
 describe('Nothing secret where it does not belong', () => {
-  /** Must be nowhere but in the answer that made them. */
+  /** Must appear only in the answer that issued them. */
   const credentials = new Planted();
-  /** Of the catalog alone. */
+  /** Must stay in the catalog. */
   const hidden = new Planted();
-  /** Values of events: may be in an event, and in nothing else. */
+  /** Values of events: may appear in an event, and nowhere else. */
   const values = new Planted();
   let tributary: Tributary;
   let webhook: Webhook;

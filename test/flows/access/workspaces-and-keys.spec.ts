@@ -14,7 +14,9 @@ interface Key {
   readonly status: string;
 }
 
-/** An account is made at its first sign-in; a workspace has API keys for servers and write keys for producers. */
+/**
+ * The first sign-in creates an account; a workspace has API keys for servers and write keys for producers.
+ */
 describe('Workspaces and keys', () => {
   let tributary: Tributary;
   let grace: Client;

@@ -65,7 +65,7 @@ describe('The life of a contract', () => {
       },
     });
 
-    // Which of them would it have rejected?
+    // Test the contract: list the events that it would have rejected.
     const strict = { ...inferred.contract, enforcement_mode: 'block' };
     const dry = await tributary.owner.post<DryRun>(at('?dry_run=true'), strict);
     expect(dry).toMatchObject({
@@ -99,7 +99,7 @@ describe('The life of a contract', () => {
     );
     expect(hours.reduce((sum, { violation_count }) => sum + violation_count, 0)).toBe(2);
 
-    // A change is tried on what was rejected too, then becomes a version of its own; the one before can be read.
+    // A change is tested on rejected events too, then becomes a new version; the previous one stays readable.
     const { currency, ...properties } = strict.schema_definition?.properties ?? {};
     const lenient = {
       ...strict,

@@ -146,7 +146,7 @@ describe('Replays', () => {
     await tributary.owner.call('PUT', `./event-contracts/${made.id}`, {
       body: { ...contract, ...required('weight') },
     });
-    // The producer sends one of them anew, corrected.
+    // The producer sends a corrected copy of one of them.
     await tributary.producer.post('./events/batch', { batch: [shipped('s-3', { weight: 3, carrier: 'x' })] });
 
     const asked = { since, outcome: 'rejected', contract_id: made.id, events_per_second: 400 };
@@ -224,7 +224,7 @@ describe('Replays', () => {
           .filter(({ event_name }) => event_name === 'Scanned')
           .reduce((sum, { event_count }) => sum + event_count, 0);
       await eventually(counted, (count) => count >= 1_500);
-      // Time for the second replay to be drained from the slow queue.
+      // Time for the slow queue to drain the second replay.
       const { id } = await tributary.owner.post<Replay>('./replays', asked);
       await ended(id);
       expect(await counted()).toBe(1_500);

@@ -1,4 +1,4 @@
-// Runs alone: it compares paces and latencies.
+// Runs alone: it compares rates and latencies.
 import { afterEach, describe, expect, it } from 'vitest';
 import { percentile } from '../../bench/table.ts';
 import { eventually } from '../../helpers/client.ts';
@@ -9,12 +9,12 @@ import type { Behaviour, Webhook } from '../../helpers/webhook.ts';
 
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const GOOD = 16;
-/** Events a second, each of which goes to every destination. */
+/** Events a second, each delivered to every destination. */
 const PACE = 20;
 const SECONDS = IS_LONG ? 60 : 3;
 /** Events at once. */
 const BURST = 1_500;
-/** A latency that a pause of the machine alone can make, ms. */
+/** Latency that a pause of the machine alone can cause, ms. */
 const PAUSE_MS = 150;
 
 const BAD: readonly (readonly [name: string, behaviour: Behaviour])[] = [
@@ -39,7 +39,7 @@ describe('Noisy neighbours', () => {
     await receivers.close();
   });
 
-  /** Sends events evenly and answers how many there were. */
+  /** Sends events evenly and returns their number. */
   async function sendEvenly(event: string, seconds: number): Promise<number> {
     const count = PACE * seconds;
     const due = evenPace(PACE);
@@ -102,7 +102,7 @@ describe('Noisy neighbours', () => {
     expect(beside.p99).toBeLessThan(Math.max(alone.p99 * 2, PAUSE_MS));
   }, 300_000);
 
-  /** How long it takes until every one of the webhooks has every event, ms. */
+  /** The time until every one of the webhooks has every event, ms. */
   async function deliverTo(eventName: string, good: readonly Webhook[]): Promise<number> {
     const startedAt = performance.now();
     for (let sent = 0; sent < BURST; sent += 500) {
@@ -143,7 +143,7 @@ describe('Noisy neighbours', () => {
         `good destinations: ${quiet.toFixed(0)} ms alone, ${noisy.toFixed(0)} ms beside bad ones, ${BURST} events each`,
       );
       for (const webhook of bad) expect(webhook.calls.length).toBeGreaterThan(0);
-      // The bad ones cost work of their own (twice the deliveries, retries); a stall would cost ten seconds a call.
+      // The bad ones cause extra work (twice the deliveries, retries); a stall would cost ten seconds a call.
       expect(noisy).toBeLessThan(Math.max(quiet * 4, 8_000));
     },
     240_000,

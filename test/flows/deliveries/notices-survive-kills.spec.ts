@@ -9,7 +9,7 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Webhook } from '../../helpers/webhook.ts';
 
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** In each of them all places turn bad, or well again, and everything is killed. */
+/** In each round all destinations turn unhealthy, or recover, and everything is killed. */
 const ROUNDS = IS_LONG ? 8 : 1;
 const PLACES = IS_LONG ? 8 : 4;
 const EVENTS_EVERY_MS = 100;
@@ -125,7 +125,7 @@ describe('Notices about destinations, killed', () => {
     return states.filter(({ state }) => state === wanted).length;
   }
 
-  /** The turns that the catalog took: of those proposed on the same state of a destination the first. */
+  /** The health changes in the catalog: of those proposed on the same state of a destination the first. */
   async function acceptedTurns(): Promise<readonly Turned[]> {
     const taken = new Map<string, number>();
     const turns: Turned[] = [];
@@ -140,7 +140,7 @@ describe('Notices about destinations, killed', () => {
     return turns;
   }
 
-  /** Of each notice that came: the id of its turn, and the one it was sent under. */
+  /** For each notice received: the id of its health change, and the id it was sent under. */
   const toldByWebhook = () =>
     ops.calls.map(({ headers, body }) => [body.event.message_id, String(headers['webhook-id'])] as const);
   const mailIds = () => mails.taken.map(({ headers }) => headers['message-id']?.[0] ?? '');

@@ -1,4 +1,4 @@
-// Runs alone in the long form: it makes 100,000 deliveries and kills who makes them.
+// Runs alone in the long form: it makes 100,000 deliveries and kills the delivering processes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DEFAULT_RETRY_LABELS, parseRetrySchedule, retryTopic, TOPIC } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -15,9 +15,9 @@ const KILLED_DELIVERIES = IS_LONG ? 100_000 : 1_250;
 const KILLS = IS_LONG ? 12 : 1;
 const SENT_AT_ONCE = IS_LONG ? 500 : 50;
 
-/** A machine that others keep busy may take more than ten seconds for a call: it is not to be made again for that. */
+/** A busy machine may take more than ten seconds for a call, which must not lead to a retry. */
 const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s' };
-/** Calls to one destination at a time, by default. */
+/** Concurrent calls to one destination, by default. */
 const CALLS_AT_A_TIME = 16;
 /**
  * The longest time that a deferred delivery at the head of a worker slot may keep the deliveries behind it
@@ -25,7 +25,10 @@ const CALLS_AT_A_TIME = 16;
  */
 const STORED_WITHIN_MS = 13_000;
 
-/** Places that answer at once or after so many ms at most: three take all, one fails, one refuses. */
+/**
+ * Destinations that answer at once or after at most this many ms: three accept everything, one fails, one
+ * rejects.
+ */
 const PLACES = [
   { status: 204, delayMs: 0, batchSize: 1 },
   { status: 204, delayMs: 20, batchSize: 1 },
@@ -90,7 +93,7 @@ describe('Paced and killed', () => {
     const kills: Kill[] = [];
     const underWay: number[] = [];
     for (let kill = 0; kill < KILLS; kill++) {
-      // Somewhere in its part of the way, so that there is always work under way, however fast the machine is.
+      // At a random point of its part of the run, so that work is in flight at any speed of the machine.
       const share = ((kill + 0.1 + 0.8 * Math.random()) / KILLS) * 0.9;
       await eventually(taken, (count) => count >= share * events * good.length, 400_000);
       await sleep(Math.random() * 30);
@@ -104,7 +107,7 @@ describe('Paced and killed', () => {
     const fewest = () => Math.min(...good.map(({ brought }) => new Set(brought.map(({ id }) => id)).size));
     await eventually(fewest, (count) => count >= events, 400_000);
 
-    // Each kill repeats less than what was in flight, and nothing else is repeated.
+    // Each kill repeats fewer deliveries than were in flight, and nothing else is repeated.
     const repeats = good.map(({ brought }) => repeatsOf(brought, kills));
     const told = kills.map((_, n) => {
       const all = repeats.flatMap(({ byKill }) => byKill[n] ?? []);
@@ -121,7 +124,7 @@ describe('Paced and killed', () => {
       expect(oldestMs).toBeLessThan(STORED_WITHIN_MS);
     }
 
-    // One delivery an event and place, always under the same key.
+    // One delivery for each event and destination, always under the same key.
     const routed = await idsIn([TOPIC.deliveries]);
     expect(routed).toHaveLength(events * PLACES.length);
     expect(new Set(routed).size).toBe(events * PLACES.length);
@@ -180,7 +183,7 @@ describe('Paced and killed', () => {
     return late.reduce((sum, count) => sum + count, CALLS_AT_A_TIME * good.length);
   }
 
-  /** Ids of the deliveries of topics, each as often as it is there. */
+  /** Ids of the deliveries in topics, with duplicates. */
   async function idsIn(topics: readonly string[]): Promise<readonly string[]> {
     const found: string[] = [];
     for (const topic of topics)

@@ -16,7 +16,7 @@ describe('Deliveries that fail', () => {
   let webhook: Webhook;
   let destinationId: string;
   beforeAll(async () => {
-    // The ladder and its end are scaled from hours to seconds.
+    // The retry schedule is scaled from hours to seconds.
     tributary = await startTributary({
       env: {
         TRIBUTARY_RETRY_SCHEDULE: '200ms,400ms',

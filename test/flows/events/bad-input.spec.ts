@@ -155,7 +155,7 @@ describe('Bad input', () => {
     });
   });
 
-  /** Sends bytes as they are, which no HTTP client would, and reads the answer. */
+  /** Sends raw bytes, which no HTTP client would, and reads the answer. */
   async function raw(request: string): Promise<{ status: number; body: unknown }> {
     const { hostname, port } = new URL(tributary.url);
     const socket = connect({ host: hostname, port: Number(port) });
@@ -210,7 +210,7 @@ describe('Bad input', () => {
     expect(await response.json()).toEqual({ error: 'not authenticated' });
   });
 
-  /** The issuer whose key lies in the server's data folder. */
+  /** The issuer with its key in the server's data folder. */
   const devIssuer = () => openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' });
 
   it('takes a token of that issuer that has not expired', async () => {
@@ -270,7 +270,8 @@ describe('Bad input', () => {
   });
 
   it('is not polluted by bodies that try to: nothing that comes after carries what they brought', async () => {
-    // Fields that the server reads from later bodies, which leave them out: a polluted prototype would supply them.
+    // Fields that the server reads from later bodies, in which they are absent: a polluted prototype would
+    // supply them.
     const brought = json({
       description: 'x',
       anonymous_id: 'x',

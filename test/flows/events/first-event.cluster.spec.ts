@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** One command starts everything and prints what the first event needs. */
+/** One command starts everything and prints all that the first event needs. */
 describe('The first event', () => {
   let tributary: Tributary;
   beforeAll(async () => {

@@ -27,7 +27,7 @@ describe('Mails about deletions', () => {
   let authority: string;
   let tributary: Tributary;
   let organization: ProfileOrganization;
-  /** How many mails there were before the test. */
+  /** The number of mails before the test. */
   let before = 0;
 
   const withMail = () => ({
@@ -50,7 +50,7 @@ describe('Mails about deletions', () => {
     );
     await tributary.owner.put(`/organizations/${organization.id}`, { name, regions, notification_email });
   }
-  /** Makes profiles and deletes them, with one more that is not there. Answers what identified them. */
+  /** Creates profiles and deletes them, along with a nonexistent one. Returns their identities. */
   async function deleted(count: number, sendEmailNotification = true): Promise<readonly string[]> {
     const emails = Array.from({ length: count }, () => `${randomUUID()}@example.com`);
     for (const email of emails) await organization.client.write({ email });

@@ -27,7 +27,7 @@ describe('Profiles by events', () => {
   });
   afterAll(() => tributary.remove());
 
-  /** Sends events one after the other and waits until each stage is through. */
+  /** Sends events one after the other and waits until each stage has processed them. */
   async function send(...events: readonly (readonly [type: string, body: object])[]): Promise<void> {
     for (const [type, body] of events) await tributary.producer.post(`./events/${type}`, body);
     await drained(tributary, 30_000);
@@ -134,7 +134,8 @@ describe('Profiles by events', () => {
         { type: 'group', user_id, group_id: `g${kill}` },
       ]);
       await tributary.producer.post('./events/batch', { batch });
-      // Somewhere in the batch: some of what was written has no position behind it yet, and comes again.
+      // At a random point of the batch: some writes are not covered by a committed position yet, and are
+      // repeated.
       await sleep(Math.random() * 300);
       await tributary.kill();
       tributary = await startTributary({ folder: tributary.folder });

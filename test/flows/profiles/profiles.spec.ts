@@ -16,7 +16,7 @@ const EPOCH_MS = expect.stringMatching(/^\d{13}$/);
 /** Names used by no other test of this file. */
 const fresh = (name = 'somebody') => `${name}.${randomUUID()}@example.com`;
 
-/** Profiles are written, found and deleted by whatever identifies a person. */
+/** Profiles are written, found and deleted by any identity of a person. */
 describe('Profiles', () => {
   let tributary: Tributary;
   let organization: ProfileOrganization;

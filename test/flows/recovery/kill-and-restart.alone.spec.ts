@@ -19,7 +19,10 @@ const DRAINED_WITHIN_MS = 180_000;
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 2 : 15;
 
-/** kill -9 at any time, start again, send the rest: the same answers, nothing lost, nothing counted twice. */
+/**
+ * After kill -9 at any time and a restart, sending the rest gives the same results: nothing lost, nothing
+ * counted twice.
+ */
 describe('Kill and restart', () => {
   let tributary: Tributary;
   let receiver: Receiver;

@@ -55,7 +55,7 @@ describe('Redriving what stages gave up', () => {
   const ran = (...options: readonly string[]) =>
     ranHere(['redrive', ...options], { ...tributary.environment, LOG_LEVEL: 'warn' });
 
-  /** An event as it stands in a topic that the stage reads. */
+  /** An event as an entry of a topic that the stage reads. */
   function entryOf(topic: string, event: string, offset: number): LogEntry {
     const now = iso(Date.now());
     const canonical: CanonicalEvent = {
@@ -82,7 +82,7 @@ describe('Redriving what stages gave up', () => {
       TOPIC.poison,
       records.map(([stage, entry]) => deadLetterOf(stage, entry, 'no total of\nundefined', iso(Date.now()))),
     );
-  /** How far they have come who redrive: the sum of their positions. */
+  /** The progress of the redrives: the sum of their positions. */
   const taken = async () => {
     const partitions = Array.from({ length: log.topics.get(TOPIC.poison)?.partitions ?? 0 }, (_, n) => n);
     const positions = await Promise.all(

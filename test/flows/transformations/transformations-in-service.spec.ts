@@ -34,7 +34,7 @@ describe('Transformations in service', () => {
     user_id: 'u',
     properties,
   });
-  /** A transformation that passes a test in which it makes nothing of the event, and a rule that names it. */
+  /** A transformation that drops the event of its test, and a rule that uses it. */
   const inService = async (name: string, statements: string) => {
     const source_code = source(statements);
     const made = await tributary.owner.post<{ id: string; status: string }>('./event-transformations', {

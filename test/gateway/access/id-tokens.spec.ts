@@ -144,7 +144,7 @@ function hmac(secret: string, alg = 'HS256'): Promise<string> {
     .sign(new TextEncoder().encode(secret));
 }
 
-/** Signed with a key of the sender's, which the header offers and points at. */
+/** Signed with a key of the sender, which the header contains and points at. */
 async function bringingItsKey(): Promise<string> {
   const { kty, n, e } = strangers.key;
   return strangers.sign(

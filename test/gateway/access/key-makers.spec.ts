@@ -21,7 +21,7 @@ const DENIED = { status: 403, body: { error: 'permission denied' } };
 const NOT_KNOWN = { status: 401, body: { error: 'not authenticated' } };
 const newAddress = () => `maker-${++people}@example.com`;
 
-/** A new organization with a workspace, its owner in it, and the places where people are members. */
+/** A new organization with a workspace, its owner, and the paths of its members. */
 async function open() {
   const owner = await test.openWorkspace(newAddress());
   const { organization_id: organizationId } = await owner.ok<{ organization_id: string }>(
@@ -43,7 +43,7 @@ async function open() {
 
 type Opened = Awaited<ReturnType<typeof open>>;
 
-/** A key of every kind that an admin of the organization makes. */
+/** A key of every kind, created by an admin of the organization. */
 async function makeKeys({ organizationId, orgId }: Opened, maker: InjectClient) {
   const body = { name: 'stays', role: 'admin' };
   const api = await maker.ok<{ id: string; key: string }>('POST', './api-keys', body);

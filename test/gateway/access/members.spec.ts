@@ -21,7 +21,7 @@ afterAll(() => test.close());
 /** An address used by no other test of this file. */
 const newAddress = () => `person-${++people}@example.com`;
 
-/** A new organization with a workspace, and its owner in it. */
+/** A new organization with a workspace, and its owner. */
 async function open() {
   const owner = await test.openWorkspace(newAddress());
   const workspace = await owner.ok<{ organization_id: string }>('GET', `/workspaces/${owner.workspaceId}`);

@@ -15,7 +15,7 @@ beforeAll(async () => {
   await gateway.close();
 });
 
-/** The fields of an object, those of objects in it behind a dot. */
+/** The fields of an object; those of nested objects have a dot. */
 function fieldsOf(schema: Schema | undefined, above = ''): readonly string[] {
   return Object.entries(schema?.properties ?? {}).flatMap(([name, inner]) => [
     `${above}${name}`,

@@ -4,7 +4,7 @@
  * parameter of a query that changes something, is listed here.
  */
 export interface WritableFields {
-  /** As operations name it: `workspaces` of `workspaces.update`. */
+  /** As in operations: `workspaces` of `workspaces.update`. */
   readonly resource: string;
   /** In the body, nested ones with a dot; `?name` in the query. */
   readonly fields: readonly string[];
@@ -266,7 +266,7 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   ),
 ];
 
-/** The walk as a table in Markdown. */
+/** The writable fields as a table in Markdown. */
 export function describeWritableFields(): string {
   const rows = WRITABLE_FIELDS.map(
     ({ resource, fields, reaches, setBy }) =>

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 /**
- * Milliseconds of processor time that one turn of the event loop may take; not of wall time, so a busy machine does not
- * count. Parsing and storing a body of a quarter of a megabyte takes a few; compiling such a contract took seconds.
+ * The longest turn of the event loop, in milliseconds of processor time; not of wall time, so other load does
+ * not count. Parsing and storing a body of a quarter of a megabyte takes a few; compiling such a contract
+ * took seconds.
  */
 const MOST_HELD_MS = 60;
 const times = <Item>(count: number, item: (at: number) => Item) =>

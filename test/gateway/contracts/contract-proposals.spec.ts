@@ -140,7 +140,7 @@ describe('a dry run', () => {
     const run = await owner.ok<{ events: number }>('POST', './event-contracts?dry_run=true', slow);
     clearInterval(ticking);
     expect(run.events).toBeGreaterThan(50);
-    // It gives the thread back after 5 ms and the event that is under way; the rest is for a machine that is busy.
+    // It yields after 5 ms and the current event; the rest is tolerance for a busy machine.
     expect(turns.toSorted((a, b) => a - b)[Math.floor(turns.length / 2)]).toBeLessThan(50);
     expect(Math.max(...turns)).toBeLessThan(500);
     expect(turns.length).toBeGreaterThan(20);

@@ -11,7 +11,7 @@ import {
 let test: TestGateway;
 let owner: InjectClient;
 let id: string;
-/** As the API showed each when it was the newest. */
+/** As the API showed each while it was the newest. */
 let shown: Contract[];
 
 beforeAll(async () => {

@@ -17,7 +17,7 @@ interface Replay {
 
 const since = () => new Date(test.clock.now() - 3_600_000).toISOString();
 
-/** A step as the history stage writes it down. */
+/** A step as written by the history stage. */
 async function came(replay: Replay, status: ReplayStep['status'], events: number): Promise<void> {
   const { id, created_at } = replay;
   const step: ReplayStep = {

@@ -128,7 +128,7 @@ it('a webhook’s secret was replaced at once: its receiver refused every retry'
   });
   expect(JSON.stringify(stored(id))).not.toContain(secretOf(1));
 
-  // Kept by any other change, also to another place: they only sign.
+  // Any other change keeps them, also a new URL: they only sign.
   const again = await put({ ...rotated.shown, url: 'https://other.example.com/in', batch_size: 7 });
   expect(again.opened).toMatchObject({ secret: secretOf(2), previous_secrets: [{ secret: secretOf(1) }] });
   expect((await put({})).shown).toMatchObject({ rotation_until: rotated.shown.rotation_until });

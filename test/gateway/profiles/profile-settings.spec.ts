@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
-/** An organization of its own, its settings and its profiles. */
+/** A new organization, its settings and its profiles. */
 async function open(): Promise<{ owner: InjectClient; path: string; client: ProfileClient; id: string }> {
   const owner = await test.openWorkspace(`${randomUUID()}@example.com`);
   const { client, id } = await openProfiles(owner, owner.workspaceId, sendInto(test.app));
@@ -64,7 +64,7 @@ describe('the profile settings of an organization', () => {
     expect(changed).toMatchObject({ status: 200, body: wanted });
     const stale = await owner.call('PUT', path, {}, { 'if-match': String(read.headers.etag) });
     expect(stale).toMatchObject({ status: 412 });
-    // A change of the organization leaves them as they are.
+    // A change of the organization leaves the settings unchanged.
     await owner.ok('PUT', `/organizations/${id}`, { name: 'Renamed', regions: ['eu'] });
     expect((await owner.call('GET', path)).body).toEqual(wanted);
     expect(await owner.ok('PUT', path, {})).toEqual(defaults);

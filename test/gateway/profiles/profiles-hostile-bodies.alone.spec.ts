@@ -1,9 +1,9 @@
-// Runs alone: it measures how long the event loop is kept busy.
+// Runs alone: it measures the longest turns of the event loop.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { openProfiles, type ProfileClient, sendInto } from '../../helpers/profile-client.ts';
 
-/** Generous: seconds are what is looked for. */
+/** Generous: the test is about gaps of many seconds. */
 const MAX_GAP_MS = 5_000;
 const BODY_BYTES = 4 * 1024 * 1024 - 1024;
 

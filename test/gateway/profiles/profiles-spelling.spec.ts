@@ -69,7 +69,7 @@ describe('one address or number in several spellings', () => {
     expect((await client.search({ email: [now, 'ana@else.example'] })).map((found) => found.ucid)).toEqual([
       ucid,
     ]);
-    // Another profile has been made under the one spelling meanwhile.
+    // Meanwhile another profile was created under the normalised spelling.
     const since = await stored('email', now);
     expect((await client.delete({ email: [now] })).deletedProfiles.toSorted()).toEqual([ucid, since].sort());
     expect(await client.search({ email: [before] })).toEqual([]);

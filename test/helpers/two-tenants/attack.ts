@@ -3,7 +3,7 @@ import type { RouteOptions } from 'fastify';
 import { type Plan, requestOf, type Side } from './calls.ts';
 import { type Exchange, KINDS, type Kind, type Request, type Response, type Tenant } from './tenant.ts';
 
-/** One tenant calls with the ids of another, and with ids that name nothing, and compares the answers. */
+/** One tenant calls with the ids of another, and with nonexistent ids, and compares the answers. */
 export interface Attack {
   /** The fault in the answers to a call; undefined for a call that reveals nothing. */
   faultOf(plan: Plan): Promise<string | undefined>;
@@ -22,7 +22,7 @@ export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): 
     ...Object.values(victim.tokens),
   ];
   const normalised = normaliserOf(real, ghost);
-  /** All that the caller sent so far: it may be answered again, as its own. */
+  /** All data that the caller sent so far: answers may contain it, as its own. */
   let sent = '';
 
   async function answerTo(plan: Plan, side: Side): Promise<readonly [Request, Response]> {
@@ -67,7 +67,7 @@ export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): 
   };
 }
 
-/** As many ids as a tenant has, of the same forms, none of which names anything. */
+/** As many ids as a tenant has, of the same forms, all nonexistent. */
 function ghostOf({ ids }: Tenant): Side {
   const known = new Map<string, string>();
   const twinOf = (id: string): string => {
@@ -79,7 +79,7 @@ function ghostOf({ ids }: Tenant): Side {
   for (const kind of KINDS) ghosts[kind] = ids[kind].map(twinOf);
   return { name: 'none', orgId: 987_654_321, ids: ghosts };
 
-  /** The time in a UUID stays: it decides where a log is searched, and between which entries a cursor points. */
+  /** Keeps the time in a UUID: it determines the searched part of a log, and the position of a cursor. */
   function makeTwin(id: string): string {
     const random = (length: number) => randomBytes(length).toString('hex').slice(0, length);
     if (id.match(UUID)?.[0] === id) return `${id.slice(0, 24)}${random(12)}`;
@@ -90,10 +90,10 @@ function ghostOf({ ids }: Tenant): Side {
   }
 }
 
-/** Headers whose values are of the moment, or follow from the body. */
+/** Headers with values that depend on the time, or follow from the body. */
 const OF_THE_MOMENT = ['date', 'x-request-id', 'content-length', 'etag', 'link'];
 
-/** Fields that count up, or take the time, with every call. */
+/** Fields that count up, or depend on the time, with every call. */
 const NUMBERS =
   /"(version|org_id|[a-z]+_ms|updated_ts|created_ts|_ts|partition|offset|index|entries)":"?[\d.]+"?/g;
 
@@ -160,7 +160,7 @@ export async function everythingOf(
   return seen;
 }
 
-/** The paths of a route for every resource of a tenant. */
+/** The paths of a route for every object of a tenant. */
 function pathsOf(url: string, tenant: Tenant): readonly string[] {
   const [, name] = /:([a-zA-Z]+)/.exec(url) ?? [];
   if (name === undefined) return [url];
@@ -168,7 +168,10 @@ function pathsOf(url: string, tenant: Tenant): readonly string[] {
   return values.flatMap((value) => pathsOf(url.replace(`:${name}`, value), tenant));
 }
 
-/** When a key was last used is noted a moment later; how much was read to find an event is of the log, not of a tenant. */
+/**
+ * The last use of a key is recorded a moment later; the amount read to find an event depends on the log, not
+ * on a tenant.
+ */
 const NOT_OF_THE_TENANT = ['last_used_at', 'looked'];
 /** The destinations' figures of the last minute. */
 const OF_THE_LAST_MINUTE = '/health';

@@ -1,4 +1,4 @@
-// Runs alone: it holds four processes to a second.
+// Runs alone: it requires four processes to react within a second.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HEADER, type LogEntry, TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
@@ -111,7 +111,7 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
       expect(versions).toEqual(versions.toSorted((a, b) => a - b));
       expect(new Set(versions)).toEqual(new Set([1, 2]));
     }
-    // The version follows from what the event carries, and from nothing else: so it will on every replay.
+    // The version depends only on the event's position, so every replay gets the same one.
     const positions = (version: number) =>
       judged
         .filter(({ headers }) => headers[HEADER.contractVersion] === String(version))

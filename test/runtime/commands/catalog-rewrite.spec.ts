@@ -13,10 +13,10 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 /** The step the command has reported when it is killed: right behind the step, or during the next. */
 const KILLED_AT = ['begun', 'ended', 'awaited'] as const;
 
-/** Between two edits: a workspace has a quota of changes a minute. */
+/** The pause between two edits: a workspace has a quota of changes a minute. */
 const PAUSE_MS = 200;
 
-/** All of them, several times; in the short form one, another in each run. */
+/** All steps, several times; the short form uses one, another in each run. */
 function killedAt(): readonly string[] {
   if (process.env.TRIBUTARY_TEST_LONG) return Array.from({ length: 4 }, () => KILLED_AT).flat();
   const seed = randomInt(2 ** 31);
@@ -25,7 +25,7 @@ function killedAt(): readonly string[] {
   return [step];
 }
 
-/** The command as an operator runs it, beside a server that goes on. */
+/** The command as an operator runs it, beside a running server. */
 describe('tributary catalog rewrite', () => {
   let tributary: Tributary;
   beforeAll(async () => {
@@ -114,7 +114,7 @@ describe('tributary catalog rewrite', () => {
     expect((await tributary.owner.call('DELETE', `./members/${id}`)).status).toBe(200);
     let editing = true;
     let made = 0;
-    // Renames one source again and again: a workspace has quotas of sources and of changes a minute.
+    // Renames one source repeatedly: a workspace has quotas of sources and of changes a minute.
     const { id: sourceId } = await tributary.owner.post<{ id: string }>('./sources', {
       name: 's',
       type: 'web',
@@ -130,7 +130,7 @@ describe('tributary catalog rewrite', () => {
       await run.logged(new RegExp(`"step":"${step}"`));
       await run.kill();
     }
-    // Two at once, in two processes.
+    // Two concurrent rewrites, in two processes.
     const [output, here] = await Promise.all([ran('catalog', 'rewrite'), runHere('catalog', 'rewrite')]);
     for (const said of [output, here.output]) expect(said).toContain('the catalog begins at');
     editing = false;

@@ -18,7 +18,7 @@ describe('tributary dev', () => {
     return { server, url };
   };
 
-  /** A request that never ends, which a leaving server waits for. */
+  /** A request that never ends; a stopping server waits for it. */
   async function endlessRequest(url: URL) {
     const socket = connect(Number(url.port), url.hostname);
     socket.on('error', () => {}); // it is reset in the end

@@ -61,7 +61,7 @@ describe('other people’s code', () => {
     const { 'signal the host': signal, ...others } = attacked({}, confinement.wrapper);
     expect(Object.entries(others).filter(([, outcome]) => outcome !== 'ERR_ACCESS_DENIED')).toEqual([]);
     expect(Object.keys(others).length).toBeGreaterThan(12);
-    // The one thing that another user alone stops.
+    // Only the separate user prevents this one.
     expect(signal).toBe('done');
   });
 
@@ -132,7 +132,7 @@ describe('other people’s code', () => {
       expectConfined(sandbox.workerPids()[0] ?? 0);
     });
 
-    /** A connection test of a destination of the pack, with the processes that came up for it. */
+    /** A connection test of a destination of the pack, with the processes started for it. */
     async function testPack(settings: Partial<Parameters<typeof createConnectors>[0]>) {
       const connectors = createConnectors({
         egressAllow: [],
@@ -173,7 +173,7 @@ describe('other people’s code', () => {
       },
     );
 
-    /** The processes of the pack that this process has. They stay for a minute after their last job. */
+    /** The pack processes of this process. They stay for a minute after their last job. */
     function packPids(): readonly number[] {
       return readdirSync('/proc')
         .filter((name) => /^\d+$/.test(name))

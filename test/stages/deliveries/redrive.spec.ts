@@ -39,7 +39,7 @@ async function giveUp(
   );
 }
 
-/** Redrives all that is there now, as the command does. */
+/** Redrives all current entries, as the command does. */
 async function redriven(
   log: EventLog,
   { stages, counters }: Pick<SetUp, 'stages' | 'counters'>,
@@ -82,7 +82,7 @@ async function textsOf(log: EventLog, from: number): Promise<readonly string[]> 
 const counted = ({ counters }: SetUp) =>
   counters.batches.flatMap(({ increments }) => increments).reduce((sum, { count }) => sum + count, 0);
 
-/** The stages, of which one takes nothing any more. */
+/** The stages, one of which fails on all entries. */
 function withBroken({ stages }: SetUp, name: string): readonly Stage[] {
   const broken = async () => {
     throw new Error('still broken');
@@ -162,7 +162,7 @@ describe('redrive', () => {
   it('leaves what was not chosen, and what it cannot read, as it is', async () => {
     const set = setUp();
     const log = await openLog();
-    // JSON inside of JSON: more than may be appended.
+    // JSON inside JSON: more than may be appended.
     await log.append(TOPIC.accepted, [{ key: 'k', value: JSON.stringify('"'.repeat(500_000)), headers: {} }]);
     const broken = withBroken(set, 'route').find(({ name }) => name === 'route');
     const run = await log.run(broken ?? expect.fail());

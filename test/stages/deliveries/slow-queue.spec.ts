@@ -5,7 +5,7 @@ import { openLog, runOn } from '../on-log.ts';
 
 const OK: DeliveryResult = { outcome: 'delivered' };
 
-/** Two destinations, `a` and `b`, and deliveries to them as route makes them. */
+/** Two destinations, `a` and `b`, and deliveries to them as written by route. */
 function setUpPlaces(options: Parameters<typeof setUp>[0] = {}) {
   const set = setUp(options);
   for (const place of ['a', 'b']) {
@@ -91,7 +91,7 @@ it('a slow destination with a backlog delayed all others in the slow queue: its 
     await pass();
     return served.b === 5;
   }, 25_000);
-  // One after the other it would have been after a thousand of `a`, at ten in four seconds.
+  // In order it would have come after a thousand of `a`, at ten in four seconds.
   expect(served.a).toBeLessThan(200);
   const aside = await Promise.all(
     ['10s', '1m', '10m', '1h'].map((label) => log.end(`deliveries.retry.${label}`, 0)),

@@ -79,7 +79,7 @@ describe('validate, beside a workspace whose contract takes long', () => {
     const again = await run('validate', batch);
     const bySlow = again.filter(({ topic }) => topic === TOPIC.receivedSlow);
     expect(bySlow.length).toBeGreaterThan(once.filter(({ topic }) => topic === TOPIC.receivedSlow).length);
-    // A copy that comes once the workspace is back in the quick queue, before the slow one is done.
+    // A copy that arrives once the workspace is back in the quick queue, before the slow queue is done.
     time.pass(60_000);
     const copies = costly(2, 299).map((entry, n) => ({
       ...entry,
@@ -98,7 +98,7 @@ describe('validate, beside a workspace whose contract takes long', () => {
     expect(early.some((emission) => !isSlow(emission))).toBe(true);
     // The slow queue is dispatched again after a crash, with the same result.
     expect(await run('validate.slow', handed(bySlow))).toEqual(judged);
-    // Copies that were sent to the slow queue each: the first one wins.
+    // Copies that were each sent to the slow queue: the first one wins.
     expect(
       await run(
         'validate.slow',

@@ -31,7 +31,10 @@ const CONTRACT: Draft<Contract> = {
 
 const stepIn = ({ value }: OutputRecord) => JSON.parse(value) as ReplayStep;
 
-/** A workspace whose contract rejects every refund without a reason, and from `loosen` on none above 10 of amount. */
+/**
+ * A workspace with a contract that rejects every refund without a reason, and from `loosen` on only refunds
+ * above 10.
+ */
 async function setUpRefunds() {
   const log = await openLog();
   const set = setUp({}, { log });

@@ -6,7 +6,7 @@ import { openLog } from '../on-log.ts';
 
 const HOUR_MS = 3_600_000;
 const EVENTS = 60;
-/** Of a tick at 100 events a second. */
+/** Entries of a tick at 100 events a second. */
 const A_STEP = 25;
 
 const stepIn = ({ value }: OutputRecord) => JSON.parse(value) as ReplayStep;

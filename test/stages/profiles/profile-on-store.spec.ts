@@ -140,7 +140,7 @@ it('does not bring back who was deleted after the event was received', async () 
   await run('profile', [old]);
   expect(await of('user_id', 'u')).toBeUndefined();
   const later = new Date(Date.now() + 1_000).toISOString();
-  // Received later, but of before the deletion; then one of after it.
+  // Received later, but it happened before the deletion; then an event from after it.
   await run('profile', [identified(1, { user_id: 'u', received_at: later })]);
   expect(await of('user_id', 'u')).toBeUndefined();
   await run('profile', [identified(2, { user_id: 'u', timestamp: later, received_at: later })]);
@@ -173,7 +173,7 @@ it('the first owner of a shared address got the events of all: past the limit it
   const traits = { email: 'frontdesk@hotel.example' };
   const guests = Array.from({ length: 8 }, (_, n) => identified(n, { user_id: `guest-${n}`, traits }));
   const emitted = [];
-  // One subject after the other, so that the first guest has the address; a part comes again after a crash.
+  // One subject after the other, so that the first guest gets the address; a part is repeated after a crash.
   for (const events of [guests.slice(0, 3), guests, guests.slice(5)])
     for (const one of events) emitted.push(...(await run('profile', [one])));
   const owner = await of('user_id', 'guest-0');

@@ -9,10 +9,10 @@ import {
   type ProfileWriteOutcome,
 } from '@tributary/core';
 
-/** A store that keeps the writes it was given, takes its time, and may refuse or be away. */
+/** A store that records its writes, is slow, and may refuse or be unavailable. */
 export class RecordedProfiles implements ProfileStore {
   readonly writes: ProfileWrite[] = [];
-  /** Calls that were begun and have not ended, and how many there were at most. */
+  /** Calls in progress, and their maximum. */
   underWay = 0;
   most = 0;
   /** Answers a write. Default: written. */

@@ -73,7 +73,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
         expect(each.ready).toBe(true);
         expect(each.position).toBe(catalog.position);
       }
-      // Events carry positions of before the rewrite, and are judged as before.
+      // Events have positions from before the rewrite, and are evaluated by the same contracts as before.
       const judges = (each: Catalog) =>
         Array.from({ length: offset + 5 }, (_, position) =>
           each.state.contractAt(WORKSPACE_ID, 'track', 'order', position),
@@ -165,7 +165,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
       await fill(other);
       await caughtUp(one);
       const known = digestOf(other);
-      // `one` has its record in the log and reads on only when the other one dropped it.
+      // `one` has its record in the log and continues reading only after the other one dropped it.
       const appended = held.hold();
       const begins: string[] = [];
       const first = one.rewrite({ ...REWRITE, done: (step) => step === 'begun' && begins.push(step) });
@@ -353,7 +353,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
             await released;
             const since = released;
             const read = await over.read(topic, partition, from, options);
-            // One that was under way when the holding began is made again.
+            // A read in flight when holding began is repeated.
             if (since === released) return read;
           }
         },

@@ -330,7 +330,7 @@ async function tried(proposal: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** All but the first line, which says that the process is there. */
+/** All but the first line, which reports that the process is up. */
 function verdicts(lines: readonly unknown[]): readonly Told[] {
   return lines.slice(1) as readonly Told[];
 }

@@ -10,13 +10,13 @@ import { connect, createServer, type Socket } from 'node:net';
  */
 export type Fault = 'pass' | 'refuse' | 'hang' | 'cut';
 
-/** Less than the shortest answer, the number of Redis. */
+/** Shorter than the shortest answer, the number of Redis. */
 const CUT_BYTES = 2;
 
-/** Stands before an engine on 127.0.0.1, and misbehaves when told to. */
+/** A proxy for an engine on 127.0.0.1 that injects faults on demand. */
 export interface FaultyProxy {
   readonly port: number;
-  /** Connections it ever took. */
+  /** All connections so far. */
   readonly taken: number;
   /** Connections that are open. */
   readonly open: number;
@@ -24,7 +24,9 @@ export interface FaultyProxy {
   close(): Promise<void>;
 }
 
-/** `announced` is an address that the engine tells its clients; they are told the proxy's port in its place. */
+/**
+ * `announced` is an address that the engine announces to its clients; the proxy replaces its port by its own.
+ */
 export async function startFaultyProxy(target: {
   readonly host: string;
   readonly port: number;

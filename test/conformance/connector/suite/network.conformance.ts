@@ -16,10 +16,10 @@ import {
 
 const REFUSED: DeliveryResult = { outcome: 'dead', reason: 'address not allowed' };
 
-/** How long a call may take where a test waits for its end, ms. */
+/** The timeout of a call where a test waits for it to expire, ms. */
 export const SHORT_MS = 700;
 
-/** Calls to one destination at a time, of the many that there may be. */
+/** Concurrent calls to one destination, below the limit. */
 const AT_ONCE = 12;
 
 /**
@@ -139,7 +139,7 @@ export function networkConformance(
       const connector = connect();
       const where = place();
       for (let n = 0; n < 8; n++) expect(await connector.test(where, unhurried)).toMatchObject({ ok: true });
-      // A few may be kept for the next calls.
+      // A few connections may be kept for the next calls.
       await expect.poll(() => network.proxy.open, { timeout: 15_000 }).toBeLessThan(4);
     });
 
@@ -215,7 +215,7 @@ export function networkConformance(
         expect(await connector.deliver(where, [delivery()], unhurried)).toMatchObject([
           { outcome: 'delivered' },
         ]);
-        // A new connection asks anew, and the new answer is judged.
+        // A new connection resolves again, and the new address is checked.
         network.proxy.set('refuse');
         await connector.deliver(where, [delivery()], unhurried);
         network.proxy.set('pass');

@@ -99,7 +99,7 @@ describe('the webhook connector, on the wire', () => {
       for (let n = 0; n < 20; n++)
         await connectorOf(connectors, 'webhook').deliver(same, [delivery()], unhurried);
       expect(server.requests).toHaveLength(20);
-      // Two take turns: the one just used is free again a moment after its answer was read.
+      // Two connections alternate: the one just used becomes free only a moment after its answer was read.
       expect(server.connections.taken).toBeLessThanOrEqual(2);
     });
   });

@@ -265,7 +265,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       const original = ids.map((offset) => claimant(`stream-${offset}`, offset));
       const other = ids.map((offset) => claimant(`stream-${offset}`, offset + 500_000));
       const answers = await deduplicator.claim(other);
-      // The killed position wins on replay exactly where no other took over.
+      // The killed position wins on replay exactly where no other position took over.
       expect(await deduplicator.claim(original)).toEqual(answers.map((won) => !won));
     });
   });

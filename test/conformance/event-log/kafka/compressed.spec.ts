@@ -12,7 +12,7 @@ const brokers = engines()?.kafkaBrokers ?? '';
 const PARTITIONS = 2;
 const { ConfigResourceTypes } = kafkajs;
 
-/** Beyond one block of every codec, and of what packs badly and well. */
+/** Larger than one block of every codec, and both compressible and incompressible. */
 const LARGE = JSON.stringify(Array.from({ length: 24_000 }, (_, n) => [n, Math.sin(n), 'a'.repeat(n % 20)]));
 
 describe.skipIf(engines() === undefined)('topics that brokers compress', () => {

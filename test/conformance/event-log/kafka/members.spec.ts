@@ -85,7 +85,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
       const members = await Promise.all([installed.open(), installed.open(), installed.open()]);
       await Promise.all(members.map((member) => member.log.run(work.stage())));
       await setTimeout(300 * round);
-      // Also with a join under way.
+      // Also while a join is in progress.
       expect(await timed(() => Promise.all(members.map((member) => member.log.close())))).toBeLessThan(5_000);
     }
     const run = await log.run(work.stage());
@@ -102,7 +102,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     const run = await hasty.log.run(batchStage(eachOf(() => {})));
     await setTimeout(100);
     expect(await timed(() => run.stop())).toBeLessThan(3_000);
-    // Wherever it was caught: the session of a ghost would be waited for.
+    // At any point of the join: otherwise the group would wait for the session of a ghost member.
     await stays.log.append(SOURCE, entriesOf(0, 100));
     const took = await timed(() =>
       eventually(async () => (await readAll(stays.log, TARGET)).length === 100, 'not all is copied'),

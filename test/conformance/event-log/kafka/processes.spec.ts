@@ -20,7 +20,7 @@ const CHAOS_MS = LONG ? 240_000 : 6_000;
 
 interface Member {
   readonly process: ChildProcess;
-  /** Values of each chunk it said to hold. */
+  /** Values of each chunk it reported as held. */
   readonly holds: readonly (readonly string[])[];
   end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
 }

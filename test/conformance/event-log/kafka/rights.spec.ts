@@ -84,7 +84,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     expect(await log.offsetAt(SOURCE, partition, 0)).toBe(0);
     await log.dropBelow(SOURCE, partition, 1);
     await eventually(async () => (await log.first(SOURCE, partition)) === 1, 'nothing is dropped');
-    // That of brokers is asked for with a right on the cluster, which need not be granted.
+    // The broker settings require a right on the cluster, which need not be granted.
     expect((await log.topicFaults()).map(({ message }) => message)).toEqual([
       expect.stringMatching(/^offsets.retention.minutes .* not known, .*CLUSTER_AUTHORIZATION_FAILED/),
     ]);

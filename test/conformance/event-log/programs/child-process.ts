@@ -19,7 +19,7 @@ export interface ChildLine {
 export interface Child {
   readonly pid: number;
   readonly lines: readonly ChildLine[];
-  /** Waits until the lines are as the test wants them. */
+  /** Waits until the lines fulfil the check. */
   saw(check: () => boolean): Promise<void>;
   signal(name: NodeJS.Signals): void;
   kill(): Promise<void>;
@@ -29,12 +29,12 @@ export interface Child {
 
 const running = new Set<ChildProcess>();
 
-/** Starts a process of its own that opens the same medium. */
+/** Starts a process that opens the same medium. */
 export function startChild(harness: EventLogHarness, medium: Medium, task: ChildTask): Child {
   return start('./child.ts', [harness.module, JSON.stringify(medium), JSON.stringify(task)], 'inherit');
 }
 
-/** Starts one whose stages an entry may end. */
+/** Starts a process with stages that an entry may crash. */
 export function startCrashingChild(harness: EventLogHarness, medium: Medium): Child {
   return start('./crashing-child.ts', [harness.module, JSON.stringify(medium)], 'ignore');
 }
@@ -66,7 +66,7 @@ function start(name: string, args: readonly string[], errors: 'inherit' | 'ignor
   };
 }
 
-/** After a test that failed half-way. */
+/** Cleans up after a test that failed half-way. */
 export async function killChildren(): Promise<void> {
   await Promise.all(
     [...running].map((child) => {

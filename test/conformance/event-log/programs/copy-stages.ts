@@ -41,7 +41,7 @@ export function batchCopy(): BatchStage {
   };
 }
 
-/** From what the batch stage emits, finishing out of order. */
+/** From the output of the batch stage, finishing out of order. */
 export function flowCopy(): FlowStage {
   return {
     kind: 'flow',

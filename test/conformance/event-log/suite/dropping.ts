@@ -5,14 +5,14 @@ import { eventually, numbered, numbers, readPartition } from './log-contents.ts'
 import { batchStage, eachOf, runThrough } from './stages.ts';
 
 const PARTITION = partitionOf('k', PARTITIONS);
-/** More than one segment of the embedded log holds. */
+/** Larger than one segment of the embedded log. */
 const LARGE = 'x'.repeat(20_000);
 
 /** The contract of `first`, `positionOf` and `dropBelow`. */
 export function describeDropping(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   const valuesFrom = async (from: number, of = log()) =>
     (await readPartition(of, SOURCE, PARTITION, from)).map(({ value }) => Number(value));
-  /** One append each, so that the offsets are apart wherever records hold several. */
+  /** One append each, so that the offsets differ even where a record holds several entries. */
   async function append(count: number, first = 0): Promise<readonly number[]> {
     const offsets: number[] = [];
     for (const n of numbers(count, first)) {

@@ -59,7 +59,7 @@ export function keyPerPartition(): string[] {
   return keys;
 }
 
-/** Polls until `check` is true and the log answers; fails with what was waited for when it is not in time. */
+/** Polls until `check` is true and the log answers; fails with the awaited condition on timeout. */
 export async function eventually(
   check: () => boolean | Promise<boolean>,
   what: string,

@@ -62,7 +62,7 @@ export function describeReading(harness: EventLogHarness, medium: () => Medium, 
   });
 
   it('finds what it took at a time or later, however much there is, and after some was dropped', async () => {
-    // More than one segment of the embedded log holds.
+    // Larger than one segment of the embedded log.
     const value = JSON.stringify('x'.repeat(20_000));
     for (const _ of numbers(60)) {
       await log().append(SOURCE, [{ key: 'k', value, headers: {} }]);

@@ -37,7 +37,7 @@ describe.skipIf(!engines())('on a real cluster', () => {
       () => following.every(({ data }) => data().length === 1),
       (all) => all,
     );
-    // Sooner than by looking, which is once a second.
+    // Faster than by polling, which happens once a second.
     expect(performance.now() - startedAt).toBeLessThan(900);
     expect(following.slice(0, 12).flatMap(({ data }) => data())).toEqual(said(0, 12));
   });

@@ -7,17 +7,17 @@ import {
   type TailLimits,
 } from '@tributary/core';
 
-/** How the suite reaches one adapter. */
+/** Access of the suite to one adapter. */
 export interface LiveTailHarness {
   readonly name: string;
   create(limits: TailLimits): Promise<LiveTailPlace>;
 }
 
-/** One place where tails are kept. */
+/** One store of tails. */
 export interface LiveTailPlace {
-  /** As the stages have it. */
+  /** A writer, as used by the stages. */
   openWriter(): Promise<LiveTail>;
-  /** As a gateway has it; each as if in a process of its own, where the adapter spans processes. */
+  /** A reader, as used by a gateway; each as if in its own process, where the adapter spans processes. */
   openReader(): Promise<LiveTail>;
   dispose(): Promise<void>;
 }
@@ -51,7 +51,7 @@ export function batch(
   return { topic: 'events.accepted', partition: 0, events: taken, ...changes };
 }
 
-/** A follower that takes what there is whenever it is woken. */
+/** A follower that takes all items whenever it is woken. */
 export interface Following {
   readonly items: readonly TailItem[];
   events(): readonly KeptEvent[];
@@ -80,7 +80,7 @@ export async function follow(
       items.push(...taken);
     }
   };
-  // Assigned by the time it is first woken with something to take.
+  // Set before it is first woken with items.
   let follower: Awaited<ReturnType<LiveTail['follow']>> | undefined;
   follower = await tail.follow(workspaceId, { wake: takeAll, ...(after === undefined ? {} : { after }) });
   takeAll();

@@ -159,7 +159,7 @@ const HEADERS = [
   'to',
 ];
 
-/** A header's words out of their quoted-printable or base64 form (RFC 2047). */
+/** The words of a header, decoded from quoted-printable or base64 (RFC 2047). */
 function decoded(header: string): string {
   return header
     .replace(/\?=\s+=\?/g, '?==?')

@@ -37,9 +37,9 @@ export type WriterLine =
   | { readonly kind: 'unlinked'; readonly writer: number; readonly n: number }
   /** `outcome`: `split`, the reason it was refused, or `none` where the writer had no ucid to split. */
   | { readonly kind: 'split'; readonly writer: number; readonly n: number; readonly outcome: string }
-  /** Of moving traffic: the write is attempted, perhaps once more. */
+  /** With splits and unlinks: the write is attempted, perhaps again after a restart. */
   | { readonly kind: 'begun'; readonly writer: number; readonly n: number }
-  /** A promise that was broken in front of a writer. */
+  /** A promise that a writer saw broken. */
   | { readonly kind: 'broken'; readonly what: string };
 
 const say = (line: WriterLine) => tell(line);
@@ -119,7 +119,7 @@ async function carryOut(
   say({ kind: 'written', writer, n, ucid: profile.ucid, leftOut: leftOut.length });
 }
 
-/** An engine that does not answer may have carried it out: every operation may be repeated. */
+/** An engine that does not answer may have carried out the operation, so every operation may be repeated. */
 async function untilAnswered(attempt: () => Promise<void>): Promise<void> {
   while (true) {
     try {

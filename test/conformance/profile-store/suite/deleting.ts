@@ -123,7 +123,7 @@ export function deleting(stage: Stage): void {
           kind: 'refused',
           reason: 'nothing_left',
         });
-      // Also when who was written anew became another.
+      // Also when the newly written profile was merged into another.
       const merged = await people.write(['cookie:older', 'user_id:ada']);
       expect(await people.upsert(['user_id:ada'], event(before, 3))).toEqual({
         kind: 'refused',

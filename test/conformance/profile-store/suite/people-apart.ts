@@ -125,7 +125,7 @@ export function peopleApart(stage: Stage): void {
       expect(treeOf(found)).toEqual({ d: { n: 1 } });
       expect(await people.find('anonymous_id:1')).toEqual(other);
       expect(await people.find('crm:new')).toBeUndefined();
-      // A strong one has room of its own.
+      // A strong identity has its own limit.
       expect(await people.find('email:new@x')).toEqual(found);
     });
   });

@@ -65,7 +65,7 @@ export class People {
     });
   }
 
-  /** Must be written. */
+  /** A write that must succeed. */
   async write(
     identities: readonly string[],
     changes: Partial<Omit<ProfileWrite, 'identities'>> = {},
@@ -80,7 +80,7 @@ export class People {
     return this.store.search({ org, regions: [region], identities: identities.map(identity), ucids });
   }
 
-  /** Must be one or none. */
+  /** Expects at most one profile. */
   async find(text: string): Promise<Profile | undefined> {
     return only(await this.search([text]));
   }

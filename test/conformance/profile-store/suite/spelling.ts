@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { attribute, EVENT, identitiesOf, identity, treeOf } from './people.ts';
 import type { Stage } from './stage.ts';
 
-/** As an earlier release wrote it. */
+/** As an earlier release stored it. */
 function asStored(value: string): Identity {
   return { type: 'email', value };
 }
@@ -27,7 +27,7 @@ export function spelling(stage: Stage): void {
     const OLD = 'zo\u00eb@\u00f8st.example';
     const NEW = 'zo\u00eb@xn--st-kka.example';
 
-    /** A profile as it was before. */
+    /** A profile from before the upgrade. */
     async function before(value = OLD, others: readonly string[] = []) {
       const people = stage.people();
       const rest = { ...people.scope, preferences: [], consents: [], linking: 'merge' as const };

@@ -48,7 +48,7 @@ export function splitting(stage: Stage): void {
       ]);
       expect(bob).toMatchObject({ consents: [{ name: 'ads', value: 'no', ts: 3 }], linked: [] });
       expect(bob?.version).toBeGreaterThan(one.version);
-      // In every process at once, by every name.
+      // At once in every process, by every identity.
       const elsewhere = people.through(stage.other());
       for (const known of ['email:a@x', 'cookie:b'])
         expect(await elsewhere.find(known)).toEqual(known === 'cookie:b' ? bob : ann);

@@ -275,7 +275,7 @@ export function writing(stage: Stage): void {
         for (const { who, path, value, ts } of writes)
           await people.write(who, { attributes: [{ path, value, order: 0 }], ts });
         const found = await people.search(['cookie:c1', 'cookie:c2', 'email:3@x', 'email:4@x']);
-        // Which values were written before a merge is what the order decides.
+        // Only the order decides which values were written before a merge, so origins are left out.
         const bare = ({ from: _, ...rest }: { readonly from?: string }) => rest;
         return found
           .map(({ identities, attributes }) => JSON.stringify([identities.map(bare), attributes.map(bare)]))

@@ -8,10 +8,10 @@ import { Dice } from '../../../chaos/dice.ts';
 export interface Traffic {
   readonly scope: ProfileScope;
   readonly seed: number;
-  /** Groups of identities that writes make one in the end, three at a time or in chains. */
+  /** Groups of identities that writes eventually join into one profile, three at a time or in chains. */
   readonly groups: number;
   readonly identitiesOfGroup: number;
-  /** Share of deletions, and of events, which keep people apart. */
+  /** Shares of deletions, and of events, which keep people apart. */
   readonly deletions: number;
   readonly events: number;
   /** Share of unlinks, and of splits of ucids that the writer got in answers. Default none. */
@@ -19,7 +19,7 @@ export interface Traffic {
   readonly splits?: number;
 }
 
-/** Whether identities and values may leave a profile that stays. */
+/** Whether identities and values may leave a surviving profile. */
 export function isMoving({ unlinks = 0, splits = 0 }: Traffic): boolean {
   return unlinks + splits > 0;
 }
@@ -72,7 +72,7 @@ export function operationOf(traffic: Traffic, writer: number, n: number): Operat
       : distinct.map((member) => groupIdentity(group, member)),
     attributes: [
       ...PAIR.map((side) => attribute([`${name}`, side], id)),
-      // A category that is one value and an object by turns.
+      // A category that alternates between a value and an object.
       attribute(dice.falls(0.2) ? ['mixed'] : ['mixed', name], id),
     ],
     preferences: [{ name, value: id }],
@@ -83,7 +83,7 @@ export function operationOf(traffic: Traffic, writer: number, n: number): Operat
   return { kind: 'write', id, write };
 }
 
-/** The group whose identities the write names: no write of another one meets it. */
+/** The group of the write's identities: writes of other groups never meet it. */
 export function groupOf({ identities }: Pick<ProfileWrite, 'identities'>): string {
   return identities[0]?.value.split('-')[1] ?? '';
 }

@@ -51,7 +51,7 @@ function writesIn(traffic: Traffic, lines: readonly WriterLine[]): readonly Writ
   });
 }
 
-/** The live profile each ucid leads to. */
+/** The live profile that each ucid resolves to. */
 async function rootsOf(
   store: ProfileStore,
   { scope: { org, region } }: Traffic,
@@ -207,7 +207,10 @@ function contentFaults(
   return faults;
 }
 
-/** Which writes were sent once, as `<writer>-<n>`: of one that was sent again the first one may have been carried out too. */
+/**
+ * The writes that were sent once, as `<writer>-<n>`: the first attempt of a repeated write may have been
+ * carried out too.
+ */
 function attemptedOnce(lines: readonly WriterLine[]): (id: string) => boolean {
   const attempts = new Map<string, number>();
   for (const line of lines) {
@@ -250,7 +253,7 @@ function movingFaults(
   return [...lost, ...live.flatMap((profile) => strangersIn(profile, byId, byUcid, isOnce))];
 }
 
-/** Values of a profile that were not written to it, and halves of writes. */
+/** Values in a profile that were written elsewhere, and partial writes. */
 function strangersIn(
   profile: Profile,
   byId: ReadonlyMap<string, Written>,
@@ -282,7 +285,7 @@ function strangersIn(
   ];
 }
 
-/** The category that is one value or an object, as it is shown. */
+/** The category that is a value or an object, as shown. */
 function mixedIn(profile: Profile): readonly unknown[] {
   return visibleAttributes(profile.attributes)
     .filter(({ path }) => path[0] === 'mixed')
@@ -290,7 +293,7 @@ function mixedIn(profile: Profile): readonly unknown[] {
     .sort();
 }
 
-/** The same, written one after the other. */
+/** The same, from serial writes. */
 function mixedBy(writes: readonly Written[]): readonly unknown[] {
   const all = writes
     .flatMap(({ operation: { write } }) =>

@@ -38,7 +38,7 @@ export async function runWriters(options: WritersOptions): Promise<Evidence> {
       await Promise.race([...crews.map((crew) => crew.ended()), tick()]);
       for (const crew of crews) crew.startAgainIfKilled();
       const answered = crews.reduce((sum, crew) => sum + crew.answered, 0);
-      // The last tenth runs undisturbed, so that every kill has something to interrupt.
+      // The last tenth runs without kills, so that every kill interrupts something.
       const due = Math.floor((answered / (0.9 * total)) * kills + 0.5);
       const victims = crews.filter((crew) => crew.running && !crew.done);
       const victim = victims[Math.floor(Math.random() * victims.length)];
@@ -55,7 +55,7 @@ export async function runWriters(options: WritersOptions): Promise<Evidence> {
 
 type Answer = Extract<WriterLine, { kind: 'written' | 'deleted' | 'unlinked' | 'split' }>;
 
-/** Whether an operation was over with the line. */
+/** Whether the line ends an operation. */
 export function isAnswer(line: WriterLine): line is Answer {
   return ['written', 'deleted', 'unlinked', 'split'].includes(line.kind);
 }
@@ -104,7 +104,7 @@ class Crew {
     this.#finished.catch(() => {});
   }
 
-  /** Rejects when the process failed by itself. */
+  /** Rejects when the process failed on its own. */
   ended(): Promise<void> {
     return this.running ? this.#finished : new Promise(() => {});
   }
@@ -129,7 +129,7 @@ class Crew {
     this.#child = undefined;
   }
 
-  /** The operation each writer is to begin with. */
+  /** Each writer's next operation. */
   #next(): ReadonlyMap<number, number> {
     const writers = Array.from({ length: this.#options.writersOfProcess }, (_, n) => this.#first + n);
     const next = new Map(writers.map((writer) => [writer, 0]));

@@ -1,4 +1,4 @@
-// Runs alone: it holds times and pauses beside programs that eat all they get.
+// Runs alone: it checks times and pauses beside programs that use all available resources.
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { describeHostileCode } from '../suite/hostile.conformance.ts';

@@ -232,7 +232,7 @@ describe('hashing in the sandbox', () => {
   });
 });
 
-/** Each is evaluated here and in the sandbox, and must come to the same. */
+/** Each expression is evaluated here and in the sandbox, with the same result. */
 describe('what the web has, as Node has it', () => {
   it.each([
     `[btoa('abc\\xff'), atob('YWJj/w=='), atob(' YQ = = '), btoa(''), atob('YWI')]`,

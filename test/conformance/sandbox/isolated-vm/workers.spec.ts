@@ -28,11 +28,11 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { FLOATING_REJECTIONS, HOSTILE_REJECTIONS } from '../suite/hostile-rejections.ts';
 import { badOn, HONEST, input, inputs, outcomes, program } from '../suite/transformations.ts';
 
-/** How Linux schedules threads: see sched(7). */
+/** The scheduling policies of Linux: see sched(7). */
 const NORMAL = 0;
 const WHEN_IDLE = 5;
 
-/** How the threads of a process are scheduled, each way once: the 41st field of `proc(5)`. */
+/** The distinct scheduling policies of a process's threads: the 41st field of `proc(5)`. */
 function policiesOf(pid = 0): readonly number[] {
   const threads = readdirSync(`/proc/${pid}/task`);
   const policies = threads.map((thread) => {
@@ -86,7 +86,8 @@ describe('The worker processes of isolated-vm', () => {
   it('share the programs, and a new worker takes the place of a lost one', async () => {
     const sandbox = open({ processes: 2 });
     const programs = Array.from({ length: 12 }, () => program(HONEST));
-    // All at once, before either worker is up: each waits for its own, where one after the other goes to the first.
+    // All at once, before either worker is up: each waits for its own worker. One after the other, all would
+    // go to the first.
     expect(await Promise.all(programs.map((one) => loads(sandbox, one)))).toEqual(Array(12).fill(true));
     const [lost, kept] = sandbox.workerPids();
     process.kill(lost ?? 0, 'SIGKILL');
@@ -354,7 +355,7 @@ describe('The worker processes of isolated-vm', () => {
   });
 });
 
-/** Metrics that sum what is counted, by its name and labels. */
+/** Metrics that sum counters by name and labels. */
 function counting(counts: Map<string, number>): Metrics {
   return {
     ...NO_METRICS,

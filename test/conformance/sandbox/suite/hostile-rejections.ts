@@ -40,7 +40,7 @@ export const FLOATING_REJECTIONS: readonly HostileSnippet[] = [
   },
 ];
 
-/** Those of which to look at the rejection is to run code. */
+/** Rejections that run code when they are inspected. */
 export const HOSTILE_REJECTIONS: readonly HostileSnippet[] = [
   {
     name: 'a rejection whose message never ends',

@@ -55,7 +55,7 @@ export class NeighbourLoad {
     for (let due = performance.now(), n = 0; !this.#stopped; due += EVERY_MS, n++) {
       const wait = due - performance.now();
       if (wait > 0) await sleep(wait);
-      // A timer's own lateness is not the sandbox's.
+      // Excludes the lateness of the timer itself.
       under.push(send(Math.max(due, performance.now()), n));
     }
     await Promise.all(under);

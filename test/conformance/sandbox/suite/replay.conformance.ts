@@ -54,7 +54,7 @@ const TRIES: readonly (readonly [name: string, source: string])[] = [
   ],
 ];
 
-/** Shows its stack before and after it waited, in its output and, for a bad event, in its error. */
+/** Reports its stack before and after an await, in its output and, for a bad event, in its error. */
 const TRACING = `
   async function transform(event) {
     const seen = [new Error('before').stack, [1].map(() => new Error('inside').stack)];

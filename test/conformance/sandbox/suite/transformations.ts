@@ -32,7 +32,7 @@ export function messageIn(result: SandboxResult | undefined): string {
 
 let programs = 0;
 
-/** A program with an id of its own. */
+/** A program with a new id. */
 export function program(source: string, owner?: string): SandboxProgram {
   programs += 1;
   return { id: `program-${programs}:1`, source, owner: owner ?? `owner-${programs}` };

@@ -19,7 +19,7 @@ const object = fc
   .map((value): JsonObject => JSON.parse(JSON.stringify(value)));
 const id = fc.string({ minLength: 1 });
 
-/** Any event the gateway makes. */
+/** Any event that the gateway can create. */
 export const events: fc.Arbitrary<CanonicalEvent> = fc.record(
   {
     message_id: id,

@@ -11,7 +11,7 @@ import type {
   WriteAttempt,
 } from './run.ts';
 
-/** Everything that must not be and is; empty when every promise was kept. */
+/** Lists every violated promise; empty when all were kept. */
 export async function violationsOf({
   limits,
   attempts,
@@ -61,7 +61,10 @@ async function destinations(
   return leadsTo;
 }
 
-/** A write is done whole or not at all; one that was answered is where its answer leads, or was deleted with it. */
+/**
+ * A write is applied completely or not at all. An answered write is in the profile that its answer resolves
+ * to, or was deleted with it.
+ */
 function marks(
   writes: readonly WriteAttempt[],
   live: readonly Profile[],
@@ -79,7 +82,7 @@ function marks(
     );
     const isKnown = attempts.every(({ answer }) => answer !== undefined);
     const misplaced = [...places].filter((ucid) => !expected.has(ucid));
-    // Of one that came again the values stay where they were written first, and are split off from there.
+    // The values of a repeated write stay at their first location, and may be split off from there.
     const isAnywhere = isSplit && attempts.length > 1 && [...expected].some((ucid) => places.has(ucid));
     return [
       ...[...expected]
@@ -127,8 +130,8 @@ function byMark(writes: readonly WriteAttempt[]): ReadonlyMap<string, readonly W
 }
 
 /**
- * Every shared value is that of the newest of the writes that are in the profile. After splits it may be gone, or that of
- * an older one: a newer one was split off, or was replaced by one that was.
+ * Every shared value is that of the newest write in the profile. After splits it may be absent, or that of an
+ * older write: a newer write was split off, or was replaced by one that was.
  */
 function registers(
   writes: readonly WriteAttempt[],
@@ -180,7 +183,10 @@ function unlinksIn(attempts: readonly Attempt[]): readonly UnlinkAttempt[] {
   return attempts.filter((one): one is UnlinkAttempt => one.kind === 'unlink');
 }
 
-/** Whether an identity may have left its profile: by an unlink, answered or not, by any split, or as newer ones came. */
+/**
+ * Whether an identity may have left its profile: by an unlink, answered or not, by any split, or because
+ * newer identities replaced it.
+ */
 type Moved = (name: string) => boolean;
 
 function namesMovedIn(
@@ -287,7 +293,8 @@ function peopleApart(
   return live.flatMap(({ ucid, consents, identities }) => {
     const people = identities.filter(({ type }) => type === 'user_id');
     const merged = consents.some(({ name }) => all.get(name)?.[0]?.write.linking === 'merge');
-    // The write that merged them may be split off since, with the values of its profile.
+    // The explicit write that merged the people may have been split off since, with the values of its
+    // profile.
     const mayBeMerged = isSplit && writes.some(({ write }) => write.linking === 'merge');
     return people.length > 1 && !merged && !mayBeMerged
       ? [`${ucid} holds ${people.map(nameOf).join(', ')}, by events alone`]
@@ -295,7 +302,10 @@ function peopleApart(
   });
 }
 
-/** A search that begins after a write was answered sees it, unless its record was deleted; it never shows what is lost. */
+/**
+ * A search that begins after the answer to a write sees the write, unless its record was deleted; it never
+ * shows lost writes.
+ */
 function searches(
   attempts: readonly Attempt[],
   live: readonly Profile[],
@@ -321,7 +331,7 @@ function searches(
       const names = write.identities.some((one) => nameOf(one) === nameOf(identity));
       if (names && !leftOut && !moved(nameOf(identity)) && held.has(mark) && !seen.has(mark))
         violations.push(`a search for ${nameOf(identity)} did not see ${mark}, answered before it began`);
-      // Splits let it have another owner, but at no time none.
+      // Splits may give the identity another owner, but it always has one.
       if (names && !leftOut && !mayBeNobodys && found.length === 0)
         violations.push(`a search for ${nameOf(identity)} found nobody after ${mark} was answered`);
     }
@@ -333,7 +343,7 @@ function searches(
   });
 }
 
-/** Nothing that was answered to have been deleted is there, nor what was in it. */
+/** A profile with an answered deletion is gone, with all its content. */
 function deletions(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
   const gone = new Set(attempts.flatMap((one) => (one.kind === 'deletion' ? (one.deleted ?? []) : [])));

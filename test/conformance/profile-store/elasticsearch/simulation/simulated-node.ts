@@ -10,14 +10,14 @@ import type {
 import type { VirtualTime } from './virtual-time.ts';
 
 export interface NodeTroubles {
-  /** Longest way of a message, ms. */
+  /** The longest delay of a message, ms. */
   readonly delayMs: number;
-  /** How long a write is seen before it is durable, at most, ms. */
+  /** The longest time for which a write is visible before it is durable, ms. */
   readonly unsafeMs: number;
-  /** Share of the messages that come late, and how late at most, ms. */
+  /** The share of late messages, and their maximum delay, ms. */
   readonly lateShare: number;
   readonly lateMs: number;
-  /** After how long a caller hears that the outcome is unknown, ms. */
+  /** The time after which a caller gets an unknown outcome, ms. */
   readonly timeoutMs: number;
 }
 
@@ -43,7 +43,7 @@ export class SimulatedNode {
   #seqNo = 0;
   #primaryTerm = 1;
   readonly #callers = new Set<(error: Error) => void>();
-  /** Writes that were acknowledged, for a look at how much a run did. */
+  /** Acknowledged writes, a measure of a run's work. */
   acknowledged = 0;
   lost = 0;
 
@@ -60,7 +60,7 @@ export class SimulatedNode {
     for (const fail of [...this.#callers]) fail(new Unavailable('the node crashed'));
   }
 
-  /** From now on no message is late. */
+  /** Stops delaying messages. */
   calm(): void {
     this.#troubles = { ...this.#troubles, lateShare: 0 };
   }
@@ -128,7 +128,7 @@ export class SimulatedNode {
     await this.#time.pause(this.#time.below(this.#troubles.unsafeMs));
     // The write was lost with a crash meanwhile and will never be acknowledged.
     if (version.primaryTerm !== this.#primaryTerm) return new Promise(() => {});
-    // One that came after it may be durable before it: then this one is part of the past.
+    // A later write may have become durable before: then this one was already replaced.
     if ((this.#durable.get(id)?.version.seqNo ?? 0) < version.seqNo) this.#durable.set(id, state);
     this.acknowledged++;
     return version;
