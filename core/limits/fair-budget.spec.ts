@@ -39,7 +39,7 @@ describe('a fair budget', () => {
     expect(beginMany('a', 114, 10)).toBe(10);
     expect(begin('b', 50).admitted).toBe(true);
     expect(ended).toEqual(['a:60']);
-    expect(first.permit.resize(10)).toBe(true); // what was ended holds nothing any more
+    expect(first.permit.resize(10)).toBe(true); // an ended permit holds no budget
     expect(budget.held).toBe(1_140 + 50);
     expect(beginMany('b', 50, 20)).toBe(7);
     expect(budget.held).toBeLessThanOrEqual(1_200);

@@ -20,7 +20,7 @@ function setUp(maxWaiting = 20, maxWaitingPerOwner = 4) {
       await gate.promise;
       return owner;
     });
-    result.catch(() => {}); // each test looks at those that it means
+    result.catch(() => {}); // each test checks the results it needs
     return { result, end: gate.resolve, fail: () => gate.reject(new Error('failed')) };
   };
   return { started, run };

@@ -115,7 +115,7 @@ describe('the import rules', () => {
 
     it('each in a file of its own, and in none of those that are imported', () => {
       const files = new Set(found.map((violation) => violation.split(': ')[1]));
-      files.delete('core/two.ts'); // is of the circle as well
+      files.delete('core/two.ts'); // is part of the cycle too
       expect([...files].sort()).toEqual(VIOLATIONS.map(([, file]) => file).sort());
     });
   });

@@ -23,7 +23,7 @@ await catalog.catchUp(120_000);
 const startMs = performance.now() - startedAt;
 globalThis.gc?.();
 const resident = residentMiB(process.pid);
-lookUp(LOOKUPS / 4); // warms up
+lookUp(LOOKUPS / 4); // warm-up
 const lookupsPerSecond = lookUp(LOOKUPS);
 await catalog.close();
 await log.close();

@@ -62,7 +62,7 @@ for (let round = 0; round <= task.rounds; round++) {
   const fromLog = await measured(() => postFromLog(log));
   const deliver = await workOff(own, log);
   await log.close();
-  if (round === 0) continue; // warms up
+  if (round === 0) continue; // warm-up
   times.bare.push(bare);
   times.fromLog.push(fromLog);
   times.deliver.push(deliver);
@@ -193,7 +193,7 @@ async function backlog(own: string): Promise<Log> {
       headers: {
         [HEADER.catalogPosition]: '0',
         [HEADER.messageId]: delivery.message_id,
-        [HEADER.ruleVersion]: '0', // there is no rule, and was none
+        [HEADER.ruleVersion]: '0', // the rule never existed
       },
     }));
     await log.append(TOPIC.deliveries, entries);

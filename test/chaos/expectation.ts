@@ -1,6 +1,6 @@
 import { CANCELLED, DEPARTED, type FlightEvent } from '../demo/flights.ts';
 
-/** The rules of the run, by the destination each leads to. */
+/** The rules of the run, by the destination of each. */
 export type RuleName = 'late ones to the webhook' | 'departures to files';
 
 export interface ExpectedViolation {

@@ -54,7 +54,7 @@ export async function produce(
   const repeat = (gateway: string, batch: Batch) => {
     figures.duplicates += batch.length;
     const repeated = post(gateway, batch, options, figures);
-    repeated.catch(() => {}); // heard at the end of the share
+    repeated.catch(() => {}); // awaited at the end of the share
     return repeated;
   };
   const producer = async (share: readonly SentEvent[]) => {

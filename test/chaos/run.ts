@@ -119,7 +119,7 @@ function tellSending(
   tell(`answers to batches: ${said}; the slowest was confirmed after ${seconds(slowestMs)}`);
 }
 
-/** Our processes must end only on request, whatever else fails around them. */
+/** Our processes must end only on request, despite failures around them. */
 function aliveFinding({ processes }: Installation): Finding {
   const faults = processes.flatMap(({ name, endedByItself }) =>
     endedByItself.map((code) => `${name} ended with ${code}`),

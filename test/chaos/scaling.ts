@@ -110,7 +110,7 @@ async function phases(
   tell: (line: string) => void,
 ): Promise<void> {
   const measured = async (what: string) => {
-    await sleep(AROUND_MS); // until it is warm, and the partitions have moved
+    await sleep(AROUND_MS); // warm-up, and time for the partitions to move
     const from = performance.now();
     await sleep(phaseMs);
     const rates = ratesOf(samples, from, performance.now());

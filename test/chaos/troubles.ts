@@ -24,7 +24,7 @@ export async function makeTroubles(troubles: readonly Trouble[], tools: TroubleT
     if (tools.signal.aborted) break;
     tools.tell(`${(tools.progress() * 100).toFixed(0).padStart(3)} %  ${wordsOf(trouble)}`);
     const done = make(trouble, tools);
-    done.catch(() => {}); // heard below
+    done.catch(() => {}); // awaited below
     if (trouble.kind === 'restart') await done;
     underWay.push(done);
   }

@@ -129,7 +129,7 @@ function verifyOrder(topic: string, sent: Sent, records: readonly EventRecord[])
   let inOrder = 0;
   for (const { partition, messageId } of records.toSorted(byPosition)) {
     const event = sent.get(messageId);
-    if (event === undefined) continue; // told as never sent
+    if (event === undefined) continue; // reported as never sent
     const before = last.get(event.subject);
     if (before !== undefined && before.partition !== partition)
       faults.push(`${event.subject} is in ${before.partition} and ${partition}`);

@@ -35,7 +35,7 @@ export async function prepareChaosWorkspace(person: Client, webhookUrl: string):
     try {
       return await tryToPrepare(person, webhookUrl);
     } catch (error) {
-      if (attempt === ATTEMPTS) throw error; // a busy machine may answer 503, and whoever got that asks again
+      if (attempt === ATTEMPTS) throw error; // retries a 503 of a busy machine
     }
   }
 }

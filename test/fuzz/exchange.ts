@@ -17,7 +17,7 @@ export function exchange(port: number, bytes: Buffer): Promise<readonly number[]
       reject(new Error(`neither answered nor closed within ${PATIENCE_MS} ms`));
     }, PATIENCE_MS);
     socket.on('data', (chunk) => chunks.push(chunk));
-    socket.on('error', () => {}); // it was closed over what was still being sent
+    socket.on('error', () => {}); // closed by the server during the send
     socket.on('close', finish);
     socket.write(bytes);
   });

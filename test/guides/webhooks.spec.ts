@@ -67,7 +67,7 @@ describe('the guide to webhooks', () => {
           ({ status }) => status,
           () => 0,
         ),
-      (status) => status === 400, // it is there, and a call without a signature is none
+      (status) => status === 400, // it is up, and rejects a call without a signature
     );
     const [enabled, answer = ''] = await shell.run(codeOf('sh', 1));
     expect(enabled).toBe('true');

@@ -86,7 +86,7 @@ export async function openEventStream(base: string, options: StreamOptions): Pro
   response.once('close', () => {
     isOver = true;
   });
-  response.once('error', () => {}); // cut off: it is over
+  response.once('error', () => {}); // the stream was cut
   const listen = () =>
     response.on('data', (chunk: string) => {
       if (options.discard) return;

@@ -22,13 +22,13 @@ export async function answersKafka(broker: string): Promise<boolean> {
 
 function metadataOfNoTopic(): Buffer {
   const request = Buffer.alloc(19);
-  request.writeInt32BE(15, 0); // the bytes that follow
+  request.writeInt32BE(15, 0); // length
   request.writeInt16BE(METADATA, 4);
   request.writeInt16BE(METADATA_VERSION, 6);
   request.writeInt32BE(1, 8); // correlation id
   request.writeInt16BE(-1, 12); // no client id
-  request.writeInt32BE(0, 14); // of no topic
-  request.writeInt8(0, 18); // make none
+  request.writeInt32BE(0, 14); // no topics
+  request.writeInt8(0, 18); // create none
   return request;
 }
 

@@ -34,9 +34,9 @@ export class Guard {
     });
     this.#shell = shell;
     this.#input = shell.stdin;
-    this.#input.on('error', () => {}); // it is gone only when it was killed by hand; then nothing is guarded
+    this.#input.on('error', () => {}); // killed by hand: nothing is guarded then
     this.#ended = once(shell, 'exit');
-    this.#ended.catch(() => {}); // heard by `release`
+    this.#ended.catch(() => {}); // awaited by `release`
     shell.unref();
   }
 

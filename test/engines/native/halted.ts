@@ -24,7 +24,7 @@ async function threadStates(pid: number): Promise<readonly string[]> {
   return Promise.all(
     threads.map(async (thread) => {
       const stat = await readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8').catch(() => '');
-      return stateOf(stat) ?? 'T'; // a thread that has ended does nothing either
+      return stateOf(stat) ?? 'T'; // an ended thread counts as stopped
     }),
   );
 }

@@ -51,7 +51,7 @@ async function homesIn(folder: string): Promise<readonly string[]> {
   try {
     return (await readdir(folder)).sort().map((name) => join(folder, name));
   } catch {
-    return []; // no such folder: no Java in it
+    return []; // no such folder
   }
 }
 
@@ -65,6 +65,6 @@ async function readHome(home: string): Promise<Jdk | undefined> {
     const version = javaVersionOf(await readFile(join(home, 'release'), 'utf8'));
     return version === undefined ? undefined : { home, version };
   } catch {
-    return undefined; // not the home of a Java
+    return undefined; // not a Java home
   }
 }

@@ -141,7 +141,7 @@ class NativeEngine implements RunningEngine {
   }
 
   async #endOrderly(): Promise<void> {
-    this.#process?.kill('SIGCONT'); // a paused one would never hear the next signal
+    this.#process?.kill('SIGCONT'); // a paused process would not handle the next signal
     const ended = await Promise.race([
       this.#end(this.#command.endsBy ?? 'SIGTERM').then(() => true),
       sleep(ENDS_WITHIN_MS, false, { ref: false }),

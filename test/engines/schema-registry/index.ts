@@ -60,7 +60,7 @@ async function prepareRegistry(machine: Machine, folder: string): Promise<Comman
     'quarkus.http.host': '127.0.0.1',
     'quarkus.http.port': port,
     'quarkus.management.host': '127.0.0.1',
-    'quarkus.management.port': 0, // nobody asks there: any port
+    'quarkus.management.port': 0, // unused: any port
   };
   const properties = Object.entries(settings).map(([name, value]) => `-D${name}=${value}`);
   const url = `http://127.0.0.1:${port}${CONFLUENT_PATH}`;

@@ -355,7 +355,7 @@ describe('Nothing secret where it does not belong', () => {
   });
 
   it('in no dead delivery, which holds an event with its values and no credential', async () => {
-    expect(dead.includes('***')).toBe(true); // what the destination told is shown without them
+    expect(dead.includes('***')).toBe(true); // the destination's answer is shown with secrets masked
     expect(credentials.in(dead)).toEqual([]);
     expect(values.in(dead)).not.toEqual([]);
     for (const topic of [TOPIC.deliveriesDead, TOPIC.outcomes, TOPIC.deliveries])

@@ -55,7 +55,7 @@ describe('Noisy neighbours', () => {
 
   /** The events of this name as the webhooks saw them while they were sent. */
   async function measure(event: string, good: readonly Webhook[]): Promise<Figures> {
-    await sendEvenly(event, IS_LONG ? 3 : 2); // warms up: circuits open, lanes are found
+    await sendEvenly(event, IS_LONG ? 3 : 2); // warm-up: circuits open, slow destinations are detected
     for (const webhook of good) (webhook.calls as unknown[]).length = 0;
     const startedAt = Date.now();
     const count = await sendEvenly(event, SECONDS);
@@ -131,7 +131,7 @@ describe('Noisy neighbours', () => {
         receivers.forward(tributary, event, await receivers.destinationAt(tributary, url));
       const alone = await open(4);
       for (const webhook of alone) await forwardTo('Alone', webhook);
-      await deliverTo('Alone', alone); // warms up
+      await deliverTo('Alone', alone); // warm-up
       for (const webhook of alone) (webhook.calls as unknown[]).length = 0;
       const quiet = await deliverTo('Alone', alone);
 

@@ -62,13 +62,13 @@ describe('Notices about destinations, killed', () => {
       const state = round % 2 === 0 ? 'bad' : 'well';
       for (const { webhook } of places)
         webhook.behave(state === 'well' ? undefined : (_call, response) => response.writeHead(503).end());
-      await killAfter(Math.random() * 1_500); // most likely before it is found out
+      await killAfter(Math.random() * 1_500); // most likely before it is detected
       await eventually(
         () => inState(state),
         (count) => count >= 1,
         90_000,
       );
-      await killAfter(Math.random() * 150); // while it is told
+      await killAfter(Math.random() * 150); // while the notice is sent
       await eventually(
         () => inState(state),
         (count) => count === PLACES,
@@ -113,7 +113,7 @@ describe('Notices about destinations, killed', () => {
   async function sendEvents(): Promise<void> {
     for (let n = 0; !sending.signal.aborted; n++) {
       const body = { event: 'Paid', user_id: `u${n}` };
-      await tributary.producer.call('POST', './events/track', { body }).catch(() => {}); // it is killed
+      await tributary.producer.call('POST', './events/track', { body }).catch(() => {}); // the server may be down
       await sleep(EVENTS_EVERY_MS);
     }
   }

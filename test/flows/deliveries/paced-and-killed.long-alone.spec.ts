@@ -20,8 +20,8 @@ const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s' };
 /** Concurrent calls to one destination, by default. */
 const CALLS_AT_A_TIME = 16;
 /**
- * The longest time that a deferred delivery at the head of a worker slot may keep the deliveries behind it
- * from being committed; see docs/decisions/0016.
+ * The longest time that a deferred delivery may keep completed ones behind it from being committed; see
+ * docs/decisions/0016.
  */
 const STORED_WITHIN_MS = 13_000;
 

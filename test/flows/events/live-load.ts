@@ -37,7 +37,7 @@ export interface LiveLoad {
 export async function loadWithStreams(tributary: Tributary, count: number): Promise<LiveLoad> {
   const { url, idToken, workspaceId, pid } = tributary;
   const [without, among]: [Sent[], Sent[]] = [[], []];
-  await send(tributary); // warms up
+  await send(tributary); // warm-up
   let [memoryBefore, peak, seen, missed] = [0, 0, 0, 0];
   const memoryAmong: number[] = [];
   const watching = setInterval(() => {

@@ -49,7 +49,7 @@ describe('Kill and restart', () => {
       );
       await sleep(50 + Math.random() * 1_200);
       await tributary.kill();
-      await Promise.race([sending, sleep(0)]); // it keeps trying a server that is gone: the next round sends the rest
+      await Promise.race([sending, sleep(0)]); // the server is down: the next round sends the rest
       tributary = await startTributary({ folder: tributary.folder, env: PATIENT });
       await sendEvents(client().with({ token: prepared.writeKey.key }), part, () => {});
     }

@@ -154,7 +154,7 @@ describe('Noisy tenants', () => {
       enforcement_mode: 'block',
       undeclared_fields: 'allow',
     });
-    await quietP99(IS_LONG ? 20 : 1); // warms up
+    await quietP99(IS_LONG ? 20 : 1); // warm-up
     alone = await quietP99(SECONDS);
   }, 120_000);
   afterAll(async () => {

@@ -167,7 +167,7 @@ describe('The work of tenants at the gateway', () => {
 
   it('other workspaces’ events are received as fast beside traces, contracts, dry runs and checks of hostile ones', async () => {
     await prepare();
-    await sendQuietly(1); // warms up
+    await sendQuietly(1); // warm-up
     const statuses = new Map<unknown, number>();
     let rounds = 0;
     const attackFor = (ms: number) => {

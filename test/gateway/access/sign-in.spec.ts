@@ -47,7 +47,7 @@ describe('the keys of a provider', () => {
     const before = await provider.signIn({ sub: 'ada' });
     expect((await listing(gateway, before)).status).toBe(200);
     await provider.rotate();
-    expect((await listing(gateway, before)).status).toBe(200); // nothing says yet that it was taken back
+    expect((await listing(gateway, before)).status).toBe(200); // the revocation is not known yet
     const after = await provider.signIn({ sub: 'ada' });
     expect((await listing(gateway, after)).status).toBe(200);
     expect(await listing(gateway, before)).toMatchObject(REFUSED);

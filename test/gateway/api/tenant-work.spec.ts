@@ -111,7 +111,7 @@ describe('the gateway’s thread is not held', () => {
           properties: { a: 'ab' },
         });
     };
-    await create(); // the code of the routes is compiled then
+    await create(); // compiles the code of the routes
     expect(await longestTurn(() => Promise.all(times(3, create)))).toBeLessThan(MOST_HELD_MS);
   });
 

@@ -48,7 +48,7 @@ describe('a list of replays', () => {
       { status: 'pending', progress: { events: 0, updated_at: null } },
       ...[3, 2, 1].map((events) => ({ status: 'finished', progress: { events } })),
     ]);
-    expect(get).toHaveBeenCalledOnce(); // for the one that may have begun since
+    expect(get).toHaveBeenCalledOnce(); // for a replay started meanwhile
     expect(list).toHaveBeenCalledOnce();
   });
 });

@@ -36,7 +36,7 @@ async function eventsPerSecond(): Promise<number> {
 }
 
 it('events lose at most a tenth of their speed while somebody keeps asking where one is', async () => {
-  await eventsPerSecond(); // warm
+  await eventsPerSecond(); // warm-up
   const { message_id } = await producer.ok<{ message_id: string }>('POST', './events/track', {
     event: 'Sought',
     user_id: 'u',

@@ -166,7 +166,7 @@ describe('a live stream ends', () => {
     await stream.over();
     expect(performance.now() - from).toBeLessThan(within);
     expect(stream.notices('end')).toEqual([{ reason: 'not authenticated' }]);
-    expect((await open()).status).toBe(200); // of the identity's own clock, which did not move
+    expect((await open()).status).toBe(200); // the identity's own clock did not advance
   });
 
   it('when its key is revoked, and cannot be opened again', async () => {
@@ -192,7 +192,7 @@ describe('a live stream ends', () => {
     const viewer = await test.signIn('viewer@example.com');
     const member = { email: 'viewer@example.com', role: 'viewer' };
     const { id } = await owner.ok<{ id: string }>('POST', './members', member);
-    await viewer.ok('GET', '/workspaces'); // takes the place
+    await viewer.ok('GET', '/workspaces'); // takes the slot
     const [stream, other] = [await open({ token: String(viewer.token) }), await open()];
     expect(stream.status).toBe(200);
     await owner.ok('DELETE', `./members/${id}`);

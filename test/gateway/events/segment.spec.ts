@@ -293,7 +293,7 @@ describe('a batch', () => {
     const begun = process.cpuUsage();
     expect(await send('/v1/batch', large)).toMatchObject(refused);
     const { user, system } = process.cpuUsage(begun);
-    expect((user + system) / 1_000_000).toBeLessThan(5); // it took minutes while each event was made first
+    expect((user + system) / 1_000_000).toBeLessThan(5); // minutes if each event were created first
     expect(await send('/v1/batch', { ...large, context: { text: 'x'.repeat(2_000) } })).toMatchObject(
       refused,
     );

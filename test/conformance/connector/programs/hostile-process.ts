@@ -9,7 +9,7 @@ export interface ServedPlace {
   readonly port: number;
 }
 
-/** Starts one of each kind, and `each` of those that demand the maximum of work. */
+/** Starts one of each kind, and `each` of the servers that demand the maximum of work. */
 export async function servePlaces(each: number) {
   const child = fork(fileURLToPath(import.meta.url), [String(each)], {
     execArgv: ['--disable-warning=ExperimentalWarning'],

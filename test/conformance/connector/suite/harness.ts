@@ -60,7 +60,7 @@ export const ENGINE_CONNECTORS: Partial<ConnectorsOptions> = {
   resolve: () => Promise.reject(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })),
 };
 
-/** Stands in for an engine in tests that run only with engines. */
+/** Fails loudly if a test that requires an engine runs without one. */
 export function noEngine(name: string): never {
   throw new Error(`no ${name} in this run`);
 }

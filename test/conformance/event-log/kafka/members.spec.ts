@@ -166,7 +166,7 @@ function startFeed({ open }: Installation) {
       await setTimeout(20);
     }
   })();
-  feeding.catch(() => {}); // `stop` tells
+  feeding.catch(() => {}); // `stop` rejects
   return {
     count: () => count,
     async stop() {

@@ -28,7 +28,7 @@ thread.on('message', (message: { readonly slot: number; readonly name: SlotName 
   if ('slot' in message) names.set(message.slot, message.name);
   else tell(message);
 });
-thread.on('error', () => {}); // it exits, too
+thread.on('error', () => {}); // followed by `exit`
 thread.on('exit', async () => {
   if (isAsked) process.exit(0);
   const log = await harness.open(medium);

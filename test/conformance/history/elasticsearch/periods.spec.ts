@@ -208,7 +208,7 @@ describe.skipIf(!engines())('the indices of the Elasticsearch history', () => {
     await installation.ask('DELETE', `${index}`);
     const base = `tributary-${installation.prefix}history`;
     const aliases = { [base]: {}, [`${base}-1d-2026.03.05`]: { is_write_index: true } };
-    // The field that stands for facets is not a number.
+    // The type of the `facets` field is not a number, so this mapping is wrong.
     const properties = { ...mappings.properties, facets: { type: 'long' } };
     const made = await installation.ask('PUT', `${index}`, {
       aliases,

@@ -60,7 +60,7 @@ export const harness: EventLogHarness = {
   },
 
   async destroy(medium) {
-    await broker?.resume(); // a test that failed in an outage did not
+    await broker?.resume(); // a test that failed in an outage left it paused
     const { brokers, prefix } = partsOf(medium);
     await removeTopics(brokers, prefix);
   },

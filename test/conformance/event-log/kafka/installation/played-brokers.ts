@@ -95,7 +95,7 @@ export class PlayedBroker {
   #serve(socket: Socket): void {
     this.connections++;
     this.#sockets.add(socket);
-    socket.on('error', () => {}); // who cuts a connection means to
+    socket.on('error', () => {}); // cut on purpose
     socket.on('close', () => this.#sockets.delete(socket));
     let received = Buffer.alloc(0);
     socket.on('data', (bytes) => {
@@ -162,7 +162,7 @@ export class PlayedBroker {
           return [int32(partition), int16(leads ? 0 : NOT_LEADER_FOR_PARTITION), int64(base), int64(-1)];
         }),
       ]),
-      int32(0), // throttled for
+      int32(0), // throttle time
     ]);
   }
 
