@@ -20,8 +20,8 @@ const refused = (status = 400): DeliveryResult => ({
 const TIMED_OUT: DeliveryResult = { outcome: 'retry', reason: 'timed out' };
 
 /**
- * A destination that answers by the content of a request, each within `tookMs` of `timeoutMs`; batches are
- * halved until a quarter of the time has passed.
+ * Sends a batch to a destination that answers by the content of a request, each within `tookMs` of
+ * `timeoutMs`. Batches are halved until a quarter of the time has passed.
  */
 async function run(
   batch: Part,

@@ -17,7 +17,7 @@ import {
 
 const EACH = 10;
 const PROBES = 20;
-/** The minimum turn for a connection test that the gateway grants. */
+/** The minimum time that the gateway reserves for the turn of a connection test, ms. */
 const TURN_MS = 400;
 const TIMEOUT_MS = 2_000;
 /** Tolerance for a machine shared with other work. */
@@ -82,7 +82,8 @@ it('a hostile destination stopped sign-in and compressed bodies for everybody: t
   const until = async (work: () => Promise<unknown>) => {
     while (!stop.signal.aborted) await work();
   };
-  // As many tests at a time as the gateway allows two workspaces; deliveries at the rate of an open circuit.
+  // As many tests at a time as the gateway allows two workspaces; deliveries as the circuit breaker admits
+  // them.
   let next = 0;
   const attacks = [
     ...Array.from({ length: 8 }, () =>

@@ -111,7 +111,8 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
       expect(versions).toEqual(versions.toSorted((a, b) => a - b));
       expect(new Set(versions)).toEqual(new Set([1, 2]));
     }
-    // The version depends only on the event's position, so every replay gets the same one.
+    // The version depends only on the catalog position that the event carries, so every replay gets the same
+    // one.
     const positions = (version: number) =>
       judged
         .filter(({ headers }) => headers[HEADER.contractVersion] === String(version))

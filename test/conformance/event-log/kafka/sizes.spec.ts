@@ -215,7 +215,7 @@ const MARKED: ValueFraming = {
   close: async () => {},
 };
 
-/** Stores values unframed, to show their layout. */
+/** Reads values with a mark on the framed ones, to show the stored layout. */
 const BARE: ValueFraming = {
   ...MARKED,
   unframe: (_topic, bytes) => `${bytes[0] === FRAME_MARKER ? 'framed ' : ''}${unframeValue(bytes)}`,
