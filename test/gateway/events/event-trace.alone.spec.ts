@@ -44,8 +44,8 @@ it('events lose at most a tenth of their speed while somebody keeps asking where
   const ratios: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const alone = await eventsPerSecond();
-    // No stage runs here, so no positions are committed and each search reads the whole log: the most
-    // expensive case.
+    // No stage runs here, so no dedupe claim gives the event's position and each search reads the whole log:
+    // the most expensive case.
     const asking = setInterval(() => owner.call('GET', `./events/${message_id}`), ASKS_EVERY_MS);
     const asked = await eventsPerSecond();
     clearInterval(asking);
