@@ -5,7 +5,7 @@ import LongestFirst from './test/longest-first.ts';
 const inCi = process.env.CI !== undefined;
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
-// What runs where follows from the folder of a spec and from its suffix, as CONTRIBUTING.md says.
+// The folder and suffix of a spec decide where it runs, as CONTRIBUTING.md describes.
 const UNITS = ['{core,gateway,processors,connectors,infra}/**/*.spec.ts'];
 const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
 const PORTS = ['test/conformance/**/*.spec.ts'];

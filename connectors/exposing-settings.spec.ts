@@ -44,7 +44,7 @@ describe.each(CONNECTOR_KINDS.map(({ description }) => [description.type, descri
         const weakened = safestFirst
           .slice(1)
           .map((value) => exposuresOf({}, { [setting]: value }, description));
-        // The default is the safest value, and holds where none is stated.
+        // The default is the safest value, and applies where none is given.
         expect(schema.default).toBe(safest);
         expect(weakened.flat()).toEqual(safestFirst.slice(1).map(() => ({ setting, change: 'weaker' })));
       }

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 
 /**
- * Where Node keeps what it compiled, for the test files and the processes they start: most of a start's time is spent
- * compiling the same modules once more. The content of a file decides whether its entry still holds.
+ * The folder of Node's compile cache, shared by the test files and the processes they start: most of a
+ * start's time is spent compiling the same modules again. Entries are keyed by the content of a file.
  */
 export default function setup(): void {
   process.env.NODE_COMPILE_CACHE ??= fileURLToPath(

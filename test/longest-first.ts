@@ -2,9 +2,9 @@ import { relative } from 'node:path';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
- * The files that take longest, in that order. Vitest begins with the files of the most bytes where it has not run them
- * before, as in CI: a conformance suite of an adapter has five lines, came last, and the run waited for it alone. A
- * file that is missing here costs time and nothing else.
+ * The files that take longest, in that order. Without results of earlier runs, as in CI, Vitest starts with
+ * the largest files. The conformance suite of an adapter has five lines, came last, and delayed the end of
+ * the run. A file missing here costs only time.
  */
 const LONGEST: readonly string[] = [
   'test/schemathesis/schemathesis.spec.ts',
@@ -42,7 +42,10 @@ const rankOf = ({ project, moduleId }: TestSpecification): number => {
   return rank === -1 ? LONGEST.length : rank;
 };
 
-/** Vitest's own order, but the longest files of each project first: at the end no file is left that all wait for. */
+/**
+ * Vitest's own order, but with the longest files of each project first, so that the run does not end with one
+ * of them alone.
+ */
 export default class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const byProject = Map.groupBy(await super.sort(files), ({ project }) => project.name);

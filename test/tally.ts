@@ -1,13 +1,15 @@
 import { writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
 
-/** Of all test files that are through; a file that could not be run counts as one failure. */
+/** Of all finished test files; a file that could not be run counts as one failure. */
 interface Tally {
   passed: number;
   failed: number;
 }
 
-/** Keeps the file that `TRIBUTARY_TEST_TALLY` names up to date, so that a run that is cut off has said how far it came. */
+/**
+ * Keeps the file named by `TRIBUTARY_TEST_TALLY` up to date, so that an interrupted run leaves its progress.
+ */
 export default class TallyReporter implements Reporter {
   readonly #file = process.env.TRIBUTARY_TEST_TALLY;
   readonly #tally: Tally = { passed: 0, failed: 0 };

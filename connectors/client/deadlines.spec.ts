@@ -82,7 +82,7 @@ describe('Deadlines', () => {
   });
 });
 
-// By real timers: these tests wait, and other specs of this process may set timers meanwhile.
+// Uses real timers: these tests wait, and other specs of this process may set timers meanwhile.
 describe('withDeadline', () => {
   const untilAborted = (signal: AbortSignal) =>
     new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));

@@ -12,13 +12,15 @@ class FakeClient {
 const IDLE_MS = 1_000;
 let opened: FakeClient[];
 let clients: DestinationClients<FakeClient>;
-/** Timers of the clients that run. Code that other files of this process left behind may set its own meanwhile. */
+/**
+ * Timers set by clients under test. Code left over from other spec files of this process may set timers too.
+ */
 const ownTimers = new Set<unknown>();
 const closes = () => opened.map((client) => client.closes);
 const place = (id: string, version = 1) => ({ id, version, workspaceId: 'w1', settings: {} });
 const touch = (id: string, version = 1) => clients.use(place(id, version), async (client) => client);
 
-/** A call that goes on until it is ended. */
+/** A call that runs until it is ended. */
 function begin(id: string, version = 1) {
   const work = Promise.withResolvers<void>();
   const done = clients.use(place(id, version), () => work.promise);

@@ -19,7 +19,10 @@ const refused = (status = 400): DeliveryResult => ({
 });
 const TIMED_OUT: DeliveryResult = { outcome: 'retry', reason: 'timed out' };
 
-/** Requests are answered by what is in them, each within `tookMs` of `timeoutMs`; halves while a quarter is not over. */
+/**
+ * Sends a batch to a destination that answers by the content of a request, each within `tookMs` of
+ * `timeoutMs`. Batches are halved until a quarter of the time has passed.
+ */
 async function run(
   batch: Part,
   answer: (ids: readonly number[]) => DeliveryResult,

@@ -10,7 +10,7 @@ import { parseRanges } from './address-ranges.ts';
 import { createEgressGuard } from './guard.ts';
 import { createNameLookups } from './name-lookups.ts';
 
-/** How each driver learns that an answer begins that never ends. */
+/** For each driver, the start of a response that never ends. */
 const BEGINNINGS = {
   redis: Buffer.from('$500000000\r\n'),
   postgres: Buffer.from([0x52, 0x1d, 0xcd, 0x65, 0x00]),

@@ -4,7 +4,7 @@ import { createNameLookups } from './name-lookups.ts';
 
 const FOUND: readonly LookupAddress[] = [{ address: '192.0.2.1', family: 4 }];
 
-/** A system with as many threads as libuv leaves to names, which a name without an answer holds for good. */
+/** A system with the name-lookup threads of libuv, each held forever by a name without an answer. */
 function systemWith({ threads }: { readonly threads: number }) {
   const asked: string[] = [];
   const waiting: (() => void)[] = [];
@@ -25,7 +25,7 @@ function systemWith({ threads }: { readonly threads: number }) {
 
 const isInHosts = async (hostname: string) => hostname === 'in-hosts.example';
 
-/** Name servers that are silent for some names and do not find others. */
+/** Name servers that are silent for some names and answer "not found" for others. */
 function nameServers() {
   const asked: string[] = [];
   return {

@@ -9,7 +9,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** An agent and the URL of a server that answers so; `connections` counts those that were opened. */
+/** An agent, and the URL of a server with this answer; `connections` counts the opened connections. */
 async function talk(answer: (response: ServerResponse) => void) {
   const seen = { connections: 0 };
   const server = createServer((request, response) => {

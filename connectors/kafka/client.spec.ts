@@ -57,7 +57,7 @@ interface Made {
   };
 }
 
-/** The queues of a client, and the timers that each sets where nothing waits. */
+/** For each queue of a client, whether it sets a timer while nothing waits. */
 async function timersOf(kafka: Kafka): Promise<readonly boolean[]> {
   const key = Object.getOwnPropertySymbols(kafka).find(
     ({ description }) => description === 'private:Kafka:createCluster',

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Closed } from '../failures.ts';
 import { FolderWriter } from './folder-writer.ts';
 
-/** Writes that end when told. */
+/** Writes that end when the test releases them. */
 function heldWrites() {
   const begun: { text: string; end: (error?: Error) => void }[] = [];
   const write = (text: string) =>

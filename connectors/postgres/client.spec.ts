@@ -54,7 +54,7 @@ it('lets no error through that has no end, whatever its bytes are', () => {
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
       const body = Buffer.from(bytes);
       const fields = body.toString('latin1').split('\0');
-      // Texts of one character at least, with a zero behind each, and one more.
+      // Texts of at least one character, each followed by a zero byte, and a final zero byte.
       const isWhole =
         body.length > 0 &&
         body.at(-1) === 0 &&

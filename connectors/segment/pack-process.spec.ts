@@ -24,14 +24,17 @@ async function pidIn(output: NodeJS.ReadableStream): Promise<number> {
   throw new Error('no process began');
 }
 
-/** As the kernel says; undefined once it is gone. What ended and was not waited for, as its thread is gone, is `Z`. */
+/**
+ * The process state from `/proc`; undefined once the process is gone. A process that ended but was never
+ * reaped, because its thread is gone, is `Z`.
+ */
 async function stateOf(pid: number): Promise<string | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
   const state = stat?.slice(stat.lastIndexOf(')') + 2)[0];
   return state === 'Z' ? undefined : state;
 }
 
-/** Once it listens to its channel: what it loads takes a second. */
+/** A child sleeps (`S`) once it listens on its channel; loading its modules takes about a second. */
 const loaded = (pid: number) => expect.poll(() => stateOf(pid)).toBe('S');
 const gone = (pid: number) => expect.poll(() => stateOf(pid)).toBeUndefined();
 

@@ -75,7 +75,7 @@ beforeEach(() => {
 });
 afterEach(() => Promise.all(open.map((connector) => connector.close())));
 
-/** JSON, or a form, whose values may be JSON again. */
+/** The body is JSON, or a form whose values may themselves be JSON. */
 function parsed(body: string): unknown {
   try {
     return JSON.parse(body);
@@ -203,7 +203,7 @@ describe('the process of the pack', () => {
     expect(host.pidOf('w1')).toBeUndefined();
     await connector.deliver(place('posthog'), [delivery()], unhurried);
     const pid = host.pidOf('w1') ?? 0;
-    // Its own marks, by which it finds its channel, are all there is.
+    // Contains only the markers that the child uses to find its channel.
     const environment = (await readFile(`/proc/${pid}/environ`, 'utf8'))
       .split('\0')
       .filter((one) => one !== '');

@@ -29,7 +29,7 @@ const account = fact('account.created', OWNER, {
   email: 'owner@example.com',
 });
 
-/** What each fact did, in the order of the facts. */
+/** The audit log entries of each fact, in the order of the facts. */
 function told(...facts: readonly Fact[]) {
   const state = new CatalogState();
   return facts.map((each, position) => applyWithAudit(state, each, position));

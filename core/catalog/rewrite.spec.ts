@@ -38,7 +38,7 @@ const BEGUN: RewriteBegun = {
   at: AT,
 };
 
-/** As the records come back from a log. */
+/** The records as a log returns them. */
 function recordsOf(rows: readonly CatalogRow[], rewrite = 'r1'): readonly RewriteRecord[] {
   return [...rewriteRecords(rewrite, rows)].map((record) => JSON.parse(JSON.stringify(record)));
 }

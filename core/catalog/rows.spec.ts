@@ -97,7 +97,7 @@ describe('the rows of a state', () => {
       return [...source.matchAll(/^ {2}readonly #?(\w+) = new/gm)].map(([, name]) => name ?? '');
     };
     const names = Object.keys(new CatalogState().tables());
-    // These are made anew from the rows of organizations, workspaces and their entities.
+    // These are rebuilt from the rows of organizations, workspaces and their entities.
     const derived = [
       'organizationNumbers',
       'organizationsMade',
@@ -120,7 +120,7 @@ describe('the rows of a state', () => {
       for (const field of fields) {
         const inner = names.filter((name) => name.startsWith(`${field}.`)).map((name) => name.split('.')[1]);
         expect(inner.length).toBeGreaterThan(0);
-        // Orders are made anew when a list is asked for.
+        // Orders are rebuilt when a list is requested.
         const own = fieldsOf(file).filter((name) => !/orders$/i.test(name));
         expect(inner.sort()).toEqual(own.sort());
       }

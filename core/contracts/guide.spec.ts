@@ -8,7 +8,7 @@ import { compileSchema } from './evaluation/compile-schema.ts';
 import { createContractEvaluator } from './evaluator.ts';
 import { ContractInference } from './infer/infer-contract.ts';
 
-/* Runs what docs/contracts.md shows. */
+/* Runs the examples of docs/contracts.md. */
 
 const text = readFileSync(new URL('../../docs/contracts.md', import.meta.url), 'utf8').replace(/ +\|/g, ' |');
 const AT = '2026-03-01T00:00:00.000Z';
@@ -17,7 +17,7 @@ const blocks = [...text.matchAll(/```json (contract|event|verdict)\n([\s\S]*?)``
   ([, kind = '', body = '']) => ({ kind, body: JSON.parse(body) as JsonObject }),
 );
 
-/** The rows of the table whose first head is this, without their backquotes. */
+/** The rows of the table with this first heading, without their backquotes. */
 function rowsOf(head: string): readonly (readonly string[])[] {
   const lines = text.split(`\n| ${head} |`)[1]?.split('\n\n')[0]?.split('\n') ?? [];
   return lines.slice(2).map((line) =>
@@ -35,7 +35,7 @@ function takes(schema_definition: JsonObject, value: string): boolean {
   return schema?.checker.errors({ value: JSON.parse(value) }).length === 0;
 }
 
-/** What stands in the blocks of one kind that are no objects. */
+/** The content of the guide's blocks of one kind that are not JSON objects. */
 function blockOf<Body>(kind: string): Body {
   const [, body = ''] = new RegExp(`\`\`\`json ${kind}\n([\\s\\S]*?)\`\`\``).exec(text) ?? [];
   return JSON.parse(body) as Body;

@@ -8,8 +8,9 @@ import { createContractEvaluator } from './evaluator.ts';
 import { MAX_WORK } from './work.ts';
 
 /*
- * What an author could write to hold up the events of others. Each attack is refused when the contract is made, or
- * spends no more than the meter holds: counted, so the figures are the same on any machine.
+ * Contracts by which an author could hold up the events of others. Each attack is rejected when the contract
+ * is created, or stays within the evaluation budget. The budget counts steps, so the figures are the same on
+ * any machine.
  */
 
 const AT = '2026-03-01T00:00:00.000Z';
@@ -109,7 +110,7 @@ describe('refused when the contract is made', () => {
   });
 
   it('in time linear in the definition, also where types or names are listed by the thousand', () => {
-    // Each compared with each would be 400 million comparisons.
+    // Comparing each pair would take 400 million comparisons.
     const many = times(28_000, (at) => `t${at}`);
     const started = threadMs();
     expect(checkSchema({ type: many })).not.toEqual([]);
@@ -275,7 +276,7 @@ describe('bounded by the meter', () => {
         }),
     );
     expect(violationsOf(counted, checker)).toHaveLength(40);
-    // A few looks for each; to compare each with each would be 500 million.
+    // A few lookups for each; comparing each pair would take 500 million.
     expect(looked).toBeLessThan(errors.length * 12);
   });
 });

@@ -7,10 +7,11 @@ import { compileSchema } from './evaluation/compile-schema.ts';
 import { createContractEvaluator } from './evaluator.ts';
 
 /*
- * The official test suite of JSON Schema against the contracts' dialect. What the dialect takes must do as the suite
- * says; what it does not take is refused when a contract is made. The figures stand in docs/contracts.md. The data is
- * stored (test/data/json-schema-test-suite): the npm package @json-schema-org/tests 2.0.0 holds none, but fetches at
- * installation what a Git repository had before there was a draft 2020-12.
+ * Runs the official JSON Schema test suite against the contracts' dialect. A schema that the dialect accepts
+ * must behave as the suite requires; any other schema is rejected when a contract is created. The figures are
+ * in docs/contracts.md. The data is stored in test/data/json-schema-test-suite because the npm package
+ * @json-schema-org/tests 2.0.0 contains none: it fetches, at installation, a Git repository's state from
+ * before draft 2020-12.
  */
 
 const ROOT = new URL('../../', import.meta.url);
@@ -26,7 +27,7 @@ interface SuiteFile {
   readonly groups: readonly Group[];
 }
 
-/** Tests of one group whose answer is another one here, on purpose. */
+/** Tests of one group with a deliberately different result here. */
 interface Difference {
   readonly why: string;
   readonly drafts: readonly Draft[];
@@ -61,7 +62,7 @@ const DIFFERENCES: readonly Difference[] = [
   },
 ];
 
-/** Why a schema of the suite may be refused: nothing else may be. */
+/** The allowed reasons for rejecting a schema of the suite. */
 const REFUSALS: readonly RegExp[] = [
   /^must not point outside this schema$/,
   /^must name a \$dynamicAnchor that stands once in this schema$/,
@@ -82,7 +83,7 @@ function filesOf(draft: Draft): readonly SuiteFile[] {
     .map((line) => JSON.parse(line) as SuiteFile);
 }
 
-/** A definition is an object: a schema `true` or `false` stands under an `allOf`. */
+/** A definition must be an object, so a schema `true` or `false` is wrapped in an `allOf`. */
 function definitionOf({ schema }: Group, $schema: string): JsonObject {
   return { $schema, ...(typeof schema === 'boolean' ? { allOf: [schema] } : schema) };
 }
@@ -131,7 +132,7 @@ function run(draft: Draft, $schema: string) {
 const row = (name: string, { right, refused, different }: Figures) =>
   `| ${name} | ${right} | ${refused} | ${different} |`;
 
-/** The rows of the guide: the whole draft, and each file of the suite that is not right throughout. */
+/** The rows of the guide: the whole draft, and each file of the suite with deviations. */
 function rows(figures: ReadonlyMap<string, Figures>): readonly string[] {
   const whole: Figures = { right: 0, refused: 0, different: 0 };
   for (const { right, refused, different } of figures.values()) {
@@ -218,7 +219,7 @@ describe('the short form', () => {
     for (const { file, groups } of filesOf('2020-12')) {
       for (const group of groups) {
         const { $schema, ...short } = definitionOf(group, 'https://json-schema.org/draft/2020-12/schema');
-        // One that names another dialect is refused for that.
+        // A schema that names another dialect is rejected for that.
         if ($schema !== 'https://json-schema.org/draft/2020-12/schema') continue;
         const [given, full] = [answers(short, group), answers({ $schema, ...short }, group)];
         if (given?.join() !== full?.join()) changed.push(`${file} > ${group.description}`);

@@ -47,7 +47,8 @@ it('no sequence of changes without an exposure ends where one change would have 
   fc.assert(
     fc.property(fc.array(settings, { minLength: 1, maxLength: 12 }), (changes) => {
       const [first = {}] = changes;
-      // What the gateway would have stored: a change that exposes is refused, as nothing is stated again.
+      // The settings the gateway would have stored. A change that exposes a secret is rejected, because
+      // nothing is restated.
       const stored = changes.reduce(
         (current, next) => (exposed(current, next).length > 0 ? current : next),
         first,

@@ -29,7 +29,7 @@ const WHOLE: Delivery = {
 const { event: EVENT, ...ENVELOPE } = WHOLE;
 const TEXT = JSON.stringify(WHOLE);
 
-/** Whether the event was left as text, at the end of which a space shows. */
+/** Whether the event was left as text: then the trailing space is still there. */
 const leavesText = (text: string) => eventJson(readDelivery(text)).includes(' ');
 
 describe('a delivery is read', () => {

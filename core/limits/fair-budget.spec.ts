@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { FairBudget, type Permit } from './fair-budget.ts';
 
-/** A budget of 1,200 whose permits may be ended unless they are `done`. */
+/** A budget of 1,200 with permits that may be ended unless they are `done`. */
 function setUp(largestShare = 3 / 4, capacity = 1_200) {
   const budget = new FairBudget({ capacity, largestShare });
   const ended: string[] = [];
@@ -39,7 +39,7 @@ describe('a fair budget', () => {
     expect(beginMany('a', 114, 10)).toBe(10);
     expect(begin('b', 50).admitted).toBe(true);
     expect(ended).toEqual(['a:60']);
-    expect(first.permit.resize(10)).toBe(true); // what was ended holds nothing any more
+    expect(first.permit.resize(10)).toBe(true); // an ended permit holds no budget
     expect(budget.held).toBe(1_140 + 50);
     expect(beginMany('b', 50, 20)).toBe(7);
     expect(budget.held).toBeLessThanOrEqual(1_200);
@@ -121,7 +121,7 @@ describe('a fair budget', () => {
             const isInner = owners.includes('/') || own.owner === 'c' || own.owner === 'd';
             const admitted = own.permit.resize(amount);
             if (admitted) own.amount = amount;
-            // Of an owner without inner ones, beside work that may all be ended.
+            // An owner without inner owners, competing with work that may all be ended.
             if (!isInner && endable && wanted <= fair) expect(admitted).toBe(true);
           }
           expect(budget.held).toBe(sumOf());

@@ -27,7 +27,7 @@ describe('packing', () => {
 });
 
 describe('murmur2', () => {
-  /** The values Kafka's own clients compute (signed 32 bits), for every length modulo 4. */
+  /** The values that Kafka's own clients compute (signed 32 bits), for every length modulo 4. */
   it.each([
     ['21', -973932308],
     ['foobar', -790332482],

@@ -5,9 +5,9 @@ import { validate, version } from 'uuid';
 const MAX_COUNTER = 0xfff;
 
 /**
- * UUIDs of version 7 (RFC 9562, method 1: a counter in `rand_a`): sortable by time and strictly increasing within one
- * generator. The 62 random bits are those of `crypto.randomUUID`, whose pooled entropy makes this a fifth of
- * what `v7` of the `uuid` package takes; ids are made twice per request.
+ * UUIDs of version 7 (RFC 9562, method 1: a counter in `rand_a`): sortable by time and strictly increasing
+ * within one generator. The 62 random bits come from `crypto.randomUUID`: its pooled entropy makes an id cost
+ * a fifth of `v7` of the `uuid` package, and each request creates two ids.
  */
 export function createUuidV7(now: () => number): () => string {
   let lastMs = -1;

@@ -189,7 +189,7 @@ describe('applyWrite', () => {
     expect(apply([fresh()], heavy(MAX_PROFILE_BYTES - 1_000)).kind).toBe('changed');
   });
 
-  // Comparing each with each would take four times the time limit of a test.
+  // Comparing each pair would take four times the time limit of a test.
   it('writes as many attributes and preferences as fit, again and again, without comparing each with each', () => {
     const { ts: _, ...many } = write(['email:a@x'], {
       attributes: attributes(12_000),
@@ -232,7 +232,7 @@ describe('the content of profiles', () => {
       write(
         who.map((one) => `cookie:${one}`),
         {
-          // Of explicit writes at one time the last one wins, unless a value has an order.
+          // Among explicit writes at one time the last one wins, unless a value has an order.
           attributes: [{ path, value, order: 0 }],
           preferences: [named(name, value, timeOf(value, ts))],
           consents: [named(name, value, timeOf(value, ts))],

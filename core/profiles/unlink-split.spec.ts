@@ -101,7 +101,7 @@ describe('a split', () => {
     expect(applySplit(old, 'u-2', 2)).toEqual({ kind: 'refused', reason: 'unknown_origin' });
     for (const ucid of ['u-1', 'u-3'])
       expect(applySplit(old, ucid, 2)).toEqual({ kind: 'refused', reason: 'not_merged' });
-    // What is merged into such a profile later can be split off, and the rest is listed.
+    // Content merged into such a profile later can be split off; the rest is listed.
     const later = mergeContent(old, profile('u-4', { attributes: [at(['d', 'm'], 'y', 1)] }));
     expect(applySplit(later, 'u-4', 2)).toMatchObject({
       kind: 'split',
@@ -126,7 +126,7 @@ describe('a split', () => {
         ],
       },
     });
-    // An identity has one owner, so its own stays known however often it is written.
+    // An identity has one owner, so the profile's own identity stays linked for any number of writes.
     expect(idsOf(back)).toEqual(['cookie:b', 'user_id:bob']);
   });
 

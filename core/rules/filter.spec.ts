@@ -177,7 +177,9 @@ describe('filterFault', () => {
 });
 
 describe('the work of filters', () => {
-  /** Processor time of one evaluation, ms: the least of some, as other processes share the machine. */
+  /**
+   * Processor time of one evaluation, ms: the minimum of several, because other processes share the machine.
+   */
   function cost(filter: string, of: CanonicalEvent): number {
     let least = Number.POSITIVE_INFINITY;
     for (let round = 0; round < 5; round++) {

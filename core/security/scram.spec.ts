@@ -25,7 +25,7 @@ function client(options: { derive?: DeriveKey; digest?: ScramDigest; username?: 
   });
 }
 
-/** Answers in turn, and keeps what was sent. */
+/** Gives its answers in turn, and records the requests. */
 function played(...answers: readonly string[]) {
   const sent: string[] = [];
   return { sent, exchange: async (message: string) => answers[sent.push(message) - 1] ?? '' };

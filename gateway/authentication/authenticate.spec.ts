@@ -53,7 +53,7 @@ function notes(touch: (use: KeyUse) => Promise<void>) {
   return { note: (id: string) => note(apiKey(id)), pass: (ms: number) => (now += ms) };
 }
 
-/** Until everything that waits for nothing but promises is done. */
+/** Resolves after all pending promise callbacks. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 it('notes a key at most once a minute, each key by itself', async () => {

@@ -40,7 +40,7 @@ const DELIVERY: Delivery = {
 };
 const RETRY = 'deliveries.retry.10s';
 
-/** A log of one partition a topic, every stage of which has taken everything that is not waiting. */
+/** A log of one partition a topic, with stages that have processed everything that is not waiting. */
 function setUp({ entries = {}, waiting = [] as readonly string[], answers = true, read = 1_000 }) {
   const time = { now: 0 };
   const kept = new Map(Object.entries<readonly string[]>(entries));

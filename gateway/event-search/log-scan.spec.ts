@@ -4,7 +4,7 @@ import { LogScan } from './log-scan.ts';
 
 const BUDGET_MS = 100;
 
-/** A log of one partition with so many entries, ten a read, each of which takes `readMs` of the clock. */
+/** A log of one partition with this many entries, ten a read, at `readMs` of the clock each. */
 function setUp(entries: number, readMs = 0) {
   const time = { now: 0 };
   const log = {

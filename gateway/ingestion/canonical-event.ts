@@ -16,7 +16,7 @@ import type { EventBody } from './event-schemas.ts';
 export interface ShapedEvent {
   readonly ok: true;
   readonly event: CanonicalEvent;
-  /** The JSON text of `event`: what is made durable. */
+  /** The JSON text of `event`, the form that is made durable. */
   readonly text: string;
   readonly key: string;
 }

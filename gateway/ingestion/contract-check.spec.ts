@@ -6,7 +6,7 @@ import { createBatchContractCheck } from './contract-check.ts';
 const STAYS = new AbortController().signal;
 const EVALUATION_MS = 3;
 
-/** A contract that takes its time, and blocks each event that says so. */
+/** A slow contract that blocks the events marked for it. */
 function setUp() {
   const evaluated: string[] = [];
   const evaluate = (_: unknown, { message_id, user_id }: CanonicalEvent): ContractVerdict => {
@@ -31,7 +31,7 @@ const item = (index: number, user_id = 'u', name = 'm') =>
   ({ ok: true, event: { message_id: `${name}${index}`, user_id }, text: '', key: '', index }) as BatchEvent;
 const batch = (name: string, size = 20) => Array.from({ length: size }, (_, index) => item(index, 'u', name));
 
-/** How many were evaluated, at most, between two moments in which others could do something. */
+/** The largest number of evaluations in one turn of the event loop. */
 async function mostAtOnce(evaluated: readonly string[], work: Promise<unknown>): Promise<number> {
   let most = 0;
   let before = evaluated.length;

@@ -32,7 +32,7 @@ function source(id: string): Fact {
   return { ...about, type: 'source.created', entity: id, data: { ...fields, status: 'active' } };
 }
 
-/** One log, and gateways that fold it when they have to. */
+/** One log, with gateways that fold it on demand. */
 class Log {
   readonly facts: Fact[] = [founded];
 

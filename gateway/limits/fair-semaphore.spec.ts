@@ -4,7 +4,7 @@ import { FairSemaphore } from './fair-semaphore.ts';
 
 const STAYS = new AbortController().signal;
 
-/** Tasks that start when the semaphore lets them and end when the test says so. */
+/** Tasks that start when admitted by the semaphore and end when the test releases them. */
 function setUp(maxWaiting = 20, maxWaitingPerOwner = 4) {
   const semaphore = new FairSemaphore({
     concurrency: 2,
@@ -20,7 +20,7 @@ function setUp(maxWaiting = 20, maxWaitingPerOwner = 4) {
       await gate.promise;
       return owner;
     });
-    result.catch(() => {}); // each test looks at those that it means
+    result.catch(() => {}); // each test checks the results it needs
     return { result, end: gate.resolve, fail: () => gate.reject(new Error('failed')) };
   };
   return { started, run };

@@ -18,7 +18,7 @@ async function serve(answers: number) {
     for (const socket of sockets) socket.destroy();
     await app.close();
   });
-  /** Asks for the large answer and reads only its beginning. */
+  /** Requests the large answer and reads only its beginning. */
   const ask = async (localAddress: string) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress });
     sockets.push(socket);

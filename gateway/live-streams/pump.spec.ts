@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A pump whose every turn takes `turnMs`, and who was served when. */
+/** A pump with turns of `turnMs` each, and a record of the time at which each stream was served. */
 function setUp(turnMs: number, more: (name: string) => boolean = () => false) {
   let time = 0;
   const served: { readonly name: string; readonly at: number }[] = [];

@@ -49,7 +49,7 @@ describe('slots for live streams', () => {
     for (let n = 0; n < 5; n++) open('dan', `d${n}`);
     expect(slots.total).toBe(LIMITS.streams);
     expect(evicted.toSorted()).toEqual(['ann', 'ann', 'ann', 'bob', 'bob']);
-    // Nobody takes from somebody who has no more than they would have then.
+    // An account is never evicted for another that would then have at least as many streams.
     expect(refusal('dan', 'd6')).toBe('live_streams');
     expect(refusal('ann', 'a9')).toBe('live_streams');
     for (let n = 0; n < 4; n++) open(`newcomer ${n}`, `n${n}`);

@@ -3,7 +3,7 @@ import { parseJson } from './parse-json.ts';
 import { MAX_DEPTH } from './tolerant-json.ts';
 
 const parse = (text: string) => parseJson(Buffer.from(text));
-/** `path`: where the text has it. */
+/** `path`: the position in the text. */
 const refused = (message: string, path = expect.any(String)) => ({ ok: false, faults: [{ path, message }] });
 
 describe('parseJson', () => {

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 const script = fileURLToPath(new URL('./release.ts', import.meta.url));
 
-/** A repository with two workspaces that name each other, and no signing or hooks of its user. */
+/** A repository with two workspaces that depend on each other, without the user's signing or hooks. */
 const FILES = {
   'package.json': { name: 'house', version: '0.1.0', workspaces: ['core', 'gateway'] },
   'core/package.json': { name: '@tributary/core', version: '0.1.0', dependencies: { ajv: '8.0.0' } },

@@ -99,7 +99,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     expect(deferred(taskOf(delivery('x')))).toBeDefined();
     load.saturated = true;
     expect(deferred(taskOf(delivery('x')))).toBeUndefined();
-    time.elapsed += 2_000; // such a call is no fault of the process
+    time.elapsed += 2_000; // a slow call is not the process's fault
     expect(deferred(taskOf(delivery('x')))).toBeDefined();
     expect(held).toHaveLength(100);
   });

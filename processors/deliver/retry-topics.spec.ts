@@ -37,7 +37,7 @@ describe('the retry topics', () => {
 });
 
 describe('a recall of deferred deliveries', () => {
-  /** A destination of which it is known that its calls take so long: one was made. */
+  /** A destination with a known call duration: one call was made. */
   async function known(callMs: number, answer: DeliveryResult = OK) {
     const set = setUpHanging();
     set.known.set(PLACE.id, PLACE);

@@ -116,7 +116,7 @@ describe('Sender', () => {
     expect(calls).toHaveLength(3);
     expect(young.delivery.attempts).toEqual([]);
     expect(young.outcome).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
-    // It grew old before there was any trouble.
+    // It was old before the destination failed.
     expect(late.outcome).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
 
     for (let probe = 1; probe <= 5; probe++) {

@@ -67,7 +67,7 @@ describe('the window of a partition', () => {
       expect(window.decide('a', 10, now - 1)).toBe('slow');
       expect(window.decide('a', 10, now)).toBe('admit');
     }
-    // Quick for as long as it was aside: it begins at the beginning.
+    // It was quick for as long as it had been slow, so the penalty starts from the beginning.
     now += 3_000;
     window.end(window.begin('a', 10, now), now + 501);
     expect(window.decide('a', 10, now + 1_501)).toBe('admit');
@@ -138,7 +138,7 @@ describe('the window of a partition', () => {
       for (let key = 0; key < 11; key++) window.decide(`b${key}`, 10, 0);
       expect(window.decide('a', 10, 0, pressureOf(), 1_900)).toBe('admit');
       expect(window.decide('a', 10, 0, pressureOf({ saturated: true }), 2_000)).toBe('slow');
-      // Nobody else came for a while.
+      // No other keys were seen for a while.
       window.end(work, 0);
       window.begin('a', 10, 20_000);
       expect(window.decide('a', 10, 20_000, pressureOf({ saturated: true }), 2_000)).toBe('admit');

@@ -50,7 +50,7 @@ const STEP: ReplayStep = {
   at: AT,
 };
 
-/** A log that keeps events of another workspace from `first` on, and gives those below `readable`. */
+/** A log that keeps events of another workspace from `first` on, and returns those below `readable`. */
 function logOf({ first, readable }: { readonly first: number; readonly readable: number }) {
   return {
     topics: new Map(),
@@ -152,7 +152,9 @@ describe('a step of a replay', () => {
   });
 });
 
-/** Bytes that so many replays read in ten seconds, each with a step every 250 ms that reads all it may. */
+/**
+ * Bytes read by this many replays in ten seconds, each with a step every 250 ms that reads as much as it may.
+ */
 function readBy(replays: number): readonly number[] {
   const time = { now: 0 };
   const shares = new ReadBudgets(16_000, 4_000, () => time.now);
@@ -160,7 +162,7 @@ function readBy(replays: number): readonly number[] {
   for (; time.now < 10_000; time.now += 250)
     for (let n = 0; n < replays; n++) {
       if (shares.of(`${n}`) <= 0) continue;
-      const piece = 4_000 / replays + 256; // a read goes over its bound
+      const piece = 4_000 / replays + 256; // a read exceeds its bound
       shares.take(`${n}`, piece);
       read[n] = (read[n] ?? 0) + piece;
     }
@@ -170,7 +172,7 @@ function readBy(replays: number): readonly number[] {
 it.each([1, 2, 50])('%i replays together read no more than one, and each its part', (replays) => {
   const read = readBy(replays);
   const sum = read.reduce((all, bytes) => all + bytes, 0);
-  const overdrawn = replays * 256 + 4_000 * (1 + Math.log(replays)); // while the first come in
+  const overdrawn = replays * 256 + 4_000 * (1 + Math.log(replays)); // until the first ones are charged
   expect(sum).toBeGreaterThan(0.8 * 160_000);
   expect(sum).toBeLessThanOrEqual(160_000 + overdrawn + 4_000);
   expect(Math.min(...read)).toBeGreaterThan(0.5 * Math.max(...read));

@@ -46,7 +46,7 @@ function echo({ event }: SandboxInput): SandboxResult {
   return { ok: true, outputs: [event], logs: [], durationMs: 0, loadMs: 0 };
 }
 
-/** A sandbox whose calls end when the test says so; `Transformer` only ever sees its answers. */
+/** A sandbox with calls that end when the test releases them; `Transformer` sees only its answers. */
 class HeldSandbox {
   readonly calls: { program: string; size: number; answer(): void; fail(error: Error): void }[] = [];
   answerWith: (input: SandboxInput) => SandboxResult = echo;

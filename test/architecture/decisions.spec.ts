@@ -4,7 +4,7 @@ import { documentAt } from './named-tests.ts';
 
 const folder = 'docs/decisions/';
 const decisions = readdirSync(new URL(`../../${folder}`, import.meta.url)).filter((file) => /^\d/.test(file));
-/** Its table without the blanks that align it. */
+/** Its table without the alignment blanks. */
 const index = documentAt(`${folder}README.md`).replaceAll(/ +/g, ' ');
 
 /** First a numbered title, then the status and the date. */

@@ -28,7 +28,7 @@ describe('the house', () => {
     const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
       readonly scripts: Readonly<Record<string, string>>;
     };
-    // npm stops its shell, which stops nobody: the program has to take the shell's place.
+    // npm signals only its shell, so the program has to replace the shell.
     for (const name of ['start', 'engines', 'chaos']) expect(scripts[name]).toMatch(/^exec /);
   });
 

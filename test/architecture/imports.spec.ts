@@ -29,7 +29,7 @@ function cruise(folder: string, paths: readonly string[]): readonly string[] {
       },
     );
   } catch (error) {
-    // It exits with the number of violations; the report is on standard output all the same.
+    // Its exit code is the number of violations; the report is on standard output even so.
     output = String((error as { stdout?: unknown }).stdout);
   }
   const report = JSON.parse(output) as Report;
@@ -39,7 +39,7 @@ function cruise(folder: string, paths: readonly string[]): readonly string[] {
 const exported = 'export const thing = 1;\n';
 const imports = (path: string) => `import { thing } from '${path}';\nexport const other = thing;\n`;
 
-/** Which rule each of these files breaks, and what it holds. */
+/** Files that each break one rule, with their content. */
 const VIOLATIONS: readonly (readonly [rule: string, file: string, content: string])[] = [
   ['core-imports-nothing-of-ours', 'core/a.ts', imports('../gateway/index.ts')],
   [
@@ -70,7 +70,7 @@ const VIOLATIONS: readonly (readonly [rule: string, file: string, content: strin
   ['everything-resolves', 'core/misses.ts', imports('./missing.ts')],
 ];
 
-/** What they import. */
+/** The modules that the files above import. */
 const IMPORTED: Readonly<Record<string, string>> = {
   'gateway/index.ts': exported,
   'processors/index.ts': exported,
@@ -115,7 +115,7 @@ describe('the import rules', () => {
 
     it('each in a file of its own, and in none of those that are imported', () => {
       const files = new Set(found.map((violation) => violation.split(': ')[1]));
-      files.delete('core/two.ts'); // is of the circle as well
+      files.delete('core/two.ts'); // is part of the cycle too
       expect([...files].sort()).toEqual(VIOLATIONS.map(([, file]) => file).sort());
     });
   });

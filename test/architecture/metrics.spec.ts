@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 
 const DEPLOY = new URL('../../infra/deploy/', import.meta.url);
 
-/** What Prometheus puts behind the name of a histogram. */
+/** The suffixes that Prometheus appends to the name of a histogram. */
 const OF_HISTOGRAM = /_(bucket|count|sum)$/;
 
 interface Rules {

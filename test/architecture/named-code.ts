@@ -3,15 +3,18 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** A path of the repository in a document, alone or with what is declared there: `core/log/stage.ts#FlowStage.handle`. */
+/**
+ * A path of the repository in a document, alone or with a declaration in it:
+ * `core/log/stage.ts#FlowStage.handle`.
+ */
 const CODE =
   /`(?<path>\.?(?:core|gateway|processors|connectors|infra|test|docs|dependency-cruiser)[\w./<>*-]*)(?:#(?<name>[\w.]+))?`/g;
 /** A link to another document. */
 const LINK = /\]\((?<path>[^)#:]+)(?:#[^)]*)?\)/g;
-/** A name of a type, class or constant that stands alone. */
+/** A bare name of a type, class or constant. */
 const TYPE = /`(?<name>[A-Z]\w+)`/g;
 
-/** Files, declarations and linked documents that the document at `path` names and that are not there. */
+/** Files, declarations and linked documents that the document at `path` refers to and that do not exist. */
 export function missingFrom(text: string, path: string): readonly string[] {
   const code = [...text.matchAll(CODE)].filter(({ groups }) => !isThere(groups?.path ?? '', groups?.name));
   const folder = path.slice(0, path.lastIndexOf('/') + 1);
@@ -21,7 +24,7 @@ export function missingFrom(text: string, path: string): readonly string[] {
   return [...code.map(([found]) => found), ...links.map(({ groups }) => groups?.path ?? '')];
 }
 
-/** Names of types among `text` that no product file declares. */
+/** Names of types in `text` without a declaration in any product file. */
 export function undeclaredTypes(text: string): readonly string[] {
   const sources = globSync('{core,gateway,processors,connectors,infra}/**/*.ts', { cwd: root }).map((file) =>
     readFileSync(`${root}${file}`, 'utf8'),
@@ -46,7 +49,7 @@ function declares(source: string, name: string): boolean {
   return new RegExp(`\\b(?:function\\*?|class|interface|type|const|let) ${name}\\b`).test(source);
 }
 
-/** A member stands at the first level of indentation behind the head of its class or interface. */
+/** A member is at the first level of indentation below the head of its class or interface. */
 function hasMember(source: string, owner: string, member: string): boolean {
   const [, body = ''] = source.split(new RegExp(`\\b(?:class|interface) ${owner}\\b`));
   const own = body.split('\n}')[0] ?? '';

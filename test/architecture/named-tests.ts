@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs';
 
 const root = new URL('../../', import.meta.url);
 
-/** A row of a table of a document, and what its last cell says. */
+/** A row of a table of a document, and the content of its last cell. */
 export interface Row {
   readonly line: string;
   readonly reference: string;
 }
 
-/** Every row of every table, heads left out. */
+/** Every row of every table, without headings. */
 export function rowsOf(text: string): readonly Row[] {
   const lines = text.split('\n');
   return lines
@@ -16,7 +16,7 @@ export function rowsOf(text: string): readonly Row[] {
     .map((line) => ({ line, reference: line.split('|').at(-2)?.trim() ?? '' }));
 }
 
-/** The rows that name no test there is. */
+/** The rows without an existing test. */
 export function faultsOf(rows: readonly Row[]): readonly string[] {
   return rows.filter(({ reference }) => !isTest(reference)).map(({ line }) => line);
 }
@@ -36,7 +36,7 @@ const isRow = (line: string) => line.startsWith('|');
 const isRule = (line: string | undefined) => /^\|[ :|-]+\|$/.test(line ?? '');
 
 const REFERENCE = /^`([\w./-]+\.ts)` "(.+)"$/;
-/** A spec, or a part of a conformance suite, which specs run. */
+/** A spec, or a part of a conformance suite that specs run. */
 const TESTS = /\.spec\.ts$|^test\/conformance\//;
 
 /** Whether the file has a test, a group of tests or a row of one by that title. */
@@ -50,7 +50,7 @@ function isTest(reference: string): boolean {
   }
 }
 
-/** Whether the title is the first thing of a call or of a row. */
+/** Whether the title is the first argument of a call or the first cell of a row. */
 function isTitle(title: string, source: string): boolean {
   return ["'", '"', '`'].some((quote) => {
     const parts = source.split(`${quote}${title}${quote}`);

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../helpers/client.ts';
 import { benchBatch } from './event.ts';
 
-/** Events in a request: the most that the gateway takes. */
+/** Events in a request: the gateway's limit. */
 const BATCH = 1_000;
 const SENDERS = 2;
 
-/** Sends that many events (in thousands), with these names in turn; waits where the gateway says so. */
+/** Sends that many events (in thousands), with these names in turn; slows down on the gateway's request. */
 export async function sendBacklog(
   producer: Client,
   events: number,

@@ -1,7 +1,10 @@
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 
-/** The writing half of `bare-rows.ts`: reads the document of each row asked for and writes it back, in one transaction a time. */
+/**
+ * The writing half of `bare-rows.ts`: reads the document of each requested row and writes it back, in one
+ * transaction at a time.
+ */
 if (!parentPort) throw new Error('bare-rows-thread.ts runs as a worker thread');
 const port = parentPort;
 

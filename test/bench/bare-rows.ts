@@ -17,8 +17,8 @@ interface Update {
 }
 
 /**
- * The same document in many rows that are found by name, updated in groups by a thread as profiles are, read in the
- * calling thread.
+ * The same document in many rows that are found by name. A thread updates them in groups, as for profiles;
+ * the calling thread reads them.
  */
 export function openBareRows(file: string, document: object, count: number): BareRows {
   fill(file, JSON.stringify(document), count);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { EventLog, Fact } from '@tributary/core';
 import { TOPIC } from '@tributary/core';
 
-/** How much a catalog of the bench holds. */
+/** The size of a catalog of the bench. */
 export interface CatalogSize {
   readonly workspaces: number;
   readonly keysEach: number;
@@ -92,7 +92,7 @@ function* workspaceFacts(w: number, { keysEach, contractsEach, rulesEach }: Cata
   }
 }
 
-/** Appends them all; answers how many there are. */
+/** Appends them all; returns their number. */
 export async function appendFacts(log: EventLog, size: CatalogSize): Promise<number> {
   let facts = 0;
   let batch: { key: string; value: string; headers: Record<string, string> }[] = [];
@@ -112,7 +112,7 @@ function factOf(type: Fact['type'], entity: string, data: object): Fact {
   return { v: 1, type, entity, expected_version: 0, data, by: idOf('account', 0), from, at: AT } as Fact;
 }
 
-/** A UUID made of words, the same in every process. */
+/** A UUID derived from words, the same in every process. */
 function idOf(...parts: readonly (string | number)[]): string {
   const hex = createHash('sha256').update(parts.join('/')).digest('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-7${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;

@@ -3,7 +3,7 @@ import { openLogCatalog, openSqliteEventLog } from '@tributary/infra';
 import { eventName, rawKey, workspaceId } from './catalog-contents.ts';
 import { residentMiB } from './usage.ts';
 
-/** What a process with a catalog says of its start and of its look-ups. */
+/** The figures that a process with a catalog reports about its start and its lookups. */
 export interface CatalogFigures {
   readonly startMs: number;
   readonly residentMiB: number;
@@ -23,7 +23,7 @@ await catalog.catchUp(120_000);
 const startMs = performance.now() - startedAt;
 globalThis.gc?.();
 const resident = residentMiB(process.pid);
-lookUp(LOOKUPS / 4); // warms up
+lookUp(LOOKUPS / 4); // warm-up
 const lookupsPerSecond = lookUp(LOOKUPS);
 await catalog.close();
 await log.close();
@@ -31,7 +31,7 @@ const figures: CatalogFigures = { startMs, residentMiB: resident, lookupsPerSeco
 process.stdout.write(`${JSON.stringify(figures)}\n`);
 process.exit(0);
 
-/** What one event costs of the catalog: who sent it, what judges it, where it goes. All over the catalog. */
+/** Does the catalog lookups of one event (its sender, contracts, routes), spread over the whole catalog. */
 function lookUp(times: number): number {
   const ids = Array.from({ length: Number(workspaces) }, (_, w) => workspaceId(w));
   const begun = performance.now();

@@ -9,17 +9,23 @@ import { startProcess } from './process.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
 
 const START_BAR_MS = 20_000;
-/** The steps are the same (a spec counts them); what a thousand times as much costs beside is the processor's caches. */
+/**
+ * The number of steps is the same (a spec counts them). The extra cost at a thousand times the size comes
+ * from the processor's caches.
+ */
 const LOOKUP_BAR = 0.1;
 
-/** One catalog on disk: a log of all its facts, and the place of its snapshot. */
+/** One catalog on disk: a log of all its facts, and the path of its snapshot. */
 interface Installed {
   readonly folder: string;
   readonly facts: number;
   readonly workspaces: number;
 }
 
-/** Start with and without a snapshot, memory, and look-ups, of a large catalog and of a small one in turns. */
+/**
+ * Start with and without a snapshot, memory, and lookups, of a large catalog and of a small one in
+ * alternation.
+ */
 export async function catalogRows({ rounds }: { rounds: number }): Promise<readonly BenchRow[]> {
   const [large, small] = [await install(LARGE), await install(SMALL)];
   try {
@@ -73,7 +79,7 @@ async function install(size: CatalogSize): Promise<Installed> {
   return { folder, facts, workspaces: size.workspaces };
 }
 
-/** A process of its own each time, so that memory is that of one start. */
+/** Each measurement runs in its own process, so that memory is that of one start. */
 async function measure(installed: Installed, how: 'cold' | 'warm'): Promise<CatalogFigures> {
   const { folder, workspaces } = installed;
   const file = snapshotOf(installed);

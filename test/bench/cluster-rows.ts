@@ -26,8 +26,9 @@ export async function startPair(engines: BenchEngines): Promise<LatencySubject> 
 }
 
 /**
- * Events a second of one processor with every stage, from a backlog to files, and its memory on the way: against that
- * beside a tenth of the backlog, since the stages take turns at being the busiest while one is worked off.
+ * Events a second of one processor with every stage, from a backlog to files, and its memory on the way. The
+ * baseline is a tenth of the backlog, because the stages alternate as the bottleneck while a backlog is
+ * worked off.
  */
 export async function drainRows({ engines, events }: BacklogOptions): Promise<readonly BenchRow[]> {
   const small = await workOff(engines, events / 10);
@@ -116,7 +117,7 @@ interface Sample {
   readonly cpu: { readonly processors: number; readonly kafka: number; readonly redis: number };
 }
 
-/** What the middle of the work was like: without the starts of the processes and without the last partitions. */
+/** Measures the middle of the work, without the starts of the processes and without the last partitions. */
 async function workOffTogether(
   { installation, startProcessor }: Cluster,
   processes: number,

@@ -5,18 +5,18 @@ import { ServerProcess } from '../helpers/server-process.ts';
 import { startGateway } from './gateway.ts';
 import type { Installation, Wiring } from './installation.ts';
 
-/** A gateway and processors of their own processes on the engines. */
+/** A gateway and processors in separate processes on the engines. */
 export interface Cluster {
   readonly installation: Installation;
   readonly owner: Client;
   readonly producer: Client;
   /** `tributary processor`, with all stages or these. Resolves before it is ready. */
   startProcessor(stages?: readonly string[]): ServerProcess;
-  /** Ends all processes and removes what they kept. */
+  /** Ends all processes and removes their data. */
   remove(): Promise<void>;
 }
 
-/** Starts the gateway of a new installation; its processors are for the caller to start. */
+/** Starts the gateway of a new installation; the caller starts its processors. */
 export async function startCluster(
   wiring: Wiring,
   settings: Readonly<Record<string, string>> = {},
@@ -42,7 +42,7 @@ export async function startCluster(
   };
 }
 
-/** Records behind the ends over all stages of a processor. */
+/** Lag in records, summed over all stages of a processor. */
 export async function lagOf(processor: ServerProcess): Promise<number> {
   const text = await scrape(await adminOf(processor));
   const lags = [...text.matchAll(/^tributary_stage_lag_records\{[^}]*\} (\d+)/gm)].map(([, lag]) =>

@@ -13,16 +13,22 @@ import { type BenchRow, median, perSecond } from './table.ts';
 
 const FEW = 4;
 const MANY = 1_000;
-/** Not 1: the tables of a thousand contracts and their patterns are in no cache of the processor. It keeps out what grows with them. */
+/**
+ * Below 1 because the tables of a thousand contracts and their patterns do not fit the processor's caches.
+ * The bar rules out costs that grow with the number of contracts.
+ */
 const BAR = 0.6;
 const EVENTS = 20_000;
 const WARM_UP = 50;
 const WORKSPACE = newId();
 
-/** What validate does for one event beside reading and writing it: read, find its contract, evaluate it. */
+/**
+ * The validate stage's work for one event besides log reads and writes: parse it, find its contract, evaluate
+ * it.
+ */
 export function contractRow({ rounds }: { rounds: number }): BenchRow {
   const [few, many] = [throughput(FEW), throughput(MANY)];
-  // So that each of the many was used as often as code has to be before it is compiled to what it will stay.
+  // Uses each of the many contracts often enough for the engine to compile its code finally.
   for (let pass = 0; pass < WARM_UP; pass++) [few, many].map((run) => run());
   const measured = Array.from({ length: 3 * rounds }, () => [few(), many()] as const);
   const ratio = median(measured.map(([base, figure]) => figure / base));

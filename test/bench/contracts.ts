@@ -1,14 +1,14 @@
 const FOUR = ['Product Viewed', 'Product Added', 'Cart Viewed', 'Order Completed'];
 
-/** Names of events, as many as there are to be contracts. */
+/** Names of events, one for each contract. */
 export function benchNames(count: number): readonly string[] {
   return Array.from({ length: count }, (_, n) => FOUR[n] ?? `Event ${n}`);
 }
 
-/** Patterns that contracts have in common, as ids of a few forms are what patterns are mostly for. */
+/** Patterns shared by contracts: most patterns describe ids of a few forms. */
 const PATTERNS = Array.from({ length: 10 }, (_, n) => `^[0-9a-f]{${n + 10},24}$`);
 
-/** A contract of the usual kind, for the events of `event.ts`, as its creation takes it; each is another schema. */
+/** A typical contract for the events of `event.ts`, as a creation request; each has another schema. */
 export function benchContract(name: string, n: number) {
   return {
     name,

@@ -2,7 +2,10 @@ import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
 import type { Installation } from './installation.ts';
 
-/** How many entries of a topic an installation holds: what was stored, whatever was answered. */
+/**
+ * The number of entries of a topic in an installation's log: all that was stored, whether or not it was
+ * acknowledged.
+ */
 export async function countEntries({ env }: Pick<Installation, 'env'>, topic: string): Promise<number> {
   const tools = { logger: NO_LOGGER, metrics: NO_METRICS, dropExpired: false };
   const log = await openEventLog(readConfig(env), tools);

@@ -38,7 +38,7 @@ const CALLS = DEFAULT_PIPELINE.maxRequests;
 const DAY_MS = 24 * 3_600_000;
 const PARTITIONS = 4;
 const APPENDED_AT_ONCE = 1_000;
-/** What is signed with. */
+/** The signing key. */
 const KEY = Buffer.alloc(32, 7);
 
 type Log = Awaited<ReturnType<typeof openSqliteEventLog>>;
@@ -48,9 +48,11 @@ const folder = mkdtempSync(join(tmpdir(), 'tributary-bench-'));
 const clock = Date.now;
 const tools = { logger: NO_LOGGER, metrics: NO_METRICS };
 
-// Over the same backlog and to the same webhook, in turns: bare undici with what the stage would send, a client that also
-// does what every one has to that delivers from a log, and the stage deliver. One argument, the task as JSON; prints
-// what each took as JSON.
+// Compares, over the same backlog and to the same webhook, in alternation:
+// - bare undici with the requests the stage would send,
+// - a client that adds the work of any delivery from a log,
+// - the stage deliver.
+// Takes one argument, the task as JSON, and prints the time of each as JSON.
 const times: DeliverTimes = { deliver: [], fromLog: [], bare: [] };
 const all = Array.from({ length: task.events }, (_, n) => deliveryOf(n));
 for (let round = 0; round <= task.rounds; round++) {
@@ -60,7 +62,7 @@ for (let round = 0; round <= task.rounds; round++) {
   const fromLog = await measured(() => postFromLog(log));
   const deliver = await workOff(own, log);
   await log.close();
-  if (round === 0) continue; // warms up
+  if (round === 0) continue; // warm-up
   times.bare.push(bare);
   times.fromLog.push(fromLog);
   times.deliver.push(deliver);
@@ -94,7 +96,7 @@ function deliveryOf(n: number): Delivery {
   };
 }
 
-/** How many of the deliveries `work` makes a second, and the processor time of this process for each, of all its threads. */
+/** Deliveries a second of `work`, and this process's processor time for each, over all its threads. */
 async function measured(work: () => Promise<void>): Promise<DeliverTime> {
   const [startedAt, used] = [performance.now(), process.cpuUsage()];
   await work();
@@ -103,7 +105,7 @@ async function measured(work: () => Promise<void>): Promise<DeliverTime> {
   return { perSecond: all.length / seconds, us: (user + system) / all.length };
 }
 
-/** The deliveries as JSON, posted, and nothing else. */
+/** The deliveries as JSON, posted, without any other work. */
 async function postBare(): Promise<void> {
   const agent = new Agent({ connections: CALLS });
   const headers = { 'content-type': 'application/json' };
@@ -118,7 +120,7 @@ async function postBare(): Promise<void> {
   await agent.close();
 }
 
-/** The deliveries read from the log, parsed, signed as Standard Webhooks says, and posted. */
+/** The deliveries read from the log, parsed, signed by Standard Webhooks, and posted. */
 async function postFromLog(log: Log): Promise<void> {
   const agent = new Agent({ connections: CALLS });
   const key = createSecretKey(KEY);
@@ -174,7 +176,7 @@ async function post(agent: Agent, headers: Record<string, string>, body: string 
   if (answer.statusCode !== 204) throw new Error(`HTTP ${answer.statusCode}`);
 }
 
-/** A log in the folder that holds the deliveries. */
+/** A log with the deliveries in the folder. */
 async function backlog(own: string): Promise<Log> {
   const topics = declareTopics({
     partitions: PARTITIONS,
@@ -191,7 +193,7 @@ async function backlog(own: string): Promise<Log> {
       headers: {
         [HEADER.catalogPosition]: '0',
         [HEADER.messageId]: delivery.message_id,
-        [HEADER.ruleVersion]: '0', // there is no rule, and was none
+        [HEADER.ruleVersion]: '0', // the rule never existed
       },
     }));
     await log.append(TOPIC.deliveries, entries);
@@ -199,7 +201,7 @@ async function backlog(own: string): Promise<Log> {
   return log;
 }
 
-/** From when the stages begin to the last delivery. */
+/** Measures from the start of the stages to the last delivery. */
 async function workOff(own: string, log: Log): Promise<DeliverTime> {
   const connectors = createConnectors({ egressAllow: ['127.0.0.0/8'], dataFolder: own, clock, ...tools });
   const names = ['deliver', 'deliver.slow', 'deliver.retry'];
@@ -221,7 +223,7 @@ async function workOff(own: string, log: Log): Promise<DeliverTime> {
   return time;
 }
 
-/** First-try successes leave no trace; whatever does was no success. */
+/** A first-try success leaves no trace, so an entry in these topics means that a delivery failed. */
 async function expectNothingIn(log: Log, topics: readonly string[]): Promise<void> {
   for (const topic of topics)
     for (let partition = 0; partition < PARTITIONS; partition++)

@@ -6,7 +6,7 @@ import { type BenchRow, median, perSecond } from './table.ts';
 
 const BAR = 0.7;
 
-/** What `deliver-process.ts` is to do. */
+/** The task of `deliver-process.ts`. */
 export interface DeliverTask {
   readonly url: string;
   readonly events: number;
@@ -14,14 +14,14 @@ export interface DeliverTask {
   readonly rounds: number;
 }
 
-/** How quick one was in a round. */
+/** The speed of one contender in a round. */
 export interface DeliverTime {
   readonly perSecond: number;
-  /** Processor time of its process for each delivery, us: it depends less on what else the machine does. */
+  /** Processor time of its process for each delivery, us: less affected by other load of the machine. */
   readonly us: number;
 }
 
-/** One a round. */
+/** One entry for each round. */
 export interface DeliverTimes {
   readonly deliver: DeliverTime[];
   readonly fromLog: DeliverTime[];
@@ -29,8 +29,8 @@ export interface DeliverTimes {
 }
 
 /**
- * Deliveries a second of one process to a fast webhook on this machine, one by one and in batches: against bare undici,
- * and against a client that also does what every one has to that delivers from a log, signed.
+ * Deliveries a second of one process to a fast webhook on this machine, one by one and in batches. The
+ * baselines are bare undici, and a client that adds the work of any signed delivery from a log.
  */
 export async function deliverRows({
   rounds,

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
 
-// The baseline: a bare Fastify that answers with the body it got.
+// The baseline: a bare Fastify that echoes the body.
 const app = Fastify({ logger: false, bodyLimit: 8 * 1024 * 1024 });
 app.post('/', async (request) => request.body);
 await app.listen({ host: '127.0.0.1', port: 0 });

@@ -6,11 +6,14 @@ export interface BenchEngines {
   readonly redis: RunningEngine;
 }
 
-/** Engines that start with the first suite that asks for them, and serve all that follow. */
+/** Engines that start with the first suite that needs them, and serve all later ones. */
 export class LazyEngines {
   #started: Promise<BenchEngines> | undefined;
 
-  /** Rejects with what is missing on this machine, or with the end of the log of what did not come up. */
+  /**
+   * Rejects with the name of a missing requirement, or with the end of the log of an engine that did not
+   * start.
+   */
   get(): Promise<BenchEngines> {
     this.#started ??= start();
     return this.#started;

@@ -1,4 +1,4 @@
-/** A track event of about 450 bytes, as producers send them. No message_id: the gateway gives each its own. */
+/** A track event of about 450 bytes, as producers send them. Without message_id: the gateway assigns one. */
 export function benchEvent(user: number, name = 'Product Viewed'): object {
   return {
     event: name,
@@ -24,7 +24,7 @@ export function benchEvent(user: number, name = 'Product Viewed'): object {
   };
 }
 
-/** Events of as many users, with these names in turn. */
+/** One event for each user, with these names in turn. */
 export function benchBatch(size: number, names: readonly string[] = ['Product Viewed']): object {
   return {
     batch: Array.from({ length: size }, (_, i) => ({

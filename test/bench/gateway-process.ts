@@ -12,7 +12,7 @@ import {
 
 const WORKSPACE_ATTEMPTS = 10;
 
-// A gateway alone, as `tributary gateway` is: no stages beside it, so that the figure is the gateway's own.
+// A gateway without stages in its process, like `tributary gateway`, so that the figure is the gateway's own.
 const config = readConfig({ TRIBUTARY_DEV_ISSUER: '1', PORT: '0', ...process.env });
 const logger = createLogger(config.logLevel, { part: 'gateway' });
 const metrics = createMetrics({ processMetrics: false });
@@ -31,7 +31,7 @@ process.once('SIGTERM', async () => {
   process.exit(0);
 });
 
-/** A broker that has just made its topics may still be too busy to take the first facts in time. */
+/** A broker that has just created its topics may still be too busy to accept the first facts in time. */
 async function firstWorkspace() {
   for (let attempt = 1; ; attempt++) {
     try {

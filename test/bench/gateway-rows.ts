@@ -14,7 +14,7 @@ interface Shape {
   readonly eventsPerRequest: number;
   readonly route: string;
   readonly connections: number;
-  /** The wirings it is measured on, each with its bar; null: a figure without one. */
+  /** The wirings to measure, each with its bar; null: a figure without one. */
   readonly bars: Readonly<Partial<Record<Wiring['name'], number | null>>>;
   /** Milliseconds added to every commit, as a slower disk would. */
   readonly addedCommitMs?: number;
@@ -65,7 +65,9 @@ interface GatewayRowOptions {
   readonly seconds: number;
 }
 
-/** The gateway, durable, against a bare Fastify echo of the same body: in turns, the median of the ratios. */
+/**
+ * The durable gateway against a bare Fastify echo of the same body: in alternation, the median of the ratios.
+ */
 export async function gatewayRows(options: GatewayRowOptions): Promise<readonly BenchRow[]> {
   const rows: BenchRow[] = [];
   for (const shape of SHAPES) {

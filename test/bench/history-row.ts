@@ -15,8 +15,9 @@ export interface HistoryRowOptions {
 }
 
 /**
- * Entries a second put into Elasticsearch by one process that waits for each batch, as the stage does, against the same
- * entries as a bare bulk of the same client, which indexes what it finds in them. The node is the row's own.
+ * Entries a second put into Elasticsearch by one process that waits for each batch, as the stage does. The
+ * baseline is a bare bulk of the same entries by the same client, with dynamic mapping. The row starts its
+ * own node.
  */
 export async function historyRow(options: HistoryRowOptions): Promise<BenchRow> {
   const engine = await enginesOf(describeMachine(process.env)).elasticsearch.start();

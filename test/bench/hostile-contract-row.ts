@@ -7,11 +7,11 @@ import {
 import { HOSTILE_CONTRACTS, type HostileContract } from './hostile-contracts.ts';
 import type { BenchRow } from './table.ts';
 
-/** What the worst contract may take of a core for one event, ms. */
+/** The upper bound on the core time that the worst contract may use for one event, ms. */
 const BAR_MS = 3;
 const AT = '2026-01-02T03:04:05.678Z';
 
-/** The most that any of the hostile contracts takes for an event, once their code is warm. */
+/** The maximum time of the hostile contracts for one event, once their code is warm. */
 export function hostileContractRow({ ms }: { ms: number }): BenchRow {
   const measured = HOSTILE_CONTRACTS.map((one) => ({ name: one.name, ms: evaluationMs(one, ms) }));
   const [worst, ...others] = measured.toSorted((a, b) => b.ms - a.ms);
@@ -39,7 +39,7 @@ function evaluationMs(hostile: HostileContract, forMs: number): number {
   return taken.sort((a, b) => a - b)[Math.floor(taken.length / 4)] ?? 0;
 }
 
-/** A contract with the terms that take longest. */
+/** A contract with the slowest constructs. */
 export function hostileContract({ name, definition }: HostileContract): Contract {
   return {
     id: name,

@@ -1,20 +1,20 @@
 import type { Json, JsonObject } from '@tributary/core';
 
-/** A contract made to be slow, and the event that is slowest for it. */
+/** A contract designed to be slow, and its slowest event. */
 export interface HostileContract {
   readonly name: string;
   readonly definition: JsonObject;
   readonly subject: JsonObject;
 }
 
-/** Bytes that an event has for its `properties`. */
+/** Bytes available for the `properties` of an event. */
 const ROOM = 32 * 1024 - 400;
 
 function times<Item>(count: number, item: (at: number) => Item): Item[] {
   return Array.from({ length: count }, (_, at) => item(at));
 }
 
-/** As many items as an event has room for. */
+/** As many items as fit into an event. */
 function full(item: (at: number) => Json, room = ROOM): Json[] {
   return times(Math.floor(room / (JSON.stringify(item(1_000)).length + 1)), item);
 }
@@ -48,7 +48,7 @@ const TEXT = { type: 'string' };
 const NUMBER = { type: 'integer' };
 const CONDITION = Object.fromEntries(['if', 'then', 'else'].map((keyword) => [keyword, TEXT]));
 
-/** A text in no order that a pattern could learn. */
+/** A text without any pattern for a branch predictor to learn. */
 function disorder(length: number): string {
   let state = 7;
   return times(length, () => {
@@ -253,7 +253,7 @@ const READ: readonly HostileContract[] = [
   ]),
 ];
 
-/** Each is a contract that can be made, and an event that may be sent. */
+/** Each is an accepted contract, and an acceptable event. */
 export const HOSTILE_CONTRACTS: readonly HostileContract[] = [
   ...MULTIPLIED,
   ...REFERRED,

@@ -6,15 +6,15 @@ import { removeTopics } from '../helpers/kafka.ts';
 import { removeKeys } from '../helpers/redis.ts';
 import type { BenchEngines } from './engines.ts';
 
-/** One Tributary with a data folder, and on engines a prefix, of its own. */
+/** One Tributary with its own data folder, and on engines its own prefix. */
 export interface Installation {
   /** The environment of each of its processes. */
   readonly env: Readonly<Record<string, string>>;
-  /** Once its processes have ended: removes all it kept. */
+  /** Removes all its data, once its processes have ended. */
   remove(): Promise<void>;
 }
 
-/** What an installation keeps its events on. */
+/** The engines that store an installation's events. */
 export interface Wiring {
   readonly name: 'embedded' | 'kafka';
   install(settings?: Readonly<Record<string, string>>): Installation;

@@ -22,7 +22,10 @@ export interface LoadResult {
   readonly other: number;
 }
 
-/** `wrk` where it is installed, because it takes least of the cores it shares with the server; else autocannon. */
+/**
+ * `wrk` where it is installed, because it uses the least of the cores it shares with the server; else
+ * autocannon.
+ */
 export const GENERATOR = hasWrk() ? 'wrk' : 'autocannon';
 
 export function load(options: Load): Promise<LoadResult> {

@@ -24,7 +24,7 @@ const { values } = parseArgs({
   options: {
     /** Names of suites, comma-separated; all when absent. */
     only: { type: 'string' },
-    /** Fewer rounds and events: a look, not a figure to quote. */
+    /** Fewer rounds and events, for a quick check; not to be quoted. */
     quick: { type: 'boolean', default: false },
     /** Also writes the rows as JSON. */
     json: { type: 'string' },
@@ -117,7 +117,7 @@ try {
     try {
       rows.push(...((await suites[name]?.()) ?? []));
     } catch (error) {
-      // Hours of other rows are not given up for it.
+      // A failed row must not discard hours of other rows.
       process.stderr.write(`${name}: ${error instanceof Error ? error.stack : String(error)}\n`);
       failed.push(name);
     }

@@ -69,7 +69,7 @@ export async function throughputRows({ events }: { events: number }): Promise<re
   }
 }
 
-/** Flat, or not: the last quarter of the samples (MiB) against the second. */
+/** Compares the last quarter of the memory samples (MiB) with the second. */
 export function memoryRow(path: string, samples: readonly number[]): BenchRow {
   const [, early = Number.NaN, , late = Number.NaN] = quarterPeaks(samples);
   return {
@@ -86,7 +86,7 @@ async function sendPatiently({ producer }: Tributary, body: object): Promise<voi
   while ((await producer.call('POST', './events/batch', { body })).status !== 202) await sleep(50);
 }
 
-/** What a latency is measured on. */
+/** The installation under measurement. */
 export interface LatencySubject {
   readonly owner: Client;
   readonly producer: Client;
@@ -96,9 +96,12 @@ export interface LatencySubject {
 export interface LatencyRowOptions {
   readonly path: string;
   readonly seconds: number;
-  /** At a fifth of the rate, and until all of it has arrived: processes and engines that just started compile themselves. */
+  /**
+   * Runs at a fifth of the rate until all has arrived: processes and engines that just started are still
+   * compiling.
+   */
   readonly warmUpSeconds: number;
-  /** Of the 99th percentile, ms. */
+  /** Bar of the 99th percentile, ms. */
   readonly barMs: number;
   readonly start: () => Promise<LatencySubject>;
 }
@@ -106,7 +109,7 @@ export interface LatencyRowOptions {
 const EVENTS_PER_SECOND = 500;
 const TICK_MS = 10;
 
-/** From the moment a producer sends until a webhook has it, at a steady 500 events a second. */
+/** From a producer's send to the arrival at a webhook, at a steady 500 events a second. */
 export async function latencyRow(options: LatencyRowOptions): Promise<BenchRow> {
   const { path, seconds, warmUpSeconds, barMs, start } = options;
   const subject = await start();
@@ -155,7 +158,7 @@ interface Steady {
   readonly perSecond: number;
 }
 
-/** Sends without waiting for answers, and notes when each was sent. */
+/** Sends without waiting for answers, and records each send time. */
 async function sendSteadily(
   producer: Client,
   { name, seconds, perSecond }: Steady,

@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-/** kafkajs asks for a wait of less than nothing when it starts, of which Node warns. */
+/** kafkajs sets a timer with a negative delay at its start, and Node warns about that. */
 const FLAGS = ['--disable-warning=ExperimentalWarning', '--disable-warning=TimeoutNegativeWarning'];
 
-/** A program of the bench in a process of its own; `hello` is the line of JSON it printed when it was ready. */
+/** A program of the bench in its own process; `hello` is the line of JSON it printed when it was ready. */
 export interface BenchProcess<Hello> {
   readonly hello: Hello;
   readonly pid: number;

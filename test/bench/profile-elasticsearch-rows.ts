@@ -18,8 +18,8 @@ export interface ElasticsearchProfileRowsOptions {
 const SEARCHED_AT_ONCE = 500;
 
 /**
- * The rows of profiles on Elasticsearch: against bare reads and compare-and-sets of the very same documents through
- * shared calls of the same kind. The node is the rows' own.
+ * The rows of profiles on Elasticsearch, against bare reads and compare-and-sets of the same documents
+ * through the same kind of shared calls. The rows start their own node.
  */
 export async function elasticsearchProfileRows(
   options: ElasticsearchProfileRowsOptions,
@@ -56,7 +56,7 @@ export async function elasticsearchProfileRows(
   }
 }
 
-/** As in a process that has run for a while: it knows where most identities lead. */
+/** As in a process that has run for a while: most locations of identities are cached. */
 async function warmUp(store: ProfileStore, profiles: readonly Profile[]): Promise<void> {
   for (let at = 0; at < profiles.length; at += SEARCHED_AT_ONCE) {
     const identities = profiles.slice(at, at + SEARCHED_AT_ONCE).map((profile) => profile.identities);
@@ -78,7 +78,7 @@ function bareDocuments(documents: ElasticsearchDocuments, ids: readonly string[]
     },
     async update(n) {
       const { version, source, parsed } = await read(idOf(n));
-      // Where another caller was faster, the work was the same.
+      // A conflict with another caller took the same work.
       await documents.write([
         { id: idOf(n), expected: version, source: { ...source, body: JSON.stringify(parsed) } },
       ]);

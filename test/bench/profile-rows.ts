@@ -13,10 +13,10 @@ const UPSERT_BAR = 0.5;
 const SEARCH_BAR = 0.6;
 const SEARCH_P99_BAR_MS = 20;
 const HOT_BAR = 0.5;
-/** Writes under way while the profiles are filled in. */
+/** Concurrent writes while the profiles are filled in. */
 const FILLING = 4_000;
 
-/** The calls of the engine alone, over as many documents of the same size and through the same shared calls. */
+/** Calls of the engine alone, on as many documents of the same size and through the same shared calls. */
 export interface BareDocuments {
   /** Reads the `n`th document and writes it back, changed. */
   update(n: number): Promise<void>;
@@ -24,15 +24,15 @@ export interface BareDocuments {
 }
 
 export interface ProfileRowsOptions {
-  /** As in "on SQLite". */
+  /** Part of the row's title, e.g. "on SQLite". */
   readonly engine: string;
   readonly store: ProfileStore;
   readonly bare: BareDocuments;
-  /** Stores many profiles at once, where writing them one by one takes too long. */
+  /** Stores many profiles at once, where single writes take too long. */
   readonly fill?: (profiles: readonly Profile[]) => Promise<void>;
-  /** Resolves once nothing of what was filled in is left to be done. */
+  /** Resolves once no work is left from filling in. */
   readonly settled?: () => Promise<void>;
-  /** Profiles there are when the first row begins. */
+  /** Number of profiles when the first row begins. */
   readonly stored: number;
   readonly rounds: number;
   readonly seconds: number;
@@ -46,7 +46,7 @@ interface Run {
 
 type Call = () => Promise<void>;
 
-/** Writes and searches of profiles by 64 callers, each against what it costs the engine alone. */
+/** Writes and searches of profiles by 64 callers, each against its cost on the engine alone. */
 export async function profileRows(options: ProfileRowsOptions): Promise<readonly BenchRow[]> {
   const { engine, store, bare, stored } = options;
   const filledPerSecond = await (options.fill === undefined
@@ -123,7 +123,7 @@ function row(
   };
 }
 
-/** Both in turns; the first round warms up. */
+/** Both in alternation; the first round warms up. */
 async function pairs({ rounds, seconds }: ProfileRowsOptions, call: Call, baseline: Call): Promise<Pairs> {
   const [figures, baselines]: [Run[], Run[]] = [[], []];
   for (let round = 0; round <= rounds; round++) {
@@ -159,7 +159,7 @@ async function run(call: Call, seconds: number): Promise<Run> {
   return { perSecond: waits.length / took, p50: percentile(waits, 0.5), p99: percentile(waits, 0.99) };
 }
 
-/** A profile of the bench, as it is stored, of an organization that nobody measures. */
+/** A stored profile of the bench, of an organization that is not measured. */
 export async function sampleProfile(store: ProfileStore): Promise<Profile> {
   const outcome = await store.upsert({ ...benchWrite(0, 1), org: 2 });
   if (outcome.kind === 'refused') throw new Error(outcome.reason);
@@ -209,7 +209,7 @@ function identitiesOf(n: number) {
   ];
 }
 
-/** A customer of a shop, about 1 KB as it is stored. */
+/** A customer of a shop, about 1 KB when stored. */
 function benchWrite(n: number, ts: number): ProfileWrite {
   const traits = {
     name: `Customer Number ${n}`,

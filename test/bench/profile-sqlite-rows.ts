@@ -8,7 +8,7 @@ import { openBareRows } from './bare-rows.ts';
 import { profileRows, sampleProfile } from './profile-rows.ts';
 import type { BenchRow } from './table.ts';
 
-/** Nothing is published for so long: all is, ms. */
+/** All changes count as published after this long without any, ms. */
 const QUIET_MS = 1_000;
 
 export interface SqliteProfileRowsOptions {
@@ -17,7 +17,7 @@ export interface SqliteProfileRowsOptions {
   readonly seconds: number;
 }
 
-/** The rows of profiles on SQLite: against reads and writes of one row through the same group commit. */
+/** The rows of profiles on SQLite, against reads and writes of one row through the same group commit. */
 export async function sqliteProfileRows(options: SqliteProfileRowsOptions): Promise<readonly BenchRow[]> {
   let publishedAt = 0;
   const folder = await mkdtemp(join(tmpdir(), 'tributary-bench-'));

@@ -64,7 +64,7 @@ export async function countRow({ url, rounds, seconds }: RedisRowOptions): Promi
   };
 }
 
-/** Claims of ids never seen before a second, by one process that waits for each batch. */
+/** Dedupe claims of new ids a second, by one process that waits for each batch. */
 export async function claimRow({ url, rounds, seconds }: RedisRowOptions): Promise<BenchRow> {
   const prefix = freshPrefix();
   const deduplicator = await openRedisDeduplicator({ url, prefix, windowMs: 120_000, logger: NO_LOGGER });

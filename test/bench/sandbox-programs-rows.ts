@@ -10,7 +10,10 @@ const ROUNDS = 3;
 const BAR = 0.5;
 const EVENT = JSON.stringify({ type: 'track', message_id: 'm', ...benchEvent(1) });
 
-/** Starts of programs, and a thousand of them in turn: of one workspace, which share an isolate, and each of its own. */
+/**
+ * Starts of programs, and a thousand of them in turn: of one workspace, which share an isolate, and each of
+ * its own.
+ */
 export async function sandboxProgramsRows(): Promise<readonly BenchRow[]> {
   const sandbox = openIsolatedVmSandbox({ processes: 1, logger: NO_LOGGER, metrics: NO_METRICS });
   try {
@@ -46,7 +49,7 @@ async function startRow(sandbox: Sandbox): Promise<BenchRow> {
   };
 }
 
-/** Round and round through the transformations of one workspace, against as many calls of one of them. */
+/** Cycles through the transformations of one workspace, against as many calls of one of them. */
 async function inTurn(sandbox: Sandbox, batch: number): Promise<BenchRow> {
   const lap = (of: number) =>
     calls(sandbox, batch, (i) => ({ id: `turn-${batch}-${i % of}`, owner: 'workspace' }));
@@ -64,7 +67,7 @@ async function inTurn(sandbox: Sandbox, batch: number): Promise<BenchRow> {
   };
 }
 
-/** Each call finds that its isolate was given up for others: a worker keeps far fewer. */
+/** Each call finds its isolate evicted: a worker keeps far fewer isolates. */
 async function ofManyWorkspaces(sandbox: Sandbox, batch: number): Promise<BenchRow> {
   const figure = await calls(sandbox, batch, (i) => ({ id: `alien-${batch}-${i}`, owner: `owner-${i}` }));
   return {
@@ -81,7 +84,7 @@ function called(batch: number): string {
   return batch === 1 ? 'an event' : `${batch} events`;
 }
 
-/** Events a second over so many calls. */
+/** Events a second over this many calls. */
 async function calls(sandbox: Sandbox, batch: number, nth: (i: number) => Called): Promise<number> {
   const began = performance.now();
   for (let i = 0; i < PROGRAMS; i++) await runs(sandbox, nth(i), batch);

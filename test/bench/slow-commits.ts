@@ -1,6 +1,6 @@
 /**
- * Preloaded into a gateway of the bench: each commit of its event log takes `ADDED_COMMIT_MS` longer, as on a slower
- * disk. Preloads run in every thread; the threads that write the log are known by their settings.
+ * Preloaded into a gateway of the bench: each commit of its event log takes `ADDED_COMMIT_MS` longer, as on a
+ * slower disk. Preloads run in every thread; the threads that write the log are recognized by their settings.
  */
 import { DatabaseSync } from 'node:sqlite';
 import { workerData } from 'node:worker_threads';
@@ -8,7 +8,7 @@ import { afterCall } from '../helpers/after-call.ts';
 
 const VARIABLE = 'ADDED_COMMIT_MS';
 
-/** The environment of a process whose log commits that much slower. */
+/** The environment of a process with commits slower by this much. */
 export function slowCommits(addedMs: number): Readonly<Record<string, string>> {
   if (addedMs === 0) return {};
   return { NODE_OPTIONS: `--import=${import.meta.url}`, [VARIABLE]: String(addedMs) };

@@ -29,7 +29,7 @@ import type { StageTask, StageTimes, Took } from './stage-rows.ts';
 
 const SETTLE_POLL_MS = 5;
 
-/** Of the groups and claims of this process. */
+/** Prefix of the groups and dedupe claims of this process. */
 const fresh = freshPrefix();
 const clock = Date.now;
 const config = readConfig(process.env);
@@ -62,9 +62,9 @@ const ports = {
 };
 await catalog.catchUp(config.startTimeout);
 
-// One stage and what it is held against, a bare copy of what it reads or itself over another backlog, in turns, in one
-// process: each works its backlog off from its start, every time as a new group. One argument, the task as JSON; prints
-// what each took as JSON.
+// Measures one stage against a baseline in one process, in alternation: a bare copy of its input, or the same
+// stage over another backlog. Each run works its backlog off from the start as a new group. Takes one
+// argument, the task as JSON, and prints the figures of each run as JSON.
 const task = JSON.parse(process.argv[2] ?? '{}') as StageTask;
 const times: StageTimes = { stage: [], baseline: [] };
 for (let round = 0; round < task.rounds; round++) {
@@ -79,7 +79,7 @@ for (let round = 0; round < task.rounds; round++) {
 process.stdout.write(`${JSON.stringify(times)}\n`);
 process.exit(0);
 
-/** The stage over message ids that nobody has claimed yet. */
+/** The stage over message ids without dedupe claims. */
 async function pipelineStage(receivedTopics: readonly string[], group: string): Promise<Stage> {
   const deduplicator = await openFreshDeduplicator(group);
   const stages = createPipeline({
@@ -108,7 +108,7 @@ function openFreshDeduplicator(group: string): Promise<Deduplicator> | Deduplica
   return openSqliteDeduplicator({ folder: join(dataFolder, 'dedupe', group), windowMs, clock });
 }
 
-/** Copies entries unchanged. Those of packed records have no key: they are spread. */
+/** Copies entries unchanged. Packed records have no key, so their copies are spread. */
 function copyOf({ reads }: Stage, topic: string): BatchStage {
   return {
     kind: 'batch',
@@ -126,7 +126,7 @@ function copyOf({ reads }: Stage, topic: string): BatchStage {
   };
 }
 
-/** From the first entry that the stage was handed to the last commit. */
+/** From the first entry dispatched to the stage to the last commit. */
 async function workOff(stage: Stage, group: string): Promise<Took> {
   const watched = watch({ ...stage, name: `${fresh}${stage.name}.${group}` });
   const run = await log.run(watched.stage);
@@ -140,7 +140,7 @@ async function lagOf(run: Awaited<ReturnType<EventLog['run']>>): Promise<number>
   return (await run.lag()).reduce((sum, { lag }) => sum + lag, 0);
 }
 
-/** The same stage; tells how many entries it was handed, and what has been used since the first. */
+/** Wraps the stage to report how many entries it received, and the resources used since the first. */
 function watch(stage: Stage): { readonly stage: Stage; entries(): number; took(): Took } {
   let entries = 0;
   let first: { readonly at: number; readonly cpu: NodeJS.CpuUsage } | undefined;

@@ -11,35 +11,38 @@ import { type BenchRow, median, perSecond } from './table.ts';
 
 const VALIDATE_BAR = 0.5;
 const ROUTE_BAR = 0.35;
-/** Not 1: two measurements of the same differ by some percent, and the tables of a thousand are in no cache. */
+/**
+ * Below 1 because two measurements of the same differ by some percent, and the tables of a thousand contracts
+ * do not fit a cache.
+ */
 const MANY_CONTRACTS_BAR = 0.9;
 
 const FEW = 4;
 const MANY = 1_000;
 
-/** What `stage-process.ts` is to do. */
+/** The task of `stage-process.ts`. */
 export interface StageTask {
   readonly stage: 'validate' | 'route';
   readonly receivedTopics: readonly string[];
-  /** Where a copy of what the stage reads goes, which it is held against. */
+  /** The target of the baseline, a bare copy of the stage's input. */
   readonly copyTo?: string;
-  /** Another backlog of as many events: the stage over the first is held against itself over this. */
+  /** The baseline: the same stage over another backlog of as many events. */
   readonly otherTopics?: readonly string[];
   readonly events: number;
   readonly rounds: number;
 }
 
-/** What one working off of the backlog took. */
+/** The resources used to work off the backlog once. */
 export interface Took {
   readonly seconds: number;
-  /** Of processor time, of the process with all its threads, without its children. */
+  /** Processor time of the process with all its threads, without its children. */
   readonly cpuSeconds: number;
 }
 
-/** One a round. */
+/** One entry for each round. */
 export interface StageTimes {
   readonly stage: Took[];
-  /** What the stage is held against; empty where the task names nothing. */
+  /** The runs of the baseline; empty when the task names none. */
   readonly baseline: Took[];
 }
 
@@ -119,10 +122,13 @@ interface Measured {
 
 type Measure = (events: number, rounds: number) => Promise<Measured>;
 
-/** A thousand contracts are made at once, which is more than a tenant may. */
+/** Creates a thousand contracts at once, more than a tenant may. */
 const MANY_CHANGES = { TRIBUTARY_CHANGE_RATE: '100000', TRIBUTARY_CHANGE_RATE_PER_ACCOUNT: '100000' };
 
-/** `prepare` fills an installation while its gateway runs; what it answers is measured without one. */
+/**
+ * `prepare` fills an installation while its gateway runs. The bench then measures the returned subject
+ * without a gateway.
+ */
 async function onBacklog(
   { wiring, events, rounds }: StageRowOptions,
   prepare: (installation: Installation, gateway: BenchGateway) => Promise<Measure>,

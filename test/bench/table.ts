@@ -1,9 +1,9 @@
-/** One line of the bench: a figure, what it is measured against in the same run, and the bar. */
+/** One line of the bench: a figure, its baseline from the same run, and the bar. */
 export interface BenchRow {
   readonly path: string;
   readonly figure: string;
   readonly baseline: string;
-  /** Figure over baseline, where there is one. */
+  /** Figure over baseline, where one exists. */
   readonly ratio: number | null;
   readonly bar: string;
   readonly holds: boolean | null;

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 const TICKS_A_SECOND = 100;
 const PAGE_BYTES = 4096;
 
-/** Seconds of processor time that a process with all its threads has used; 0 where it cannot be seen. */
+/** Seconds of processor time used by a process with all its threads; 0 where it is not available. */
 export function cpuSeconds(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -22,7 +22,7 @@ export function residentMiB(pid: number): number {
   return (pages * PAGE_BYTES) / 1024 / 1024;
 }
 
-/** The memory of each quarter of a run, by its peak, MiB. */
+/** The peak memory of each quarter of a run, MiB. */
 export function quarterPeaks(samples: readonly number[]): readonly number[] {
   return [0, 1, 2, 3].map((quarter) => {
     const from = Math.floor((samples.length * quarter) / 4);

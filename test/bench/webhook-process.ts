@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-// A webhook that is as quick as it can be: it reads what it is sent and answers 204.
+// A minimal, fast webhook: it reads the request and answers 204.
 const server = createServer((request, response) => {
   request.resume().on('end', () => response.writeHead(204).end());
 });

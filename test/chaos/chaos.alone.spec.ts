@@ -1,4 +1,4 @@
-// Runs alone: eight processes and engines of its own are busy, and a drain has a deadline.
+// Runs alone: eight processes and dedicated engines are busy, and a drain has a deadline.
 import { describe, expect, it } from 'vitest';
 import { engines } from '../helpers/engines.ts';
 import { LONG, SCALING, SHORT } from './forms.ts';
@@ -9,8 +9,8 @@ const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const seed = Number(process.env.TRIBUTARY_CHAOS_SEED ?? Date.now() % 1_000_000);
 
 /**
- * Two gateways and three processors on engines of their own, all of which are killed while events go through. Where
- * the run goes without engines, so does this. It has one try: what shows up once in ten runs is a fault all the same.
+ * Runs two gateways and three processors on dedicated engines, and kills all of them while events flow.
+ * Skipped where the run has no engines. It is never retried: a failure in one run of ten is still a fault.
  */
 describe.skipIf(engines() === undefined)('chaos', () => {
   it(`leaves each event once wherever it belongs (${isLong ? 'long' : 'short'} form)`, {

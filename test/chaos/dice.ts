@@ -1,4 +1,4 @@
-/** Random numbers that a seed gives again. */
+/** Random numbers that a seed reproduces. */
 export class Dice {
   #state: number;
 

@@ -4,10 +4,12 @@ import { scrape } from '../helpers/scrape.ts';
 import type { Installation } from './installation.ts';
 
 const POLL_MS = 300;
-/** Every lag must be 0 this often in a row: what is between two stages shows up meanwhile. */
+/**
+ * Every lag must be 0 this many times in a row, so that events between two stages show up in a later check.
+ */
 const IN_A_ROW = 4;
 
-/** Waits until no process sees anything before any stage; resolves to how long it took, ms. */
+/** Waits until no process reports a lag of any stage; resolves to the time it took, ms. */
 export async function drained(installation: Installation, withinMs: number): Promise<number> {
   const from = performance.now();
   let quiet = 0;

@@ -22,7 +22,7 @@ interface Violation {
   readonly action: string;
 }
 
-/** Reads everything there is to see: the topics by Kafka's own reader, the API, the webhook and the files. */
+/** Reads all evidence: the topics by Kafka's own reader, the API, the webhook and the files. */
 export async function gather(
   installation: Installation,
   workspace: ChaosWorkspace,
@@ -65,7 +65,7 @@ function rejectedRecord(record: PrintedRecord): EventRecord {
   return eventRecord(record, jsonOf<{ event: Event }>(record.value).event);
 }
 
-/** The header must name the event that is in the value. */
+/** The header must contain the id of the event in the value. */
 function eventRecord({ partition, offset, headers }: PrintedRecord, event: Event): EventRecord {
   const messageId = headers.get('message-id') ?? '';
   return {
@@ -113,7 +113,7 @@ async function readVolume(owner: Client): Promise<readonly VolumeCell[]> {
   }));
 }
 
-/** Ids in the files. A line that a kill has torn is no delivery: it was not confirmed and comes again. */
+/** Ids in the files. A line torn by a kill is not a delivery: it was not confirmed and is repeated. */
 function readIds(folder: string): ReadonlySet<string> {
   const ids = new Set<string>();
   if (!existsSync(folder)) return ids;

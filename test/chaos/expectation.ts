@@ -1,6 +1,6 @@
 import { CANCELLED, DEPARTED, type FlightEvent } from '../demo/flights.ts';
 
-/** The rules of the run, by the destination each leads to. */
+/** The rules of the run, by the destination of each. */
 export type RuleName = 'late ones to the webhook' | 'departures to files';
 
 export interface ExpectedViolation {
@@ -9,11 +9,11 @@ export interface ExpectedViolation {
   readonly action: 'warned' | 'omitted' | 'blocked';
 }
 
-/** What must become of an event. */
+/** The required outcome of an event. */
 export interface Expectation {
   readonly outcome: 'accepted' | 'warned' | 'omitted' | 'rejected';
   readonly violations: readonly ExpectedViolation[];
-  /** `properties` or `traits`, as they are in `events.accepted` or in `events.rejected`. */
+  /** `properties` or `traits`, as in `events.accepted` or in `events.rejected`. */
   readonly subject: object;
   readonly deliveries: readonly RuleName[];
 }
@@ -22,10 +22,10 @@ export interface Expectation {
 export const LONGEST_MILES = 2_500;
 /** A departure later than this goes to the webhook. */
 export const LATE_MINUTES = 60;
-/** What a plane may say of itself; the rest is taken out. */
+/** The fields that a plane may contain; all others are removed. */
 export const PLANE_FIELDS = ['year', 'type', 'manufacturer', 'model', 'engines', 'seats'];
 
-/** By the words of `prepareChaosWorkspace`, and without any code of the pipeline. */
+/** Follows the rules of `prepareChaosWorkspace`, without any code of the pipeline. */
 export function expectationOf(event: FlightEvent): Expectation {
   if (event.type === 'identify') return ofPlane(event);
   if (event.event === DEPARTED) return ofDeparture(event);

@@ -1,9 +1,9 @@
 import type { Sample } from './positions.ts';
 
-/** Fewer records than this before a stage may be markers of transactions, which nobody commits behind. */
+/** A smaller lag may consist of transaction markers, behind which no position is committed. */
 const AT_LEAST = 50;
 
-/** A time in which a partition with something before it got nowhere. */
+/** A period without progress in a partition with a lag. */
 export interface Standstill {
   readonly stage: string;
   readonly partition: number;
@@ -36,7 +36,7 @@ function standstillsOf(samples: readonly Sample[], from: number, to: number): re
       const { stage, partition } = sample;
       found.push({ stage, partition, ms: sample.at - since.at });
     }
-    // It stands still from when it has something before it.
+    // A standstill begins when the partition has a lag.
     const hasWork = sample.end - sample.committed >= AT_LEAST;
     if (!hasWork) since = undefined;
     else if (moved) since = sample;
@@ -44,7 +44,7 @@ function standstillsOf(samples: readonly Sample[], from: number, to: number): re
   return found;
 }
 
-/** Records a second that each stage got through between two moments. */
+/** Records a second processed by each stage between two moments. */
 export function ratesOf(samples: readonly Sample[], from: number, to: number): ReadonlyMap<string, number> {
   const within = samples.filter(({ at }) => at >= from && at <= to);
   const rates = new Map<string, number>();

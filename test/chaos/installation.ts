@@ -20,10 +20,10 @@ const EMAIL = 'chaos@tributary.localhost';
 const READY_WITHIN_MS = 90_000;
 
 /**
- * Two gateways and some processors under supervision, on engines of their own, with one prefix and one data folder.
- * What Kafka has confirmed outlives a SIGKILL of its process in the system's page cache. Redis hands its append-only
- * file to the system before it answers, unless a slow disk makes it wait, for two seconds at most: what a kill takes
- * then is counted and claimed again, so the same is expected of it.
+ * Two gateways and some processors under supervision, on dedicated engines, with one prefix and one data
+ * folder. Records that Kafka confirmed outlive a SIGKILL of its process in the system's page cache. Redis
+ * passes its append-only file to the system before it answers, unless a slow disk delays that by up to two
+ * seconds. Counts and dedupe claims lost in that window are made again, so the expectation stays the same.
  */
 export class Installation {
   readonly prefix = freshPrefix();
@@ -33,7 +33,7 @@ export class Installation {
   readonly #registry: RunningEngine;
   readonly #options: InstallationOptions;
   readonly #processes = new Map<string, Supervised>();
-  /** Those that were taken away. */
+  /** Processors that were removed. */
   readonly #gone: Supervised[] = [];
 
   private constructor(
@@ -73,12 +73,12 @@ export class Installation {
     return [this.process(GATEWAYS[0]).url, this.process(GATEWAYS[1]).url];
   }
 
-  /** Those at work. */
+  /** Running processors. */
   get processors(): readonly Supervised[] {
     return [...this.#processes.values()].filter(({ name }) => name.startsWith('processor'));
   }
 
-  /** All there ever were. */
+  /** All processes, including ended ones. */
   get processes(): readonly Supervised[] {
     return [...this.#processes.values(), ...this.#gone];
   }
@@ -123,7 +123,7 @@ export class Installation {
     }
   }
 
-  /** Ends everything. The engines get no time for it: their data are not needed any more. */
+  /** Ends everything. The engines are killed: their data are not needed any more. */
   async stop(): Promise<void> {
     await Promise.all([...this.#processes.values()].map((each) => each.leave()));
     for (const engine of [this.kafka, this.redis, this.#registry]) {
@@ -144,7 +144,7 @@ export class Installation {
       TRIBUTARY_DEV_ISSUER: '1',
       TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
       TRIBUTARY_RETRY_SCHEDULE: '1s,5s',
-      // A busy machine's disk must not make most deliveries repeated ones.
+      // A slow disk on a busy machine must not turn most deliveries into repeats.
       TRIBUTARY_DELIVERY_TIMEOUT: '30s',
       TRIBUTARY_SANDBOX_PROCESSES: '1',
       LOG_LEVEL: 'info',

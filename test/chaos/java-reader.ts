@@ -10,12 +10,12 @@ export interface PrintedRecord {
   readonly value: string;
 }
 
-/** Characters that no record of ours holds: JSON writes control characters as escapes. */
+/** Separators that no record contains: JSON writes control characters as escapes. */
 const RECORD = '\u001e';
 const FIELD = '\u001f';
 const HEADER = '\u001d';
 
-/** The reader takes the topic to be at its end when nothing came for this long. */
+/** The reader assumes the end of a topic after this long without records. */
 const QUIET_MS = 10_000;
 
 export interface ReaderOptions {
@@ -24,8 +24,9 @@ export interface ReaderOptions {
 }
 
 /**
- * Every committed record of a topic, as a reader that is not ours sees it: Kafka's own console consumer, in Java, from
- * the beginning, with `read_committed`. Rejects when it fails, or counts another number of records than it printed.
+ * Every committed record of a topic, as an independent reader sees it: Kafka's own console consumer, in Java,
+ * from the beginning, with `read_committed`. Rejects when it fails, or reports another number of records than
+ * it printed.
  */
 export async function readCommitted<T>(
   { brokers, topic }: ReaderOptions,
@@ -90,7 +91,7 @@ export function parseRecord(text: string): PrintedRecord {
   };
 }
 
-/** The JSON of a value, with the framing of a schema registry or without. */
+/** The JSON of a value, with or without the framing of a schema registry. */
 export function jsonOf<T>(value: string): T {
   return JSON.parse(value.slice(value.indexOf('{'))) as T;
 }

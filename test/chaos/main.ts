@@ -4,8 +4,8 @@ import { runChaos } from './run.ts';
 import { runScaling } from './scaling.ts';
 
 /**
- * `npm run chaos`: the long form, with `--short` the short one, with `--scaling` a processor that joins and leaves and
- * nothing worse. `--events` and `--seed` (or TRIBUTARY_CHAOS_SEED) override the form.
+ * `npm run chaos` runs the long form; `--short` runs the short one; `--scaling` only adds and removes a
+ * processor. `--events` and `--seed` (or TRIBUTARY_CHAOS_SEED) override the form.
  */
 const { values } = parseArgs({
   options: {

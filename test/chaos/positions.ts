@@ -4,7 +4,7 @@ import type { Admin } from 'kafkajs';
 import { eventually } from '../helpers/client.ts';
 import { withAdmin } from '../helpers/kafka.ts';
 
-/** How far a stage had got in one partition at a moment. */
+/** The progress of a stage in one partition at a moment. */
 export interface Sample {
   /** Of `performance.now()`, ms. */
   readonly at: number;
@@ -14,7 +14,7 @@ export interface Sample {
   readonly end: number;
 }
 
-/** The stages every departure passes, with the topic whose records tell how far each got. */
+/** The stages every departure passes, with the topic of the records that show their progress. */
 export const STAGES = {
   validate: 'events.production',
   count: TOPIC.accepted,
@@ -24,12 +24,12 @@ export const STAGES = {
 
 const EVERY_MS = 100;
 
-/** How long the coordinators may take to tell positions for the first time, ms. */
+/** The longest time for the coordinators to return positions for the first time, ms. */
 const FIRST_WITHIN_MS = 30_000;
 
 /**
- * Looks at the committed positions of the stages again and again, as any admin client may, until `signal` fires. A look
- * that fails is left out: a coordinator that moves answers the next one.
+ * Polls the committed positions of the stages, as any admin client may, until `signal` fires. A failed poll
+ * is skipped: a moving coordinator answers the next one.
  */
 export async function watchPositions(
   brokers: string,

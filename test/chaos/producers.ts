@@ -17,16 +17,16 @@ export interface ProducerOptions {
   /** Events in a second at most. */
   readonly rate: number;
   readonly dice: Dice;
-  /** How long one batch may take to be confirmed, ms. */
+  /** The longest time for one batch to be confirmed, ms. */
   readonly patienceMs: number;
 }
 
-/** What the producers saw. */
+/** The figures recorded by the producers. */
 export interface SendingFigures {
   confirmed: number;
-  /** Events that were sent once more although they were, or might be, confirmed: those on purpose alone. */
+  /** Events that were sent again on purpose although they were, or might be, confirmed. */
   duplicates: number;
-  /** Answers by status, `none` for those that did not come. */
+  /** Answers by status, `none` for missing ones. */
   readonly answers: Map<string, number>;
   /** The longest time that a batch took to be confirmed, ms. */
   slowestMs: number;
@@ -35,9 +35,9 @@ export interface SendingFigures {
 type Batch = readonly SentEvent[];
 
 /**
- * Sends each share in its order, batch by batch, the next when the one before is confirmed. What was not confirmed is
- * sent again under the same message ids, to any of the gateways. Some batches go to both at once, and some are sent
- * again later. Rejects when a batch is refused, or not confirmed in time.
+ * Sends each share in order, batch by batch: the next batch starts when the one before is confirmed.
+ * Unconfirmed batches are resent under the same message ids, to any of the gateways. Some batches go to both
+ * gateways at once, and some are sent again later. Rejects when a batch is refused, or not confirmed in time.
  */
 export async function produce(
   shares: readonly (readonly SentEvent[])[],
@@ -54,7 +54,7 @@ export async function produce(
   const repeat = (gateway: string, batch: Batch) => {
     figures.duplicates += batch.length;
     const repeated = post(gateway, batch, options, figures);
-    repeated.catch(() => {}); // heard at the end of the share
+    repeated.catch(() => {}); // awaited at the end of the share
     return repeated;
   };
   const producer = async (share: readonly SentEvent[]) => {
@@ -97,7 +97,9 @@ async function confirm(
   figures.slowestMs = Math.max(figures.slowestMs, performance.now() - from);
 }
 
-/** True when all of the batch is durable, false when that is not known. Rejects with any other answer. */
+/**
+ * True when all of the batch is durable, false when the outcome is unknown. Rejects with any other answer.
+ */
 async function post(
   gateway: string,
   batch: Batch,

@@ -2,12 +2,12 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Dice } from './dice.ts';
 
-/** A webhook that answers 503 or hangs up at times, also after it took the deliveries. */
+/** A webhook that sometimes answers 503 or hangs up, also after it accepted the deliveries. */
 export interface FailingReceiver {
   readonly url: string;
-  /** Ids of the deliveries that came. */
+  /** Ids of the deliveries received. */
   readonly ids: ReadonlySet<string>;
-  /** Deliveries that came, repeated ones included. */
+  /** Deliveries received, including repeats. */
   came(): number;
   close(): Promise<void>;
 }

@@ -18,7 +18,7 @@ import { prepareChaosWorkspace } from './workspace.ts';
 export interface ChaosOptions extends Omit<ScheduleOptions, 'sessionTimeoutMs'> {
   readonly seed: number;
   readonly events: number;
-  /** Events sent in a second at most, so that the troubles meet events under way. */
+  /** Events sent in a second at most, so that the faults meet events in flight. */
   readonly rate: number;
   readonly drainWithinMs: number;
 }
@@ -29,9 +29,9 @@ const PRODUCERS = 8;
 const PATIENCE_MS = 180_000;
 
 /**
- * Sends events while everything that can be killed is killed, and holds what came out against what was sent. Resolves
- * to the findings that do not hold, none when all is well; then nothing is left behind. Else the folder with all
- * logs stays, and `tell` says where it is.
+ * Sends events while everything that can be killed is killed, and checks the outcome against the events sent.
+ * Resolves to the findings that do not hold, none when all is well, and then leaves nothing behind. Otherwise
+ * the folder with all logs stays, and `tell` gets its path.
  */
 export async function runChaos(
   options: ChaosOptions,
@@ -119,7 +119,7 @@ function tellSending(
   tell(`answers to batches: ${said}; the slowest was confirmed after ${seconds(slowestMs)}`);
 }
 
-/** Whatever happens around it, a process of ours ends only when it is told to. */
+/** Our processes must end only on request, despite failures around them. */
 function aliveFinding({ processes }: Installation): Finding {
   const faults = processes.flatMap(({ name, endedByItself }) =>
     endedByItself.map((code) => `${name} ended with ${code}`),

@@ -18,9 +18,9 @@ import { prepareChaosWorkspace } from './workspace.ts';
 
 export interface ScalingOptions {
   readonly seed: number;
-  /** As many as keep the stages busy through all phases. */
+  /** Enough to keep the stages busy through all phases. */
   readonly events: number;
-  /** How long each number of processors is measured, ms. */
+  /** The measured period for each number of processors, ms. */
   readonly phaseMs: number;
   readonly drainWithinMs: number;
 }
@@ -28,12 +28,12 @@ export interface ScalingOptions {
 const PARTITIONS = 4;
 const PRODUCERS = 8;
 const SESSION_TIMEOUT_MS = 6_000;
-/** What is taken for the time around a change of the group. */
+/** The period counted as being around a change of the group. */
 const AROUND_MS = 10_000;
 
 /**
- * Events wait in the log; one processor works on them, a second joins, and leaves by SIGTERM. Tells what each number
- * of them gets done and how long partitions stood still while they moved, and verifies what came out.
+ * Works off a backlog with one processor; a second one joins, and leaves by SIGTERM. Reports the throughput
+ * of each number of processors and the standstills of partitions while they moved, and verifies the outcome.
  */
 export async function runScaling(
   options: ScalingOptions,
@@ -110,7 +110,7 @@ async function phases(
   tell: (line: string) => void,
 ): Promise<void> {
   const measured = async (what: string) => {
-    await sleep(AROUND_MS); // until it is warm, and the partitions have moved
+    await sleep(AROUND_MS); // warm-up, and time for the partitions to move
     const from = performance.now();
     await sleep(phaseMs);
     const rates = ratesOf(samples, from, performance.now());

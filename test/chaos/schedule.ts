@@ -3,18 +3,18 @@ import type { Dice } from './dice.ts';
 export const GATEWAYS = ['gateway-1', 'gateway-2'] as const;
 export const PROCESSORS = ['processor-1', 'processor-2', 'processor-3'] as const;
 
-/** One thing that goes wrong, once this share of the events is confirmed. */
+/** One fault, triggered once this share of the events is confirmed. */
 export type Trouble = { readonly at: number } & (
   | { readonly kind: 'kill'; readonly process: string }
   | { readonly kind: 'pause'; readonly process: string; readonly forMs: number }
-  /** One more processor comes, and leaves in an orderly way while events go on. */
+  /** One more processor joins, and leaves cleanly while events flow. */
   | { readonly kind: 'join' }
   | { readonly kind: 'leave' }
   | { readonly kind: 'restart'; readonly engine: 'kafka' | 'redis'; readonly how: 'kill' | 'stop' }
 );
 
 export interface ScheduleOptions {
-  /** How often each gateway and processor is killed. */
+  /** The number of kills of each gateway and processor. */
   readonly kills: number;
   readonly pauses: number;
   readonly joins: number;
@@ -23,7 +23,10 @@ export interface ScheduleOptions {
   readonly sessionTimeoutMs: number;
 }
 
-/** What will go wrong, in order. Everything falls anywhere, also on top of each other, and a last kill on the drain. */
+/**
+ * Draws the list of faults to inject, in order. Faults may fall anywhere and overlap; the last one is a kill
+ * during the drain.
+ */
 export function drawSchedule(options: ScheduleOptions, dice: Dice): readonly Trouble[] {
   const { kills, pauses, joins, kafkaRestarts, sessionTimeoutMs } = options;
   const anywhere = () => dice.between(0.03, 0.97);
@@ -35,7 +38,7 @@ export function drawSchedule(options: ScheduleOptions, dice: Dice): readonly Tro
     troubles.push({ at: anywhere(), kind: 'pause', process: dice.pick(PROCESSORS), forMs });
   }
   for (let i = 0; i < joins; i++) {
-    // One at a time, so each joins and leaves in a part of the run of its own.
+    // The joins do not overlap: each has its own part of the run.
     const part = (share: number) => (i + share) / joins;
     troubles.push({ at: part(dice.between(0.05, 0.45)), kind: 'join' });
     troubles.push({ at: part(dice.between(0.55, 0.95)), kind: 'leave' });

@@ -11,17 +11,17 @@ const ENDS_WITHIN_MS = 40_000;
 const RESTART_PAUSE_MS = 100;
 
 /**
- * A role of `tributary` under a supervisor as an operator would have it: whenever it ends, for whatever reason, it is
- * started again at once, on the same port. What it says goes to `<name>.log`.
+ * A role of `tributary` under a supervisor, as an operator would run it: whenever the process ends, for any
+ * reason, it is restarted at once on the same port. Its output goes to `<name>.log`.
  */
 export class Supervised {
   readonly name: string;
   readonly url: string;
   readonly adminUrl: string;
-  /** Starts, the first included. */
+  /** Starts, including the first. */
   starts = 0;
   kills = 0;
-  /** How often it ended without having been killed or told to, and with which code. */
+  /** Exit codes or signals of ends that were neither kills nor requested. */
   readonly endedByItself: (number | string)[] = [];
   readonly #role: string;
   readonly #env: Readonly<Record<string, string>>;
@@ -29,7 +29,10 @@ export class Supervised {
   #child: ChildProcess | undefined;
   #exited: Promise<void> = Promise.resolve();
   #leaving = false;
-  /** Whether it was up when it was told to leave: one that has hardly begun to start ends by the signal itself. */
+  /**
+   * Whether it was up at the request to leave: a process that has hardly begun to start ends by the signal
+   * itself.
+   */
   #wasUp = false;
   #killed = false;
 
@@ -59,7 +62,7 @@ export class Supervised {
     return supervised;
   }
 
-  /** SIGKILL, wherever it is; the supervisor starts it again. */
+  /** SIGKILL at any point; the supervisor restarts it. */
   kill(): void {
     if (this.#child === undefined || this.#killed) return;
     this.#killed = true;
@@ -67,7 +70,7 @@ export class Supervised {
     this.#child.kill('SIGKILL');
   }
 
-  /** SIGSTOP for so long: to everybody else it is dead, and then it goes on where it was. */
+  /** SIGSTOP for this long: the others consider it dead, and then it continues. */
   async pause(forMs: number): Promise<void> {
     const child = this.#child;
     child?.kill('SIGSTOP');
@@ -75,7 +78,7 @@ export class Supervised {
     child?.kill('SIGCONT');
   }
 
-  /** SIGTERM, and no other start. Resolves to how long it took, ms. */
+  /** SIGTERM, without a restart. Resolves to the time it took, ms. */
   async leave(): Promise<number> {
     const from = performance.now();
     this.#leaving = true;

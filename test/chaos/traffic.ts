@@ -1,7 +1,7 @@
 import { murmur2, subjectOf } from '@tributary/core';
 import { type FlightEvent, readFlights } from '../demo/flights.ts';
 
-/** One event of the run, and the place it has among those of its subject. */
+/** One event of the run, and its index among the events of its subject. */
 export interface SentEvent {
   readonly event: FlightEvent;
   readonly subject: string;
@@ -9,7 +9,7 @@ export interface SentEvent {
   readonly sequence: number;
 }
 
-/** The flights over and over, each time under new message ids, until there are so many. */
+/** Repeats the flights, each time under new message ids, until there are `count` events. */
 export function repeatFlights(count: number): readonly SentEvent[] {
   const flights = readFlights();
   return Array.from({ length: count }, (_, sequence) => {
@@ -21,7 +21,7 @@ export function repeatFlights(count: number): readonly SentEvent[] {
   });
 }
 
-/** Each subject belongs to one producer, which sends its events in their order. */
+/** Each subject belongs to one producer, which sends its events in order. */
 export function shareOut(events: readonly SentEvent[], producers: number): readonly (readonly SentEvent[])[] {
   const shares: SentEvent[][] = Array.from({ length: producers }, () => []);
   for (const sent of events)

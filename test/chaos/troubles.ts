@@ -14,8 +14,8 @@ export interface TroubleTools {
 }
 
 /**
- * Makes each trouble when its time has come. Only restarts of an engine are waited for; everything else happens while
- * the one before may still be felt. Resolves when all is whole again.
+ * Triggers each fault at its time. It waits only for restarts of an engine; all other faults may overlap with
+ * the effects of earlier ones. Resolves when everything runs again.
  */
 export async function makeTroubles(troubles: readonly Trouble[], tools: TroubleTools): Promise<void> {
   const underWay: Promise<unknown>[] = [];
@@ -24,7 +24,7 @@ export async function makeTroubles(troubles: readonly Trouble[], tools: TroubleT
     if (tools.signal.aborted) break;
     tools.tell(`${(tools.progress() * 100).toFixed(0).padStart(3)} %  ${wordsOf(trouble)}`);
     const done = make(trouble, tools);
-    done.catch(() => {}); // heard below
+    done.catch(() => {}); // awaited below
     if (trouble.kind === 'restart') await done;
     underWay.push(done);
   }

@@ -13,7 +13,7 @@ const PARTITIONS = 3;
 /** Planes, groups and departures: some of every outcome, and some late ones. */
 const sent = repeatFlights(33_474).filter((_, i) => i % 25 === 0);
 
-/** What a pipeline without a fault leaves behind. */
+/** The evidence left by a pipeline without a fault. */
 function flawless(): Evidence {
   const expected = sent.map((each) => ({ ...each, expectation: expectationOf(each.event) }));
   const records = expected.map(({ event, subject, sequence, expectation }) => ({
@@ -64,7 +64,7 @@ function count(events: readonly SentEvent[]): readonly VolumeCell[] {
   return [...cells.values()];
 }
 
-/** What does not hold once the evidence was tampered with. */
+/** The findings that fail once the evidence has been tampered with. */
 function broken(tamper: (evidence: Evidence) => Partial<Evidence>): readonly string[] {
   const evidence = flawless();
   const findings = verify(sent, { ...evidence, ...tamper(evidence) }, RULE_IDS);

@@ -2,7 +2,7 @@ import { nameId } from '@tributary/core';
 import { type Expectation, expectationOf, type RuleName } from './expectation.ts';
 import type { SentEvent } from './traffic.ts';
 
-/** A record of `events.accepted` or `events.rejected`, as a reader of committed records got it. */
+/** A record of `events.accepted` or `events.rejected`, as read by a consumer of committed records. */
 export interface EventRecord {
   readonly partition: number;
   readonly offset: number;
@@ -35,12 +35,12 @@ export interface VolumeCell {
   readonly count: number;
 }
 
-/** Everything that can be seen from outside once the pipeline is drained. */
+/** Everything visible from outside once the pipeline is drained. */
 export interface Evidence {
   readonly accepted: readonly EventRecord[];
   readonly rejected: readonly EventRecord[];
   readonly violations: readonly ViolationRecord[];
-  /** As the API lists them. */
+  /** As listed by the API. */
   readonly listedViolations: readonly ViolationRecord[];
   readonly volume: readonly VolumeCell[];
   readonly deliveries: readonly DeliveryRecord[];
@@ -48,19 +48,19 @@ export interface Evidence {
   readonly arrived: Readonly<Record<RuleName, ReadonlySet<string>>>;
 }
 
-/** A figure beside what it must be, and what is wrong where they differ. */
+/** A figure with its required value, and the explanation when they differ. */
 export interface Finding {
   readonly what: string;
   readonly answer: number;
   readonly expected: number;
-  /** Some of the faults, for people. Any fault fails the run, also where the figures agree. */
+  /** Some of the faults, for people. Any fault fails the run, even when the figures agree. */
   readonly faults: readonly string[];
 }
 
-/** Faults that are told of one kind. */
+/** The number of faults of one kind that are reported. */
 const TOLD = 5;
 
-/** Holds the evidence against what was sent and confirmed. `ruleIds` are those of this run. */
+/** Checks the evidence against the events sent and confirmed. `ruleIds` are those of this run. */
 export function verify(
   confirmed: readonly SentEvent[],
   evidence: Evidence,
@@ -122,14 +122,14 @@ function differences(sent: Sent, { messageId, outcome, subject }: EventRecord): 
   return faults;
 }
 
-/** Where the first of two records of a subject was sent after the second, or the subject is in two partitions. */
+/** Finds records of a subject in reverse order of sending, and subjects in two partitions. */
 function verifyOrder(topic: string, sent: Sent, records: readonly EventRecord[]): Finding {
   const last = new Map<string, { partition: number; sequence: number; messageId: string }>();
   const faults: string[] = [];
   let inOrder = 0;
   for (const { partition, messageId } of records.toSorted(byPosition)) {
     const event = sent.get(messageId);
-    if (event === undefined) continue; // told as never sent
+    if (event === undefined) continue; // reported as never sent
     const before = last.get(event.subject);
     if (before !== undefined && before.partition !== partition)
       faults.push(`${event.subject} is in ${before.partition} and ${partition}`);
@@ -145,7 +145,9 @@ function byPosition(a: EventRecord, b: EventRecord): number {
   return a.partition - b.partition || a.offset - b.offset;
 }
 
-/** The hours are those of the accepted records: only the log knows which of several copies of an event won. */
+/**
+ * The hours are those of the accepted records: only the log shows which of several copies of an event won.
+ */
 function verifyVolume(sent: Sent, { accepted, volume }: Evidence): Finding {
   const expected = new Map<string, number>();
   const hours = new Map(accepted.map(({ messageId, hour }) => [messageId, hour]));
@@ -212,7 +214,7 @@ function verifyDeliveries(
   ];
 }
 
-/** The idempotency key that the design promises for the only output of an event. */
+/** The idempotency key that the design specifies for the only output of an event. */
 export function deliveryId(ruleId: string, messageId: string): string {
   return nameId(ruleId, `production:${messageId}:0`);
 }

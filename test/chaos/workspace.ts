@@ -26,13 +26,16 @@ interface Created {
 
 const ATTEMPTS = 5;
 
-/** What `expectationOf` says, in the words of the API: in a workspace of its own, once one can be made whole. */
+/**
+ * Expresses `expectationOf` through the API, in a new workspace. Retries until one workspace is created
+ * completely.
+ */
 export async function prepareChaosWorkspace(person: Client, webhookUrl: string): Promise<ChaosWorkspace> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await tryToPrepare(person, webhookUrl);
     } catch (error) {
-      if (attempt === ATTEMPTS) throw error; // a busy machine may answer 503, and whoever got that asks again
+      if (attempt === ATTEMPTS) throw error; // retries a 503 of a busy machine
     }
   }
 }

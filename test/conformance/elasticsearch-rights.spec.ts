@@ -9,10 +9,13 @@ import { Published, RETENTION_MS } from './profile-store/suite/harness.ts';
 import { People } from './profile-store/suite/people.ts';
 import { profileStoreConformance } from './profile-store/suite/profile-store.conformance.ts';
 
-/** What the names of the indices of all tests begin with; those of others do not. */
+/** The prefix of the index names of all tests; other users' indices never begin with it. */
 const OURS = 'tributary-t';
 
-/** docs/rights.md names the privileges. Elasticsearch's own judge of them is not in what comes from a registry. */
+/**
+ * docs/rights.md lists the privileges. Elasticsearch's own authorization is not part of the packages in a
+ * registry.
+ */
 describe.skipIf(engines() === undefined)('an Elasticsearch that grants rights one by one', () => {
   let guard: ElasticsearchGuard;
   beforeAll(async () => {
@@ -20,7 +23,7 @@ describe.skipIf(engines() === undefined)('an Elasticsearch that grants rights on
   });
   afterAll(() => guard.close());
 
-  /** The installation of a harness, reached with the rights that are documented. */
+  /** The installation of a harness, accessed with the documented rights. */
   const guarded = <I extends { readonly settings: string }>(made: I): I => ({
     ...made,
     settings: JSON.stringify({ ...JSON.parse(made.settings), url: guard.url }),

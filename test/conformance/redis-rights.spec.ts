@@ -9,7 +9,9 @@ import { command } from '../helpers/redis.ts';
 import { claimant } from './deduplicator/suite/harness.ts';
 import { batch, events, WORKSPACE_ID } from './live-tail/suite/harness.ts';
 
-/** That the rights which docs/rights.md names are enough is seen wherever a test uses the engines: it has no others. */
+/**
+ * All tests with engines run with the rights of docs/rights.md only, so they show that these are sufficient.
+ */
 describe.skipIf(engines() === undefined)('a Redis that grants rights one by one', () => {
   async function userWith(...rights: readonly string[]): Promise<string> {
     const name = `t${randomBytes(4).toString('hex')}`;

@@ -1,6 +1,6 @@
 import { CANCELLED, DEPARTED, type FlightEvent } from './flights.ts';
 
-/** What a month of flights must come to, computed from its events apart from any pipeline. */
+/** The expected results for a month of flights, computed from its events without any pipeline. */
 export interface FlightAnswers {
   readonly identify: number;
   readonly group: number;
@@ -11,13 +11,16 @@ export interface FlightAnswers {
   readonly violating: number;
   /** Departures that pass the contract. */
   readonly passing: number;
-  /** Of those that pass: more than 60 minutes late. */
+  /** Among the flights that pass: those more than 60 minutes late. */
   readonly late: number;
-  /** Of those that pass: the sum of `distance`. */
+  /** Among the flights that pass: the sum of `distance`. */
   readonly distance: number;
-  /** Whom events tell something about: each has a profile. */
+  /** The users and groups that events describe: each has a profile. */
   readonly profiles: ReadonlySet<string>;
-  /** For whom each flies: names of groups by their ids. A plane may change its airline; then it has both. */
+  /**
+   * The airlines of each plane: names of groups by their ids. A plane may change its airline; then it has
+   * both.
+   */
   readonly airlines: ReadonlyMap<string, Readonly<Record<string, string>>>;
 }
 

@@ -1,7 +1,8 @@
 /**
- * What is before each partition of each stage, by the labels of the figure. `metrics` is what the processes that run the
- * stages say at `/metrics`, one after the other: of what they say of a partition the least is right. Who has it leaves
- * out what lies behind its last event, such as the marker of a transaction; the others count that.
+ * The lag of each partition of each stage, by the labels of the metric. `metrics` is the concatenated
+ * `/metrics` output of the processes that run the stages. The lowest value for a partition is right: the
+ * process that owns it does not count records behind its last event, such as transaction markers, and the
+ * others do.
  */
 function leastLags(metrics: string): ReadonlyMap<string, number> {
   const lags = new Map<string, number>();
@@ -11,8 +12,8 @@ function leastLags(metrics: string): ReadonlyMap<string, number> {
 }
 
 /**
- * The partitions with records that their stage has not processed, in words; also says where no lag is known, or one of
- * before `since` (epoch ms): a report does not wait for a log that answers slowly.
+ * Describes the partitions with records that their stage has not processed. Also lists lags that are unknown
+ * or older than `since` (epoch ms): a metrics report does not wait for a log that answers slowly.
  */
 export function waiting(metrics: string, since: number): readonly string[] {
   const known = [...metrics.matchAll(/^tributary_stage_lag_collected_timestamp_seconds(?:\{\})? (\S+)$/gm)];
@@ -22,7 +23,7 @@ export function waiting(metrics: string, since: number): readonly string[] {
   return lags.filter(([, lag]) => lag > 0).map(([labels, lag]) => `${lag} before ${labels}`);
 }
 
-/** What `waiting` says of metrics that are collected from now on. */
+/** The result of `waiting` for metrics collected from now on. */
 export async function waitingNow(metrics: () => Promise<string>): Promise<readonly string[]> {
   const since = Date.now();
   return waiting(await metrics(), since);

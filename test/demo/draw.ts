@@ -2,13 +2,13 @@ import type { ResultLine, VolumeRecord } from './results.ts';
 
 const BAR = 40;
 
-/** A progress line that is written over itself. */
+/** A progress line that overwrites itself. */
 export function progressLine(done: number, all: number, what: string): string {
   const filled = Math.round((done / all) * BAR);
   return `\r${what} ${'█'.repeat(filled)}${'░'.repeat(BAR - filled)} ${done.toLocaleString('en')} of ${all.toLocaleString('en')}`;
 }
 
-/** The answers beside what they must be. */
+/** The results beside the expected ones. */
 export function answersTable(lines: readonly ResultLine[]): string {
   const rows = lines.map(({ what, answer, expected }) => [
     what.padEnd(30),

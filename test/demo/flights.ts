@@ -26,7 +26,10 @@ const DATA = fileURLToPath(new URL('../data/', import.meta.url));
 const MISSING = 'NA';
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
-/** The New York departures of a month as events: planes, then who flies for whom, then flights in their order. */
+/**
+ * The New York departures of a month as events: planes, then the airline of each plane, then flights in
+ * order.
+ */
 export function readFlights(flightsFile = `${DATA}flights-2013-01.csv.gz`): readonly FlightEvent[] {
   const planes = rowsOf(readFileSync(`${DATA}planes.csv`, 'utf8'));
   const airlines = new Map(
@@ -76,7 +79,7 @@ function flightEvent(row: Row): FlightEvent {
   };
 }
 
-/** Numbers as numbers, gaps left out. */
+/** Numeric values as numbers, missing ones left out. */
 function values(row: Row): Readonly<Record<string, string | number>> {
   return Object.fromEntries(
     Object.entries(row)

@@ -15,12 +15,12 @@ import { sendEvents } from './send.ts';
 import { NDJSON_FOLDER, prepareWorkspace } from './workspace.ts';
 
 const EMAIL = 'demo@tributary.localhost';
-/** The pipeline is taken to be drained when nothing has changed for this long. */
+/** The pipeline counts as drained after this long without a change. */
 const QUIET_MS = 30_000;
 
 /**
- * Sends the departures of January 2013 to a running `npm start`, through its HTTP API alone. A second run sends the same
- * message ids and changes nothing.
+ * Sends the departures of January 2013 to a running `npm start`, through its HTTP API alone. A second run
+ * sends the same message ids and changes nothing.
  */
 async function demo(): Promise<number> {
   const { values } = parseArgs({ options: { flights: { type: 'string' } } });
@@ -81,7 +81,10 @@ function isRight({ lines }: Results): boolean {
   return lines.every(({ answer, expected }) => answer === expected);
 }
 
-/** Reads the results until nothing is under way and they are right, or until they have not changed for a while. */
+/**
+ * Reads the results until nothing is in flight and they are right, or until they have not changed for a
+ * while.
+ */
 async function drained(
   read: () => Promise<Results>,
   isIdle: () => Promise<boolean>,

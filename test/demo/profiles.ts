@@ -1,7 +1,7 @@
 import type { ProfileRecord } from '@tributary/core';
 import type { ProfileClient } from '../helpers/profile-client.ts';
 
-/** Values that one search may have. */
+/** The maximum number of values of one search. */
 const VALUES = 1_000;
 
 /** The profile of each of these users, as the profile API finds it by the user's id. */
@@ -20,7 +20,7 @@ export async function findProfiles(
   return found;
 }
 
-/** How many have in their profile every airline they fly for, by its name, and no other. */
+/** The number of profiles with exactly the airlines that the plane flies for, by name. */
 export function flyingForTheirs(
   profiles: ReadonlyMap<string, ProfileRecord>,
   airlines: ReadonlyMap<string, Readonly<Record<string, string>>>,

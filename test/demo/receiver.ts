@@ -3,16 +3,16 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { dirname } from 'node:path';
 import { onLoopback } from '../helpers/on-loopback.ts';
 
-/** What a webhook was called with. */
+/** A request to the webhook. */
 export interface ReceivedDelivery {
   readonly id: string;
   readonly event: { readonly message_id: string; readonly properties?: Readonly<Record<string, unknown>> };
 }
 
-/** A webhook on this machine that remembers, in a file, the deliveries it ever took. */
+/** A webhook on this machine that records its deliveries, of all runs, in a file. */
 export interface Receiver {
   readonly url: string;
-  /** Each delivery once, by its id, those of earlier runs included. */
+  /** Each delivery once, by its id, including earlier runs. */
   readonly deliveries: ReadonlyMap<string, ReceivedDelivery>;
   close(): Promise<void>;
 }
@@ -21,7 +21,7 @@ export async function startReceiver(file: string): Promise<Receiver> {
   mkdirSync(dirname(file), { recursive: true });
   const deliveries = new Map<string, ReceivedDelivery>();
   if (existsSync(file)) {
-    // A demo that was killed may leave a torn last line: what it was cut from had no answer and comes again.
+    // A killed demo may leave a torn last line. Its delivery was never answered, so it is delivered again.
     const lines = readFileSync(file, 'utf8').split('\n');
     for (const line of lines.slice(0, -1)) remember(JSON.parse(line));
     truncateSync(file, Buffer.byteLength(lines.slice(0, -1).join('\n')) + (lines.length > 1 ? 1 : 0));

@@ -14,7 +14,7 @@ export interface VolumeRecord {
   readonly event_count: number;
 }
 
-/** One line of the table at the end: what came out, and what the file says it must be. */
+/** One line of the table at the end: an actual figure, and the one expected from the file. */
 export interface ResultLine {
   readonly what: string;
   readonly answer: number;
@@ -32,14 +32,14 @@ export interface ResultSources {
   readonly client: Client;
   readonly contractId: string;
   readonly receiver: Receiver;
-  /** Where the ndjson destination writes. */
+  /** The folder of the ndjson destination. */
   readonly folder: string;
-  /** Of the organization that the workspace belongs to. */
+  /** Of the workspace's organization. */
   readonly profiles: ProfileClient;
   readonly region: string;
 }
 
-/** Asks both APIs, the webhook and the files. */
+/** Queries both APIs, the webhook and the files. */
 export async function readResults(sources: ResultSources, expected: FlightAnswers): Promise<Results> {
   const volume = await sources.client.get<readonly VolumeRecord[]>('./event-volume?hours=720');
   const counted = (wanted: (record: VolumeRecord) => boolean) =>
@@ -47,7 +47,7 @@ export async function readResults(sources: ResultSources, expected: FlightAnswer
   const violations = await countAll(sources.client, `./event-contracts/${sources.contractId}/violations`);
   const stored = readNdjson(sources.folder);
   const judged = counted(() => true) + violations;
-  // Thousands of records an answer: who asks all the time slows down what is waited for.
+  // Each answer has thousands of records, so constant polling would slow down the work it waits for.
   const areAllJudged = judged === expected.identify + expected.group + expected.track;
   const wanted = areAllJudged ? expected.profiles : new Set<string>();
   const profiles = await findProfiles(sources.profiles, sources.region, wanted);
@@ -107,7 +107,7 @@ async function countAll(client: Client, path: string): Promise<number> {
   return count;
 }
 
-/** The distance of each delivery in the files, by delivery id: one that was written twice counts once. */
+/** The distance of each delivery in the files, by delivery id: a repeated one counts once. */
 function readNdjson(folder: string): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   if (!existsSync(folder)) return found;
@@ -120,7 +120,7 @@ function readNdjson(folder: string): ReadonlyMap<string, number> {
   return found;
 }
 
-/** A line of the file; undefined for the torn one a crash may leave, which the server writes again. */
+/** A line of the file; undefined for a line torn by a crash, which the server writes again. */
 function parsed(text: string): { id: string; event: { properties: { distance?: number } } } | undefined {
   try {
     return text === '' ? undefined : JSON.parse(text);

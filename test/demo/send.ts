@@ -4,12 +4,12 @@ import type { FlightEvent } from './flights.ts';
 
 const BATCH = 500;
 const CONCURRENCY = 4;
-/** How long a server that does not answer is waited for. */
+/** The longest wait for a server that does not answer. */
 const PATIENCE_MS = 60_000;
 
 /**
- * Sends events in batches. What was not confirmed is sent again with the same message ids: that is all a producer has
- * to do to lose nothing and count nothing twice.
+ * Sends events in batches. Unconfirmed batches are resent with the same message ids: a producer needs nothing
+ * more for exactly-once counts.
  */
 export async function sendEvents(
   producer: Client,

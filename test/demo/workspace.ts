@@ -17,11 +17,11 @@ const TRANSFORMATION = `function transform(event) {
   return event;
 }`;
 
-/** What the demo needs in a workspace; made at the first run, found again later. */
+/** The objects the demo needs in a workspace; created by the first run, found by later ones. */
 export interface DemoWorkspace {
   readonly client: Client;
   readonly workspaceId: string;
-  /** Of its organization, whom the profiles belong to. */
+  /** Of its organization, the owner of the profiles. */
   readonly orgId: number;
   readonly region: string;
   readonly contractId: string;
@@ -52,7 +52,7 @@ export async function prepareWorkspace(account: Client, webhookUrl: string): Pro
     type: 'webhook',
     settings: { url: webhookUrl, batch_size: 20 },
   });
-  // The receiver has another port at every run.
+  // The receiver has another port in every run.
   await client.put(`./destinations/${webhook.id}`, {
     name: webhook.name,
     type: 'webhook',

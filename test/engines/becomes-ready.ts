@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export const READY_WITHIN_MS = 90_000;
 const POLL_MS = 50;
 
-/** Asks until the engine answers (`ready`), is gone (`ended`), or took too long (`late`). */
+/** Polls until the engine answers (`ready`), has ended (`ended`), or took too long (`late`). */
 export async function becomesReady(
   isReady: () => Promise<boolean>,
   isRunning: () => boolean,

@@ -3,12 +3,15 @@ import { ownEngines } from '../helpers/own-engines.ts';
 import { withDocumentedRights } from '../helpers/redis.ts';
 import type { RunningEngine } from './index.ts';
 
-/** Set once a run is known to go without: this setup is called for each of vitest's projects, and says so once. */
+/**
+ * Set once a run is known to have no engines: this setup runs for each of vitest's projects, and warns only
+ * once.
+ */
 const TOLD = 'none';
 
 /**
- * Starts the engines that the test files share, once for the whole run, and hands their addresses over in the
- * environment, which the workers inherit. Engines that the environment already names are used as they are.
+ * Starts the engines shared by the test files, once for the whole run, and passes their addresses in the
+ * environment, which the workers inherit. Engines already named in the environment are used as they are.
  */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
   if (engines() !== undefined) return undefined;
@@ -51,7 +54,7 @@ async function startAll(): Promise<Started> {
   return { running: { kafkaBrokers, redisUrl, schemaRegistryUrl, elasticsearchUrl } };
 }
 
-/** Their data are not needed any more, so they get no time to end in an orderly way. */
+/** Kills the engines: their data are not needed any more. */
 async function discard(running: readonly RunningEngine[]): Promise<void> {
   await Promise.all(
     running.map(async (engine) => {

@@ -13,7 +13,10 @@ export type { KafkaSecurity, KafkaUser, SaslMechanism } from './kafka/secured-li
 export { describeMachine, type Machine } from './machine.ts';
 export type { RedisOptions } from './redis/index.ts';
 
-/** Every engine of the cluster wiring, and those that destinations are tried on, as this machine can run them. */
+/**
+ * Every engine of the cluster wiring, and those used to test destinations, in the form that this machine can
+ * run.
+ */
 export function enginesOf(machine: Machine) {
   return {
     kafka: kafkaEngine(machine),

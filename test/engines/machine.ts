@@ -1,29 +1,30 @@
 import { join } from 'node:path';
 
 /**
- * What an engine is started for: one test, or a person who develops and a benchmark. An engine in Java that lives
- * briefly compiles at once and plainly, which halves the processor time of its start; it would be slower in the end.
+ * The purpose of an engine: one test, or a developer's session or benchmark. A short-lived Java engine uses
+ * only the fast JIT compiler, which halves the processor time of its start; it would be slower in the long
+ * run.
  */
 export type EngineLife = 'brief' | 'long';
 
-/** What the launcher asks of the machine. */
+/** The launcher's view of the machine. */
 export interface Machine {
   /** Where downloaded engines are kept between runs, outside of any checkout. */
   readonly cacheFolder: string;
-  /** The folders in which Java may live, the preferred ones first: homes themselves, and folders of homes. */
+  /** Candidate folders for Java, the preferred ones first: homes themselves, and folders of homes. */
   readonly javaHomes: readonly string[];
   readonly jvmFolders: readonly string[];
-  /** Given to every engine in Java. */
+  /** Passed to every engine in Java. */
   readonly javaFlags: readonly string[];
-  /** Where a Docker engine would answer. */
+  /** The address of a Docker engine, if there is one. */
   readonly dockerHost: string;
-  /** The environment of the tools that download. */
+  /** The environment of the download tools. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The environment of the engines: nothing in it that they could take for configuration. */
+  /** The environment of the engines, without variables that they could take for configuration. */
   readonly engineEnv: Readonly<Record<string, string>>;
 }
 
-/** For what is over soon: Java compiles at once and plainly, and collects garbage in one thread. */
+/** For short-lived processes: only the fast JIT compiler, and garbage collection in one thread. */
 export const COMPILED_PLAINLY = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
 
 export function describeMachine(

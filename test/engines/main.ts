@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { describeMachine, enginesOf, type RunningEngine } from './index.ts';
 
 /**
- * `npm run engines`: every engine of the cluster wiring for a person who develops. Standard output is the environment
- * to use, one `KEY=value` a line, and then `ready`; everything else is on standard error and in files. It stays until
- * SIGTERM or SIGINT, and then ends the engines and removes their data.
+ * `npm run engines`: every engine of the cluster wiring for a developer. Standard output has the environment
+ * to use, one `KEY=value` a line, and then `ready`; everything else is on standard error and in files. It
+ * runs until SIGTERM or SIGINT, and then ends the engines and removes their data.
  */
 async function main(): Promise<number> {
   const stopped = new Promise<'stopped'>((resolve) => {
@@ -54,7 +54,7 @@ async function firstFailure(starts: readonly Promise<RunningEngine>[]): Promise<
   }
 }
 
-/** Also those that are still starting. */
+/** Stops engines that are still starting, too. */
 async function stopAll(starts: readonly Promise<RunningEngine>[]): Promise<void> {
   const outcomes = await Promise.allSettled(starts);
   await Promise.all(

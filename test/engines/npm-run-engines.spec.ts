@@ -43,7 +43,7 @@ describe.skipIf(engines() === undefined || !process.env.TRIBUTARY_TEST_LONG)('np
     await expect(askEach(settings)).rejects.toThrow();
     const logFolder = /logs are in (\S+)/.exec(told)?.[1] ?? '';
     expect(logFolder).not.toBe('');
-    // It is removed last, once every engine has ended.
+    // It is removed last, after every engine has ended.
     expect(existsSync(logFolder)).toBe(false);
   });
 });

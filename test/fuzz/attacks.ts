@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 
-/** What an attack aims at, and with which key. */
+/** The target of an attack, and its key. */
 export interface Target {
   readonly path: string;
   readonly writeKey: string;
@@ -9,12 +9,12 @@ export interface Target {
 /** Whole numbers from 0 to below `to`, the same for the same seed. */
 export type Draw = (to: number) => number;
 
-/** What a client sends that nobody should take: bytes of a connection, with one request or more, or with none. */
+/** Invalid client input: bytes of a connection, with one request or more, or with none. */
 export type Attack = (target: Target, draw: Draw) => Buffer;
 
 const GOOD = '{"userId":"u","event":"E","properties":{"a":1}}';
 
-/** A request that is whole, after which the server is to close the connection. */
+/** A complete request, after which the server is to close the connection. */
 function request(
   { path, writeKey }: Target,
   body: Buffer,
@@ -34,12 +34,12 @@ function request(
 
 const noise = (length: number, draw: Draw) => Buffer.from(Array.from({ length }, () => draw(256)));
 
-/** `value` as properties of an otherwise good event of either API. */
+/** `value` as properties of an otherwise valid event of either API. */
 const withProperties = (value: string) =>
   Buffer.from(`{"userId":"u","event":"E","properties":${value},"batch":[],"z":1}`);
 
 export const ATTACKS: Readonly<Record<string, Attack>> = {
-  // The first is none of a method, so that the server need not wait for more to tell.
+  // The first byte starts no method name, so the server can reject it without waiting for more.
   'random bytes': (_target, draw) => Buffer.concat([Buffer.from([1]), noise(draw(4_096), draw)]),
   'a body of random bytes': (target, draw) => request(target, noise(1 + draw(4_096), draw)),
   'truncated gzip': (target, draw) => {
@@ -80,7 +80,10 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     Buffer.from(`POST ${path} HTTP/1.1\r\nhost: x\r\nx-large: ${'x'.repeat(17_000 + draw(50_000))}\r\n\r\n`),
 };
 
-/** What senders that cannot react are not refused for: `/v1` takes the event, mended, and says so in its context. */
+/**
+ * Faults for which senders that cannot react are not refused: `/v1` mends and accepts the event, and records
+ * it in the context.
+ */
 const MENDED: ReadonlySet<string> = new Set(['invalid UTF-8', 'deep nesting', 'a huge number']);
 
 /** Whether an attack of the kind may be answered with this status. */

@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net';
 
-/** How long an answer may take before the connection is given up, ms. */
+/** The longest wait for an answer before the connection is closed, ms. */
 const PATIENCE_MS = 5_000;
 
-/** Sends bytes over a connection of their own; the statuses that came back until it was closed, maybe none. */
+/** Sends bytes over a new connection; returns the statuses received until it was closed, maybe none. */
 export function exchange(port: number, bytes: Buffer): Promise<readonly number[]> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: '127.0.0.1', port });
@@ -17,7 +17,7 @@ export function exchange(port: number, bytes: Buffer): Promise<readonly number[]
       reject(new Error(`neither answered nor closed within ${PATIENCE_MS} ms`));
     }, PATIENCE_MS);
     socket.on('data', (chunk) => chunks.push(chunk));
-    socket.on('error', () => {}); // it was closed over what was still being sent
+    socket.on('error', () => {}); // closed by the server during the send
     socket.on('close', finish);
     socket.write(bytes);
   });
@@ -27,7 +27,7 @@ function statusesIn(answers: string): readonly number[] {
   return [...answers.matchAll(/^HTTP\/1\.1 (\d{3}) /gm)].map(([, status]) => Number(status));
 }
 
-/** Connections that never come to an end of what they say: of headers, of a body byte by byte, or of nothing at all. */
+/** Connections that never finish sending: endless headers, a body byte by byte, or nothing at all. */
 export function openLingering(port: number, path: string, many: number): { close(): void } {
   const starts = [
     '',

@@ -1,4 +1,4 @@
-// Runs alone: it compares what good clients get done beside bad ones with what they get done without.
+// Runs alone: it compares the throughput of good clients with and without bad ones.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,14 +12,14 @@ const ROUNDS = LONG ? 500 : 12;
 const WINDOW_MS = LONG ? 60_000 : 4_000;
 const SEED = Number(process.env.TRIBUTARY_TEST_SEED ?? Date.now() % 1_000_000);
 
-/** Of good clients: so many calls a second, all of them together. */
+/** Calls a second of good clients, in total. */
 const OFFERED = 150;
-/** And of bad ones. */
+/** Attacks a second of bad clients. */
 const ATTACKS_A_SECOND = 60;
 const LINGERING = 120;
 const MAX_GROWTH_MB = 250;
 
-/** Whatever comes over a connection: refused or closed, in bounded memory, and good clients do not notice. */
+/** Any bytes on a connection are refused or closed, in bounded memory, without an effect on good clients. */
 describe(`the HTTP surface under fire (seed ${SEED})`, () => {
   let tributary: Tributary;
   let port: number;
@@ -35,7 +35,7 @@ describe(`the HTTP surface under fire (seed ${SEED})`, () => {
   const dice = new Dice(SEED);
   const draw = (to: number) => Math.floor(dice.between(0, to));
   const KINDS = Object.keys(ATTACKS);
-  /** The statuses that an attack was answered with, and must not be. */
+  /** The statuses of answers to an attack that are not allowed. */
   const wrongAnswers = async (kind: string, path: string) => {
     const sent = ATTACKS[kind]?.({ path, writeKey: tributary.writeKey }, draw) ?? Buffer.alloc(0);
     const statuses = await exchange(port, sent);
@@ -85,7 +85,7 @@ describe(`the HTTP surface under fire (seed ${SEED})`, () => {
     return response.status === 200;
   }
 
-  /** How many of the calls offered in so many ms were answered in them. */
+  /** The number of calls offered in this period, ms, and answered within it. */
   async function goodCalls(ms: number): Promise<number> {
     const end = performance.now() + ms;
     let done = 0;
@@ -100,7 +100,7 @@ describe(`the HTTP surface under fire (seed ${SEED})`, () => {
     return done;
   }
 
-  /** Attacks, one after the other begun; resolves to how many there were. */
+  /** Starts attacks one after the other; resolves to their number. */
   async function keepFiring(signal: AbortSignal): Promise<number> {
     const under: ReturnType<typeof wrongAnswers>[] = [];
     while (!signal.aborted) {
@@ -113,7 +113,7 @@ describe(`the HTTP surface under fire (seed ${SEED})`, () => {
   }
 });
 
-/** Of a process on this machine. */
+/** The memory of a process on this machine. */
 function megabytes(pid: number): number {
   const [, kilobytes = '0'] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Math.round(Number(kilobytes) / 1_024);

@@ -10,7 +10,7 @@ import { type Block, blocksOf, filledIn, isShown } from './blocks.ts';
 const run = promisify(execFile);
 const python = findProgram('python3');
 
-/** Runs what a reader would type. Blocks of one language share what they name, as in one terminal. */
+/** Runs the commands of a guide. Blocks of one language share their variables, as in one terminal. */
 describe('a guide', () => {
   let tributary: Tributary;
   beforeAll(async () => {
@@ -26,7 +26,7 @@ describe('a guide', () => {
       '<ID token>': tributary.idToken,
     });
 
-  /** What each block prints, of a shell that runs one after the other. */
+  /** The output of each block, in a shell that runs them one after the other. */
   async function shell(blocks: readonly Block[]): Promise<readonly string[]> {
     const script = blocks.map(filled).join('\nprintf "\\0"\n');
     const { stdout } = await run('bash', ['-euc', script], { env: { ...process.env, ...inherited() } });
@@ -66,7 +66,8 @@ describe('a guide', () => {
     const blocks = blocksOf('from-segment-or-rudderstack');
     const of = (wanted: string) => blocks.filter(({ language }) => language === wanted);
 
-    // The page is run by test/sdks/browser.spec.ts; the headers that nginx sends are those of test/gateway/events/segment-callers.spec.ts.
+    // test/sdks/browser.spec.ts runs the page; test/gateway/events/segment-callers.spec.ts tests the headers
+    // that nginx sends.
     it('has no block in a language that no test runs', () => {
       const languages = new Set(blocks.map(({ language }) => language));
       expect(languages).toEqual(new Set(['js', 'python', 'sh', 'json', 'html', 'nginx']));

@@ -5,7 +5,10 @@ import { withoutTestSettings } from '../helpers/child-environment.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A shell in the folder of the project, as a reader has it: what one block sets, the next one knows. */
+/**
+ * A shell in the folder of the project, as a reader has it: variables set by one block are visible in the
+ * next.
+ */
 export class Shell {
   readonly #bash: ChildProcess;
   #output = '';
@@ -23,7 +26,7 @@ export class Shell {
       });
   }
 
-  /** Runs a block; resolves to the lines it printed, those of errors too. */
+  /** Runs a block; resolves to its output lines, including standard error. */
   async run(code: string): Promise<readonly string[]> {
     const end = `block ${++this.#blocks} has ended`;
     const before = this.#output.length;

@@ -11,7 +11,7 @@ import type { Tributary } from '../helpers/running-tributary.ts';
 import { type Block, blocksOf } from './blocks.ts';
 import { Shell } from './shell.ts';
 
-/* Runs what docs/webhooks.md shows. */
+/* Runs the examples of docs/webhooks.md. */
 
 let tributary: Tributary;
 let shell: Shell;
@@ -39,7 +39,7 @@ afterAll(async () => {
 const codeOf = (wanted: string, at = 0) =>
   blocks.filter(({ language }) => language === wanted)[at]?.text ?? '';
 
-/** Node finds packages from where it runs: the tests have the one of Standard Webhooks. */
+/** Node resolves packages from the working folder: the tests have the Standard Webhooks package. */
 function startReceiver(secret: string): ChildProcess {
   const child = spawn(process.execPath, ['--input-type=module', '--eval', codeOf('js')], {
     cwd: import.meta.dirname,
@@ -67,7 +67,7 @@ describe('the guide to webhooks', () => {
           ({ status }) => status,
           () => 0,
         ),
-      (status) => status === 400, // it is there, and a call without a signature is none
+      (status) => status === 400, // it is up, and rejects a call without a signature
     );
     const [enabled, answer = ''] = await shell.run(codeOf('sh', 1));
     expect(enabled).toBe('true');

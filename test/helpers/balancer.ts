@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A TCP load balancer: a connection stays at the server it was given to, which was ready at its last poll. */
+/** A TCP load balancer: a connection stays with its server, which was ready at its last poll. */
 export interface Balancer {
   readonly url: string;
   /** Servers that were ready at their last poll. */
@@ -9,7 +9,7 @@ export interface Balancer {
   close(): Promise<void>;
 }
 
-/** Polls `/readyz` of each server, and gives new connections to the ready ones in turn. */
+/** Polls `/readyz` of each server, and distributes new connections among the ready ones in turn. */
 export async function startBalancer(servers: readonly string[], pollMs: number): Promise<Balancer> {
   let ready: readonly string[] = [];
   const poll = async () => {
@@ -65,7 +65,7 @@ export interface KeepAliveLoad {
   readonly body: () => string | undefined;
 }
 
-/** Posts as clients that keep their connections and repeat nothing. Answers how often each outcome occurred. */
+/** Posts as clients that keep their connections and never retry. Returns the number of each outcome. */
 export async function postKeptAlive(load: KeepAliveLoad): Promise<Readonly<Record<string, number>>> {
   const outcomes: Record<string, number> = {};
   const agent = new Agent({ keepAlive: true, maxSockets: load.clients });

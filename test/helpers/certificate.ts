@@ -2,7 +2,7 @@ import { generateKeyPairSync, sign } from 'node:crypto';
 
 const DAY_MS = 86_400_000;
 
-/** A key and a certificate that vouches for itself, as PEM: good for a day, for `localhost` and 127.0.0.1. */
+/** A key and a self-signed certificate, as PEM: valid for a day, for `localhost` and 127.0.0.1. */
 export function selfSignedCertificate(): { readonly key: string; readonly cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const name = sequence(set(sequence(oid([0x55, 0x04, 0x03]), tagged(0x0c, Buffer.from('localhost')))));

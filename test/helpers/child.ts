@@ -5,8 +5,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Another process of a test: it runs a script, tells what it did as lines of JSON, and can be killed at any moment.
- * A script waits for `go` where several must start together.
+ * A child process of a test: it runs a script, reports its results as lines of JSON, and can be killed at any
+ * moment. A script waits for `go` where several must start together.
  */
 export class Child {
   readonly #process;
@@ -34,7 +34,7 @@ export class Child {
     this.#ended = once(this.#process, 'close').then(() => this.#wake());
   }
 
-  /** Every line it wrote so far. Those of a killed child are complete after `kill`. */
+  /** All lines so far. Those of a killed child are complete after `kill`. */
   get lines(): readonly unknown[] {
     return this.#lines;
   }
@@ -61,12 +61,12 @@ export class Child {
     await this.#ended;
   }
 
-  /** Waits for it to end by itself, however. */
+  /** Waits for its end, with any exit code. */
   async ended(): Promise<void> {
     await this.#ended;
   }
 
-  /** Waits for it to end by itself; rejects when that was not a success. */
+  /** Waits for its end; rejects on failure. */
   async finished(): Promise<readonly unknown[]> {
     await this.#ended;
     if (this.#process.exitCode !== 0) throw new Error(`the child failed: ${this.#errors}`);
@@ -76,20 +76,20 @@ export class Child {
 
 const PAUSE = new Int32Array(new SharedArrayBuffer(4));
 
-/** In the script: writes one line, at once, so that nothing it told is lost by a kill. */
+/** In the script: writes one line synchronously, so that a kill loses no line. */
 export function tell(line: unknown): void {
   for (let left = Buffer.from(`${JSON.stringify(line)}\n`); left.length > 0; ) {
     try {
       left = left.subarray(writeSync(1, left));
     } catch (error) {
-      // Whoever reads it is behind: the pipe is full.
+      // The reader is behind: the pipe is full.
       if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
       Atomics.wait(PAUSE, 0, 0, 1);
     }
   }
 }
 
-/** In the script: resolves when the test says `go`. */
+/** In the script: resolves when the test sends `go`. */
 export async function told(): Promise<void> {
   await once(process.stdin, 'data');
   process.stdin.unref();

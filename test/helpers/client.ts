@@ -12,7 +12,7 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Speaks to a Tributary server as a user would, with one credential. */
+/** Calls a Tributary server as a user would, with one credential. */
 export class Client {
   readonly #base: string;
   readonly #token: string | undefined;
@@ -80,7 +80,7 @@ export class Client {
   }
 }
 
-/** Asks until the answer is as wanted; fails with the last one after `timeoutMs`. */
+/** Polls until the answer is as wanted; fails with the last one after `timeoutMs`. */
 export async function eventually<T>(
   ask: () => Promise<T> | T,
   wanted: (value: T) => boolean,

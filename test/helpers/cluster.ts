@@ -10,7 +10,7 @@ import { ServerProcess } from './server-process.ts';
 
 const EMAIL = 'dev@tributary.localhost';
 
-/** What the processes on one data folder have in common, from one start of theirs to the next. */
+/** The state shared by the processes on one data folder, from one start to the next. */
 interface Installation {
   readonly prefix: string;
   quickstart?: Quickstart;
@@ -32,7 +32,7 @@ export async function startCluster(
   installations.set(folder, installation);
   const environment = { ...clusterEnvironment(installation.prefix), TRIBUTARY_DATA_DIR: folder, ...env };
   const gateway = new ServerProcess(['gateway'], environment);
-  // A port that was asked for is the gateway's: one of the two alone can have it.
+  // A configured port goes to the gateway, because only one of the two can have it.
   const processor = new ServerProcess(['processor'], { ...environment, PORT: '0' });
   const processes = [gateway, processor];
   const stop = async () => {
@@ -104,7 +104,7 @@ export async function adminOf(server: ServerProcess): Promise<string> {
   return (await server.printed(/metrics and readiness at ([^\s)]+)/))[1] ?? '';
 }
 
-/** A workspace of the person's. While brokers elect leaders for topics that were just made, writes are 503. */
+/** A workspace of the person. Writes get 503 while brokers elect leaders for new topics, so it retries. */
 export async function makeWorkspace(person: Client, name: string): Promise<string> {
   const { status, body } = await eventually(
     () => person.call<{ id: string }>('POST', '/workspaces', { body: { name } }),
@@ -114,7 +114,7 @@ export async function makeWorkspace(person: Client, name: string): Promise<strin
   return body.id;
 }
 
-/** What `tributary dev` makes by itself. */
+/** The objects that `tributary dev` creates by itself. */
 async function makeQuickstart(person: Client): Promise<Quickstart> {
   const workspaceId = await makeWorkspace(person, 'Quickstart');
   const { key } = await person

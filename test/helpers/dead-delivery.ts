@@ -11,7 +11,7 @@ export type Outcome = Partial<Omit<DeliveryOutcome, 'delivery'>>;
 
 type Ids = Pick<Delivery, 'workspace_id' | 'destination_id' | 'rule_id'>;
 
-/** The entry of a delivery that became dead at this epoch time in ms, unless the fields say otherwise. */
+/** The entry of a delivery dead-lettered at this epoch time in ms, unless the fields override it. */
 export function deadDelivery(
   time: number,
   fields: Outcome,

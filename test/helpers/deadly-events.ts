@@ -1,8 +1,9 @@
 import { isMainThread } from 'node:worker_threads';
 
 /**
- * Loaded before a command by NODE_OPTIONS: events of these names end the thread that works on them, as a fault of a
- * stage would. `Deadly Validate` where a stage first reads it, `Deadly Route` where its delivery is written.
+ * Loaded into a command by NODE_OPTIONS: events of these names end the thread that works on them, as a fault
+ * of a stage would. `Deadly Validate` where a stage first reads it, `Deadly Route` where its delivery is
+ * written.
  */
 const [DEADLY_READ, DEADLY_WRITTEN] = ['"Deadly Validate"', 'Deadly Route'];
 

@@ -3,13 +3,16 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type OnLoopback, onLoopback } from './on-loopback.ts';
 
-/** A way to Elasticsearch that refuses what a user may not do. */
+/** A proxy for Elasticsearch that refuses calls without a privilege. */
 export interface ElasticsearchGuard extends OnLoopback {
-  /** Calls that were, as `GET /_cluster/health`. */
+  /** The refused calls, as `GET /_cluster/health`. */
   readonly refused: readonly string[];
 }
 
-/** With the privileges `manage`, `read` and `write` on indices: what is called, and where the index stands in its path. */
+/**
+ * Calls with the privileges `manage`, `read` and `write` on indices, and the position of the index in their
+ * paths.
+ */
 const CALLS: readonly (readonly [method: string, path: RegExp])[] = [
   ['GET', /^\/_alias\/(?<index>[^/]+)$/],
   ['PUT', /^\/(?<index>[^/_][^/]*)$/],
@@ -19,10 +22,10 @@ const CALLS: readonly (readonly [method: string, path: RegExp])[] = [
   ['GET', /^\/(?<index>[^/]+)\/_doc\/[^/]+$/],
   ['POST', /^\/(?<index>[^/]+)\/_(search|mget|refresh)$/],
 ];
-/** They name their indices in the body. */
+/** Calls with the indices in the body. */
 const OF_SEVERAL = /^\/_(bulk|mget)$/;
 
-/** A user with these privileges on indices that begin with `prefix`, and no other. */
+/** A user with these privileges only on indices that begin with `prefix`. */
 export async function guardElasticsearch(upstream: string, prefix: string): Promise<ElasticsearchGuard> {
   const refused: string[] = [];
   const server = createServer((request, response) => {
@@ -57,7 +60,7 @@ export async function guardElasticsearch(upstream: string, prefix: string): Prom
 
   function isAllowed(method: string, url: string, body: string): boolean {
     const path = pathOf(url);
-    // The id of a scroll is that of a search that was allowed.
+    // The id of a scroll belongs to a search that was allowed.
     if (path === '/_search/scroll') return method === 'POST';
     if (OF_SEVERAL.test(path)) {
       const indices = [...body.matchAll(/"_index":"([^"]+)"/g)].map(([, index = '']) => index);

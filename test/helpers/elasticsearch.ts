@@ -1,4 +1,4 @@
-/** Removes every index of an installation's prefix, by their names as the adapters make them. */
+/** Removes every index of an installation's prefix, by the adapters' naming. */
 export async function removeIndices(url: string, prefix: string): Promise<void> {
   const pattern = encodeURIComponent(`tributary-${prefix}*`);
   const found = (await (await fetch(`${url}/_alias/${pattern}`)).json()) as Readonly<Record<string, unknown>>;

@@ -4,12 +4,12 @@ import type { Tributary } from './running-tributary.ts';
 import { scrape } from './scrape.ts';
 import { ServerProcess } from './server-process.ts';
 
-/** Half of the processes for transformations: to start one takes a third of a second of a processor. */
+/** Half of the transformation processes: starting one takes a third of a second of processor time. */
 export const FRUGAL = { TRIBUTARY_SANDBOX_PROCESSES: '1' } as const;
-/** As many as there are by default, for a test in which one transformation may hold others up. */
+/** The default number, for a test in which one transformation may delay others. */
 export const AS_SHIPPED = { TRIBUTARY_SANDBOX_PROCESSES: '2' } as const;
 
-/** `tributary dev`. Reads what a person would: the lines printed once it is ready. */
+/** `tributary dev`. Reads the lines that it prints for a person once it is ready. */
 export async function startEmbedded(
   folder: string,
   env: Readonly<Record<string, string>>,

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
 
-/** Where the engines of this test run answer. */
+/** Addresses of the engines of this test run. */
 export interface Engines {
   /** `host:port`, comma-separated. */
   readonly kafkaBrokers: string;
-  /** For a user with the rights that are documented. */
+  /** For a user with the documented rights. */
   readonly redisUrl: string;
-  /** Speaks Confluent's protocol. */
+  /** With Confluent's API. */
   readonly schemaRegistryUrl: string;
   readonly elasticsearchUrl: string;
 }
 
-/** How the run's setup hands the addresses to the test files. */
+/** The variables in which the run's setup passes the addresses to the test files. */
 export const ENGINE_VARIABLES = {
   kafkaBrokers: 'TRIBUTARY_TEST_KAFKA_BROKERS',
   redisUrl: 'TRIBUTARY_TEST_REDIS_URL',
@@ -20,9 +20,9 @@ export const ENGINE_VARIABLES = {
 } as const satisfies Record<keyof Engines, string>;
 
 /**
- * The engines that all test files of a run share, or undefined where they could not be started; never undefined in CI.
- * Whoever uses them names topics, groups and keys with a `freshPrefix` and removes what it made. Tests that stop or
- * pause an engine start one of `ownEngines`.
+ * The engines that all test files of a run share, or undefined where they could not be started; never
+ * undefined in CI. A test names its topics, groups and keys with a `freshPrefix` and removes them afterwards.
+ * Tests that stop or pause an engine start one of `ownEngines`.
  */
 export function engines(): Engines | undefined {
   const kafkaBrokers = process.env[ENGINE_VARIABLES.kafkaBrokers];

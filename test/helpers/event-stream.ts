@@ -1,7 +1,7 @@
 import { type IncomingMessage, request } from 'node:http';
 import { eventually } from './client.ts';
 
-/** One message of a stream, as an `EventSource` would hand it out, and when. */
+/** One message of a stream, as an `EventSource` would dispatch it, with its time. */
 export interface StreamMessage {
   readonly event: string;
   readonly id: string;
@@ -9,27 +9,27 @@ export interface StreamMessage {
   readonly at: number;
 }
 
-/** An open stream of Server-Sent Events, read as the standard says. */
+/** An open stream of Server-Sent Events, parsed as the standard requires. */
 export interface EventStream {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
   readonly messages: readonly StreamMessage[];
   readonly comments: readonly string[];
-  /** The id to come back with. */
+  /** The id for reconnecting. */
   readonly lastEventId: string;
-  /** Ms to wait before that. */
+  /** The delay before reconnecting, ms. */
   readonly retry: number | undefined;
   readonly isOver: boolean;
-  /** The body of an answer that is no stream. */
+  /** The body of an answer that is not a stream. */
   readonly text: string;
   /** Of messages named `event`: their data. */
   events<T = Record<string, unknown>>(): readonly T[];
   /** Data of the messages of another name. */
   notices(event: string): readonly unknown[];
-  /** Resolves once so many events came. */
+  /** Resolves once this many events arrived. */
   got(events: number, timeoutMs?: number): Promise<void>;
   over(timeoutMs?: number): Promise<void>;
-  /** Reads nothing more until `resume`. */
+  /** Stops reading until `resume`. */
   pause(): void;
   resume(): void;
   close(): void;
@@ -40,13 +40,13 @@ export interface StreamOptions {
   readonly workspaceId: string;
   readonly query?: string;
   readonly lastEventId?: string;
-  /** Reads nothing, not even what came with the headers. */
+  /** Starts without reading, not even data sent along with the headers. */
   readonly paused?: boolean;
-  /** Counts what comes and keeps none of it. */
+  /** Counts events and keeps none. */
   readonly discard?: boolean;
 }
 
-/** Opens `events/live` of a workspace. Resolves once the headers came. */
+/** Opens `events/live` of a workspace. Resolves once the headers arrived. */
 export async function openEventStream(base: string, options: StreamOptions): Promise<EventStream> {
   const { token, workspaceId, query = '', lastEventId: after } = options;
   const call = request(`${base}/api/v1/workspaces/${workspaceId}/events/live${query}`, {
@@ -86,7 +86,7 @@ export async function openEventStream(base: string, options: StreamOptions): Pro
   response.once('close', () => {
     isOver = true;
   });
-  response.once('error', () => {}); // cut off: it is over
+  response.once('error', () => {}); // the stream was cut
   const listen = () =>
     response.on('data', (chunk: string) => {
       if (options.discard) return;

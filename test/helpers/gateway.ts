@@ -16,7 +16,7 @@ export interface Injected<T = Record<string, unknown>> {
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** Speaks to a gateway in this process, with one credential. */
+/** Calls a gateway in this process, with one credential. */
 export class InjectClient {
   readonly #app: FastifyInstance;
   readonly token: string | undefined;
@@ -81,15 +81,18 @@ export interface TestGateway {
   readonly app: FastifyInstance;
   readonly folder: string;
   readonly dependencies: GatewayDependencies;
-  /** Every route of the API, HEAD left out. */
+  /** Every route of the API, without HEAD. */
   readonly routes: readonly RouteOptions[];
   /** The gateway's clock; `pass` moves it. */
   readonly clock: { now(): number; pass(ms: number): void };
-  /** Resolves once each issuer of `TRIBUTARY_ISSUERS` has told its keys: on a busy machine that may take several attempts. */
+  /**
+   * Resolves once the keys of each issuer of `TRIBUTARY_ISSUERS` were fetched: on a busy machine that may
+   * take several attempts.
+   */
   issuersAnswered(): Promise<void>;
-  /** Somebody who signed in. */
+  /** A signed-in person. */
   signIn(email: string): Promise<InjectClient>;
-  /** Somebody in a new workspace of their own. */
+  /** A signed-in person in a new workspace of their own. */
   openWorkspace(email?: string): Promise<InjectClient>;
   close(): Promise<void>;
 }
@@ -98,9 +101,9 @@ export const DEDICATED_TOPIC = 'events.dedicated';
 
 export interface TestGatewayOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** That of another gateway, which removes it; default: one of its own. */
+  /** The folder of another gateway, which removes it; default: a new one. */
   readonly folder?: string;
-  /** In place of those it would open. */
+  /** Replaces dependencies that it would open. */
   readonly dependencies?: Partial<GatewayDependencies>;
 }
 

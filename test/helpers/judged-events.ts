@@ -1,6 +1,6 @@
 import { type CanonicalEvent, type EventLog, eventKey, HEADER, newId, TOPIC } from '@tributary/core';
 
-/** A track event of a workspace, as a gateway would have taken it. */
+/** A track event of a workspace, as a gateway would have accepted it. */
 export function trackEvent(workspaceId: string, fields: Partial<CanonicalEvent> = {}): CanonicalEvent {
   const at = new Date().toISOString();
   return {
@@ -17,7 +17,7 @@ export function trackEvent(workspaceId: string, fields: Partial<CanonicalEvent> 
   };
 }
 
-/** Puts events where validate puts them: by default among the accepted ones. */
+/** Puts events on the topics that validate writes: by default the accepted ones. */
 export async function putJudged(
   log: EventLog,
   events: readonly CanonicalEvent[],

@@ -1,7 +1,7 @@
 import kafkajs from 'kafkajs';
 import { eventually } from './client.ts';
 
-/** An admin client of the public kind, quiet. */
+/** An admin client of kafkajs, without logging. */
 export async function withAdmin<T>(brokers: string, work: (admin: kafkajs.Admin) => Promise<T>): Promise<T> {
   const kafka = new kafkajs.Kafka({
     clientId: 'tests',
@@ -19,8 +19,8 @@ export async function withAdmin<T>(brokers: string, work: (admin: kafkajs.Admin)
 }
 
 /**
- * Deletes topics and waits until the broker has heard of it: the answer is the controller's, and for some
- * milliseconds after it the broker still lists them and still takes records for them.
+ * Deletes topics and waits until the broker has learned of it: the answer is the controller's, and for some
+ * milliseconds the broker still lists the topics and accepts records for them.
  */
 export async function deleteTopics(admin: kafkajs.Admin, topics: readonly string[]): Promise<void> {
   await admin.deleteTopics({ topics: [...topics], timeout: 10_000 });
@@ -31,7 +31,7 @@ export async function deleteTopics(admin: kafkajs.Admin, topics: readonly string
   );
 }
 
-/** Removes the topics whose names begin like this. */
+/** Removes the topics with this prefix. */
 export async function removeTopics(brokers: string, prefix: string): Promise<void> {
   await withAdmin(brokers, async (admin) => {
     const topics = (await admin.listTopics()).filter((name) => name.startsWith(prefix));

@@ -2,7 +2,7 @@ import { type LogEntry, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
 import type { Tributary } from './running-tributary.ts';
 
-/** Everything in a topic of a running Tributary, partition by partition, read beside it. */
+/** All entries in a topic of a running Tributary, partition by partition. */
 export async function entriesOf(
   { environment }: Pick<Tributary, 'environment'>,
   topic: string,

@@ -2,15 +2,15 @@ import type { AddressInfo, Socket } from 'node:net';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import { selfSignedCertificate } from './certificate.ts';
 
-/** A mail as the server took it. */
+/** A mail as received by the server. */
 export interface TakenMail {
   readonly from: string;
   readonly to: readonly string[];
-  /** Header by name in lower case, unfolded; those that came twice are a list of both. */
+  /** Headers by name in lower case, unfolded; a header that came twice has both values in a list. */
   readonly headers: Readonly<Record<string, readonly string[]>>;
   readonly text: string;
   readonly encrypted: boolean;
-  /** Who had signed in. */
+  /** The signed-in user. */
   readonly user: string | undefined;
 }
 
@@ -18,11 +18,11 @@ export interface TakenMail {
 export type MailStep = 'connect' | 'mail' | 'recipient' | 'data';
 
 export interface MailServerOptions {
-  /** Encrypted from the first byte. Default: by STARTTLS. */
+  /** TLS from the first byte. Default: by STARTTLS. */
   readonly secure?: boolean;
   /** Offers no STARTTLS. */
   readonly plain?: boolean;
-  /** Who may send; default: anybody. */
+  /** The user that may send; default: any client. */
   readonly user?: { readonly username: string; readonly password: string };
   /** Default: a free one. */
   readonly port?: number;
@@ -31,15 +31,15 @@ export interface MailServerOptions {
 /** A real SMTP server on this machine. */
 export interface MailServer {
   readonly port: number;
-  /** PEM text that its certificate is verified with. */
+  /** The PEM text that verifies its certificate. */
   readonly ca: string;
   readonly taken: readonly TakenMail[];
-  /** How often somebody tried to sign in, or wanted to send. */
+  /** The number of attempts to sign in and to send. */
   readonly tried: { signIns: number; mails: number };
-  /** What it refuses from now on, with `<code> <text>`, or `cut`: by ending the connection; absent: nothing. */
+  /** The refusal from now on, `<code> <text>`, or `cut` to end the connection; undefined: none. */
   refuse(refusal: { readonly step: MailStep; readonly reply: string } | undefined): void;
   stop(): Promise<void>;
-  /** After `stop`: again, where it was. */
+  /** Restarts it at the same address after `stop`. */
   start(): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** How many of these times, in ms, lie within one second, at most. */
+/** The largest number of these times, in ms, within one second. */
 export function mostInASecond(times: readonly number[]): number {
   return Math.max(...times.map((from) => times.filter((at) => at >= from && at < from + 1_000).length));
 }

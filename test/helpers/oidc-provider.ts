@@ -10,35 +10,35 @@ const CLIENT_SECRET = 'a secret of the tests';
 const REDIRECT_URI = 'https://console.example/signed-in';
 const ALGORITHM = 'RS256';
 
-/** Somebody who has an account at the provider. */
+/** A person with an account at the provider. */
 export interface Person {
   readonly sub: string;
   readonly email?: string;
   readonly email_verified?: boolean;
 }
 
-/** A certified OpenID Connect provider on a port of its own. */
+/** A certified OpenID Connect provider on its own port. */
 export interface OidcProvider {
   /** Its address, and the `iss` of its tokens. */
   readonly issuer: string;
-  /** The variable that makes a gateway trust it. */
+  /** The setting with which a gateway trusts it. */
   readonly settings: { readonly issuer: string; readonly audiences: readonly string[] };
-  /** How often its keys were asked for. */
+  /** The number of requests for its keys. */
   readonly asked: number;
-  /** The private key it signs with now. */
+  /** The current private signing key. */
   readonly key: JWK;
-  /** The ID token of a person who signs in as people do: authorization code flow with PKCE. */
+  /** The ID token of a person after a regular sign-in: authorization code flow with PKCE. */
   signIn(person: Person): Promise<string>;
-  /** A token that only its key can sign, with what it would never say itself. */
+  /** A token signed with the provider's key, with contents that the provider itself would never issue. */
   sign(
     changes?: Readonly<Record<string, unknown>>,
     header?: Readonly<Record<string, unknown>>,
   ): Promise<string>;
-  /** From now on it signs with a new key, and has forgotten the old one. */
+  /** Switches to a new signing key, and drops the old one. */
   rotate(): Promise<void>;
-  /** Nobody listens any more. */
+  /** Stops listening. */
   goDown(): Promise<void>;
-  /** It takes connections and answers nothing. */
+  /** Accepts connections and never answers. */
   hang(): void;
   comeBack(): Promise<void>;
   close(): Promise<void>;
@@ -151,7 +151,7 @@ function openProvider(issuer: string, key: JWK, people: ReadonlyMap<string, Pers
   });
 }
 
-/** Nobody is asked whether the client may know who they are. */
+/** Grants every client consent without asking the person. */
 async function grantAll({ oidc }: KoaContextWithOIDC) {
   const { client, session, provider } = oidc;
   if (client === undefined || session?.accountId === undefined) return undefined;
@@ -161,13 +161,13 @@ async function grantAll({ oidc }: KoaContextWithOIDC) {
   return grant;
 }
 
-/** Logs in whom the client hinted at. */
+/** Logs in the person named by the client's login hint. */
 async function logIn(provider: Provider, ...[request, response]: Parameters<RequestListener>): Promise<void> {
   const { params } = await provider.interactionDetails(request, response);
   await provider.interactionFinished(request, response, { login: { accountId: String(params.login_hint) } });
 }
 
-/** What a browser and the client behind it do, one after the other. */
+/** The sign-in steps of a browser and of its client, in order. */
 async function codeFlow(issuer: string, person: string): Promise<string> {
   const verifier = randomBytes(32).toString('base64url');
   const query = new URLSearchParams({

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A server that listens on a free port of this machine alone. */
+/** A server on a free loopback port. */
 export interface OnLoopback {
   /** Without a path. */
   readonly url: string;

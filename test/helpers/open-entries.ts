@@ -1,7 +1,9 @@
 import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Every path of a folder, itself included, that other users of the machine have any permission on, with its mode. */
+/**
+ * Every path of a folder, including itself, with permissions for other users of the machine, with its mode.
+ */
 export function openEntries(folder: string): readonly string[] {
   return [folder, ...pathsIn(folder)].flatMap((path) => {
     const { mode } = lstatSync(path);

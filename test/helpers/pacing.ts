@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * An even pace from now on: the function it returns resolves when event number `n` is due, at once where that time has
- * passed. A late event moves none of the later ones.
+ * An even pace from now on: the returned function resolves when event number `n` is due, or at once if that
+ * time has passed. A late event does not delay later ones.
  */
 export function evenPace(perSecond: number): (n: number) => Promise<void> {
   const startedAt = performance.now();

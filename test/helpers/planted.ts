@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
 
-/** Secrets of a test, each unlike any other text, to be looked for wherever they must not be. */
+/** Secrets of a test, each a unique text, to be searched for where they must not appear. */
 export class Planted {
   readonly #texts = new Map<string, string>();
 
-  /** Makes one and remembers what it is. */
+  /** Creates a secret and records its kind. */
   make(what: string): string {
     return this.keep(what, `planted-${randomBytes(9).toString('hex')}`);
   }
 
-  /** Remembers a secret that was made elsewhere, in whole and without what stands before its last `_`, `.` or `:`. */
+  /** Records a secret created elsewhere, in whole and without the part before its last `_`, `.` or `:`. */
   keep(what: string, text: string): string {
     this.#texts.set(what, text);
     const core = text.split(/[_.: ]/).at(-1) ?? '';
@@ -17,7 +17,7 @@ export class Planted {
     return text;
   }
 
-  /** What of it stands in a text; empty where nothing does. */
+  /** The planted texts found in a text; empty where there are none. */
   in(text: string): readonly string[] {
     return [...this.#texts].filter(([, secret]) => text.includes(secret)).map(([what]) => what);
   }

@@ -2,8 +2,8 @@ import { EngineMissing, type RunningEngine } from '../engines/index.ts';
 import { ownEngines } from './own-engines.ts';
 
 /**
- * A PostgreSQL server for one spec file, which stops it. Undefined, told loudly, where the machine has none and the
- * tests may go without; never undefined in CI.
+ * A PostgreSQL server for one spec file, which stops it. Undefined, with a loud warning, where the machine
+ * has none and the tests may be skipped; never undefined in CI.
  */
 export async function postgresServer(): Promise<RunningEngine | undefined> {
   const inCi = process.env.CI !== undefined;

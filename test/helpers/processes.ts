@@ -11,7 +11,10 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Resolves to true once the process or the path is no more, to false when it still is after ten seconds. */
+/**
+ * Resolves to true once the process or the path no longer exists, to false if it still does after ten
+ * seconds.
+ */
 export async function isGone(what: number | string): Promise<boolean> {
   const deadline = Date.now() + 10_000;
   const there = () => (typeof what === 'number' ? isAlive(what) : existsSync(what));

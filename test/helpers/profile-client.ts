@@ -13,7 +13,7 @@ export interface Deletion {
   readonly profilesNotFound: readonly string[];
 }
 
-/** How a call gets to a gateway. */
+/** Sends a call to a gateway. */
 export type Send = (
   path: string,
   headers: Readonly<Record<string, string>>,
@@ -63,12 +63,12 @@ export class ProfileClient {
     return new ProfileClient(this.#send, this.orgId, headers);
   }
 
-  /** The same credential for another organization, by name. */
+  /** The same credential for another organization, by its id. */
   naming(orgId: number): ProfileClient {
     return new ProfileClient(this.#send, orgId, this.headers);
   }
 
-  /** Posts below `/cdp/v1/users`; without an `orgId` of its own the body gets the client's. '' leaves a header out. */
+  /** Posts below `/cdp/v1/users`; a body without an `orgId` gets the client's. '' leaves a header out. */
   call<Body = { readonly error: string }>(
     path: string,
     body: object,
@@ -82,7 +82,7 @@ export class ProfileClient {
     ) as Promise<ProfileAnswer<Body>>;
   }
 
-  /** A write that must succeed, to `eu` unless it says otherwise. */
+  /** A write that must succeed, in region `eu` unless the fields override it. */
   async write(ids: Readonly<Record<string, string>>, fields: object = {}): Promise<ProfileRecord> {
     const [record, ...others] = await this.#ok<readonly ProfileRecord[]>('', {
       region: 'eu',
@@ -112,7 +112,7 @@ export class ProfileClient {
   }
 }
 
-/** A call of each operation, by the scope it needs, that nothing is wrong with and that matters to nobody. */
+/** A valid call of each operation, by the scope it needs, without an effect on other tests. */
 export const PROFILE_CALLS: Readonly<Record<ClientKeyScope, readonly [path: string, body: object]>> = {
   'profile.write': ['', { region: 'eu', ids: { AdId: 'x' } }],
   'profile.read': ['/_search', { regions: ['eu'], search: { AdId: ['x'] } }],
@@ -126,13 +126,13 @@ interface Asks {
 export interface ProfileOrganization {
   readonly id: string;
   readonly orgId: number;
-  /** Of a client key with all scopes. */
+  /** A client key with all scopes. */
   readonly key: string;
   readonly keyId: string;
   readonly client: ProfileClient;
 }
 
-/** The profiles of the workspace's organization, which is to have these regions, by a new client key of it. */
+/** The profiles of the workspace's organization, which gets these regions, by a new client key. */
 export async function openProfiles(
   owner: Asks,
   workspaceId: string | undefined,

@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest';
 import { openTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 import { openProfiles, type ProfileOrganization, sendInto } from './profile-client.ts';
 
-/** A gateway with an organization, a client key of it, and a way to make more. */
+/** A gateway with an organization, a client key of it, and a function to create more. */
 export async function openProfileGateway(options: TestGatewayOptions = {}) {
   const gateway: TestGateway = await openTestGateway(options);
   onTestFinished(() => gateway.close());

@@ -11,13 +11,13 @@ export class Receivers {
     return webhook;
   }
 
-  /** The id of a destination that leads there. */
+  /** The id of a destination with this URL. */
   async destinationAt({ owner }: Tributary, url: string, limits: object = {}): Promise<string> {
     const body = { name: url, type: 'webhook', settings: { url }, ...limits };
     return (await owner.post<{ id: string }>('./destinations', body)).id;
   }
 
-  /** Lets every `track` event of the name go to the destination. */
+  /** Forwards every `track` event of the name to the destination. */
   async forward({ owner }: Tributary, eventName: string, destinationId: string): Promise<void> {
     await owner.post('./event-forwarding-rules', {
       name: `${eventName} to ${destinationId}`,

@@ -2,26 +2,26 @@ import { createServer } from 'node:http';
 import { onLoopback } from './on-loopback.ts';
 import type { WebhookBody, WebhookDelivery } from './webhook.ts';
 
-/** What tells one bringing of a delivery from another. */
+/** Identifies one attempt of a delivery. */
 export interface Brought {
   readonly id: string;
   readonly messageId: string;
   readonly attempt: number;
-  /** The Standard Webhooks id of the call it came with: of a single delivery its own. */
+  /** The Standard Webhooks id of its call: for a single delivery, the delivery's own id. */
   readonly callId: string;
   /** When the call was read, epoch ms. */
   readonly at: number;
 }
 
-/** A webhook that keeps so little of a call that a hundred thousand of them fit in a test. */
+/** A webhook that keeps so little of a call that a test can hold a hundred thousand of them. */
 export interface Recorder {
   readonly url: string;
-  /** In the order they came. */
+  /** In order of arrival. */
   readonly brought: readonly Brought[];
   close(): Promise<void>;
 }
 
-/** Answers every call alike, each after a time of its own: `delayMs` at most. */
+/** Answers every call with this status, each after a random delay of at most `delayMs`. */
 export async function startRecorder(status: number, delayMs = 0): Promise<Recorder> {
   const brought: Brought[] = [];
   const server = createServer((request, response) => {

@@ -1,6 +1,6 @@
 import type { Labels, Logger, Metrics } from '@tributary/core';
 
-/** What somebody logged and counted. */
+/** Records logged lines and counted metrics. */
 export class Told {
   /** Each line as `<level> <message> <fields as JSON>`. */
   readonly lines: string[] = [];

@@ -5,9 +5,9 @@ import { command, withDocumentedRights } from './redis.ts';
 const SLOTS = 16_384;
 
 export interface RedisCluster {
-  /** Of every primary. */
+  /** All primaries. */
   readonly nodes: readonly RunningEngine[];
-  /** With the rights that are documented. */
+  /** With the documented rights. */
   readonly url: string;
   stop(): Promise<void>;
 }

@@ -4,13 +4,13 @@ import { Redis } from 'ioredis';
 const RIGHTS = new URL('../../docs/rights.md', import.meta.url);
 const USER = { name: 'tributary', password: 'of the tests' };
 
-/** Removes every key whose name begins with the prefix, braces of a hash tag aside. */
+/** Removes every key with the prefix in its name, ignoring the braces of a hash tag. */
 export async function removeKeys(url: string, prefix: string): Promise<void> {
   const client = new Redis(asAnybody(url));
   try {
     for (const match of [`${prefix}*`, `{${prefix}*`]) {
       for await (const keys of client.scanStream({ match, count: 1_000 })) {
-        // One by one: those of a cluster are in many slots.
+        // One by one: the keys of a cluster are in many slots.
         await Promise.all((keys as string[]).map((key) => client.unlink(key)));
       }
     }
@@ -19,7 +19,7 @@ export async function removeKeys(url: string, prefix: string): Promise<void> {
   }
 }
 
-/** One command from a client of its own. */
+/** One command from a new client. */
 export async function command(url: string, name: string, ...args: string[]): Promise<unknown> {
   const client = new Redis(asAnybody(url));
   try {
@@ -30,8 +30,8 @@ export async function command(url: string, name: string, ...args: string[]): Pro
 }
 
 /**
- * The server for a user that docs/rights.md makes: it may do what is documented there, with keys and channels of any
- * `freshPrefix`, and nothing else.
+ * The server for a user as docs/rights.md creates it: with the documented commands, on keys and channels of
+ * any `freshPrefix`, and nothing else.
  */
 export async function withDocumentedRights(url: string): Promise<string> {
   const [, line = ''] = /^(ACL SETUSER .+)$/m.exec(await readFile(RIGHTS, 'utf8')) ?? [];
@@ -43,7 +43,7 @@ export async function withDocumentedRights(url: string): Promise<string> {
   return signedIn.href;
 }
 
-/** The test's server lets anybody do anything who does not sign in. */
+/** The test's server grants unauthenticated clients every right. */
 function asAnybody(url: string): string {
   const open = new URL(url);
   open.username = '';

@@ -17,7 +17,7 @@ async function removeGroups(brokers: string, prefix: string): Promise<void> {
   await withAdmin(brokers, async (admin) => {
     const { groups } = await admin.listGroups();
     const ours = groups.map(({ groupId }) => groupId).filter((id) => id.startsWith(prefix));
-    // The members of killed processes stay until their session ends: such a group is left to expire by itself.
+    // Members of killed processes stay until their session ends: such a group is left to expire.
     if (ours.length > 0) await admin.deleteGroups(ours).catch(() => {});
   });
 }

@@ -1,25 +1,25 @@
 import type { Brought } from './recorder.ts';
 
-/** One kill: when it came, and when the next process was started. Epoch ms. */
+/** One kill: its time, and the start of the next process. Epoch ms. */
 export interface Kill {
   readonly at: number;
   readonly startedAt: number;
 }
 
-/** A delivery that was taken and brought again: how long before the kill it had been taken, ms. */
+/** A delivery that was accepted and repeated: the time from its acceptance to the kill, ms. */
 export interface Repeat {
   readonly id: string;
   readonly beforeMs: number;
 }
 
 export interface Repeats {
-  /** What each kill made come again. */
+  /** The repeats caused by each kill. */
   readonly byKill: readonly (readonly Repeat[])[];
-  /** Ids of what came again although nothing was killed in between. */
+  /** Ids of repeats without a kill in between. */
   readonly unexplained: readonly string[];
 }
 
-/** What a place that takes everything was brought more than once. `kills` are in their order. */
+/** Repeated deliveries at a destination that accepts everything. `kills` are in order. */
 export function repeatsOf(brought: readonly Brought[], kills: readonly Kill[]): Repeats {
   const byKill = kills.map((): Repeat[] => []);
   const unexplained: string[] = [];

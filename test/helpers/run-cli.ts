@@ -3,15 +3,16 @@ import { runCli } from '@tributary/infra';
 export interface Ran {
   /** Its exit code. */
   readonly code: number;
-  /** What it wrote to standard output. */
+  /** The standard output. */
   readonly output: string;
-  /** And to standard error; its logger, which writes there by itself, is not heard. */
+  /** The standard error; without the output of its logger, which writes there directly. */
   readonly log: string;
 }
 
 /**
- * Runs a command of `tributary` in this process, with the given environment and no other: a process of its own takes
- * seconds of a processor, most of them to load what is loaded here. For commands that end by themselves, one at a time.
+ * Runs a command of `tributary` in this process, with the given environment and no other: a separate process
+ * takes seconds of processor time, mostly to load modules that are loaded here. For commands that end on
+ * their own, one at a time.
  */
 export async function ranHere(
   command: readonly string[],

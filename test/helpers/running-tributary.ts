@@ -1,6 +1,6 @@
 import type { Client } from './client.ts';
 
-/** A Tributary of its own for a test: the real commands in processes of their own. */
+/** A Tributary for one test: the real commands in separate processes. */
 export interface Tributary {
   readonly url: string;
   /** The admin port of the process that serves `url`. */
@@ -17,7 +17,7 @@ export interface Tributary {
   readonly owner: Client;
   /** Calls with the write key. */
   readonly producer: Client;
-  /** Everything it logged. */
+  /** All its log output. */
   log(): string;
   /** The metrics of all its processes, collected after the call. */
   metrics(): Promise<string>;
@@ -25,6 +25,6 @@ export interface Tributary {
   kill(): Promise<void>;
   /** SIGTERM; resolves to its exit code. */
   stop(): Promise<number | null>;
-  /** Stops it and removes its folder and what it keeps elsewhere. */
+  /** Stops it and removes its folder and its data elsewhere. */
   remove(): Promise<void>;
 }

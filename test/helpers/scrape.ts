@@ -4,8 +4,8 @@ const POLL_MS = 50;
 const WITHIN_MS = 10_000;
 
 /**
- * The metrics of a process, none of them collected before this call: an exposition is shared for a second, and one of
- * before an event was sent would say that nothing is under way.
+ * The metrics of a process, all of them collected after this call. An exposition is shared for a second, and
+ * one from before an event was sent would show nothing in flight.
  */
 export async function scrape(adminUrl: string): Promise<string> {
   const from = Date.now();

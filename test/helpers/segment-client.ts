@@ -11,11 +11,11 @@ export interface Sent {
   readonly status: number;
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body: Readonly<Record<string, unknown>>;
-  /** What it gave to the log. */
+  /** The events appended to the log. */
   readonly events: readonly CanonicalEvent[];
 }
 
-/** Posts to a gateway in this process, and looks at what that hands to the log. */
+/** Posts to a gateway in this process, and returns the entries that it appends to the log. */
 export async function sendCall(
   { app, dependencies }: TestGateway,
   url: string,
@@ -36,7 +36,7 @@ export async function sendCall(
   return { status: answer.statusCode, headers: answer.headers, body: answer.json(), events };
 }
 
-/** A gateway with a workspace, and a write key that SDKs send with unless they are told otherwise. */
+/** A gateway with a workspace, and the default write key for SDKs. */
 export interface SegmentGateway {
   readonly test: TestGateway;
   readonly owner: InjectClient;

@@ -5,7 +5,7 @@ import { inherited } from './child-environment.ts';
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
 const START_TIMEOUT_MS = 60_000;
 
-/** A command of `tributary` in a process of its own, with the given environment and no other. */
+/** A command of `tributary` in a separate process, with the given environment and no other. */
 export class ServerProcess {
   readonly #child;
   readonly #exited: Promise<number | null>;
@@ -34,22 +34,22 @@ export class ServerProcess {
     return this.#child.pid ?? 0;
   }
 
-  /** Everything it logged, i.e. wrote to standard error. */
+  /** All its log output, i.e. its standard error. */
   get log(): string {
     return this.#log;
   }
 
-  /** Everything it wrote to standard output. */
+  /** All its standard output. */
   get output(): string {
     return this.#printed;
   }
 
-  /** Resolves to the first match in what it prints; rejects when it ended before, or took too long. */
+  /** Resolves to the first match in its standard output; rejects when it ended before, or took too long. */
   printed(pattern: RegExp): Promise<RegExpExecArray> {
     return this.#found(pattern, () => this.#printed);
   }
 
-  /** The same in what it logs. */
+  /** The same for its log. */
   logged(pattern: RegExp): Promise<RegExpExecArray> {
     return this.#found(pattern, () => this.#log);
   }
@@ -70,7 +70,7 @@ export class ServerProcess {
     this.#child.kill(signal);
   }
 
-  /** Its exit code, once it ended by itself. */
+  /** Its exit code, once it ended on its own. */
   ended(): Promise<number | null> {
     return this.#exited;
   }

@@ -1,12 +1,12 @@
 import { connect, type Socket } from 'node:net';
 import { tell } from './child.ts';
 
-/** What `stream-readers.ts`, as a process of its own, opens and reads. */
+/** The task of `stream-readers.ts` as a process: the streams to open and read. */
 export interface StreamReadersTask {
   readonly url: string;
   readonly idToken: string;
   readonly workspaceId: string;
-  /** Streams of which the bytes are read and thrown away. */
+  /** Streams that are read, with their bytes discarded. */
   readonly read: number;
   /** Streams that are opened and never read. */
   readonly unread: number;
@@ -35,7 +35,7 @@ function open({ url, idToken, workspaceId }: StreamReadersTask, isRead: boolean)
   });
 }
 
-// The script of a child: opens its streams, says so, and reads until it is killed.
+// The script of a child: opens its streams, reports that, and reads until it is killed.
 if (process.argv[2] !== undefined) {
   const task = JSON.parse(process.argv[2]) as StreamReadersTask;
   const streams = await Promise.all([

@@ -8,14 +8,14 @@ import type { Tributary } from './running-tributary.ts';
 export type { Tributary };
 
 export interface StartOptions {
-  /** Beside `PORT=0`, loopback, and a data folder in the system's temporary one. */
+  /** In addition to `PORT=0`, loopback, and a data folder in the system's temporary one. */
   readonly env?: Readonly<Record<string, string>>;
   /** An existing data folder, e.g. of a server that was killed. */
   readonly folder?: string;
 }
 
 /**
- * Starts one on the wiring this test run is for: everything in one process on SQLite, or, with
+ * Starts one on the wiring of this test run: everything in one process on SQLite, or, with
  * `TRIBUTARY_TEST_WIRING=cluster`, a gateway and a processor on the engines of the run.
  */
 export function startTributary({ env = {}, folder }: StartOptions = {}): Promise<Tributary> {

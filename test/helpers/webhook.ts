@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { onLoopback } from './on-loopback.ts';
 
-/** One call a webhook got. */
+/** One call to a webhook. */
 export interface WebhookCall {
   readonly at: number;
   readonly headers: IncomingHttpHeaders;
@@ -20,14 +20,14 @@ export interface WebhookDelivery {
 
 export type WebhookBody = WebhookDelivery & { readonly deliveries?: readonly WebhookDelivery[] };
 
-/** How a webhook treats a call; it answers 204 by itself when this is absent. */
+/** A webhook's handling of a call; by default it answers 204. */
 export type Behaviour = (call: WebhookCall, response: ServerResponse) => void;
 
 /** A webhook on this machine that records its calls. */
 export interface Webhook {
   readonly url: string;
   readonly calls: readonly WebhookCall[];
-  /** Every delivery it got, in order, those in batches too. */
+  /** Every delivery received, in order, including those in batches. */
   deliveries(): readonly WebhookDelivery[];
   behave(behaviour: Behaviour | undefined): void;
   close(): Promise<void>;

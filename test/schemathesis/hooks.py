@@ -34,7 +34,7 @@ def before_call(context, case, kwargs):
         body = without_prototypes(case.body)
         if body != case.body:  # what is set counts as made up anew, also where there was none
             case.body = body
-    # What it takes out of an answer may be a number, which the client underneath refuses.
+    # A value extracted from an answer may be a number, which the underlying client refuses.
     case.headers = {name: str(value) for name, value in headers.items()}
 
 

@@ -11,7 +11,7 @@ export interface Installation {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Where `.ci/schemathesis` puts it; undefined where it did not. */
+/** The path in which `.ci/schemathesis` installs it; undefined without an installation. */
 export function findSchemathesis(
   env: Readonly<Record<string, string | undefined>>,
 ): Installation | undefined {

@@ -6,16 +6,16 @@ import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { findSchemathesis } from './installation.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** In the short form the operations of one share, another in each run: they are what the time goes to. */
+/** The short form tests one share of the operations, another in each run: they take most of the time. */
 const SHARES = 3;
-/** Cases of each operation that are drawn by chance, and chains of calls, in the long form alone. */
+/** Randomly drawn cases, and chains of calls, in the long form alone. */
 const PHASES = LONG ? [] : ['--phases', 'examples,coverage'];
 const CASES = 80;
 const LIMIT_MS = LONG ? 30 * 60_000 : 170_000;
 
 const installed = findSchemathesis(process.env);
 
-/** As for the engines: whoever has it not is told, and in CI the run fails. */
+/** As for the engines: skipped with a warning where it is not installed; in CI the run fails. */
 describe.skipIf(installed === undefined && process.env.CI === undefined)('schemathesis', () => {
   let tributary: Tributary;
 
@@ -51,7 +51,7 @@ describe.skipIf(installed === undefined && process.env.CI === undefined)('schema
       `${tributary.url}/openapi.json`,
       '--max-examples',
       String(CASES),
-      // Two read sources of Python at the same time, which Python 3.11 does not stand.
+      // Two workers read Python sources at the same time, which fails in Python 3.11.
       '--workers',
       '1',
       ...PHASES,
@@ -73,7 +73,7 @@ describe.skipIf(installed === undefined && process.env.CI === undefined)('schema
   }
 });
 
-/** The ids of all operations that the description knows. */
+/** The ids of all operations in the API description. */
 async function operationsOf({ url }: Tributary): Promise<readonly string[]> {
   const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as {
     readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>;

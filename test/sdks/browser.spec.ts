@@ -12,7 +12,7 @@ import { SENT_WITHIN_MS, type Sender, type Sending, sendThroughRestart } from '.
 const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 20 : 300;
 const program = findProgram('chromium', 'google-chrome');
 
-/** What the script of the page has, as far as it is used here. */
+/** The part of the page script's interface that is used here. */
 interface Analytics {
   identify(id: string, traits: object, options: object): Promise<unknown>;
   track(event: string, properties: object, options: object): Promise<unknown>;
@@ -90,7 +90,7 @@ describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in C
     expect(await eventually(pages, ({ length }) => length > 0)).toMatchObject([{ event_count: 1 }]);
   });
 
-  /** A visitor who does all of it; done once every event was answered with 200. */
+  /** A visitor who makes all calls; done once every event was answered with 200. */
   function visit(task: Task): Sending {
     const { promise: half, resolve: halfWay } = Promise.withResolvers<void>();
     const { promise: ended, resolve: done } = Promise.withResolvers<void>();
@@ -128,7 +128,7 @@ describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in C
       }
     };
     const failed = clicks().then(() => ended);
-    // Its browser ends with the spec, and the page with it.
+    // The spec closes the browser, and the page with it.
     return { half: Promise.race([half, failed]), ended: failed, stop: () => {} };
   }
 });

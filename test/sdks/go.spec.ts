@@ -5,7 +5,7 @@ import { programSender, SENT_WITHIN_MS, sendThroughRestart } from './through-res
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const ROUNDS = 1_000;
-// To compile it takes half a minute of a core: part of the long run alone.
+// Compiling takes half a minute of a core, so this is part of the long run alone.
 const go = LONG ? findProgram('go') : undefined;
 
 describe.skipIf(go === undefined)('analytics-go, unmodified', () => {

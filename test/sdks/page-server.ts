@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
-/** A web site whose one page has analytics.js in it, as its package ships it. */
+/** A web site with one page that loads analytics.js, as its package ships it. */
 export interface PageServer {
   readonly url: string;
   close(): Promise<void>;
@@ -15,7 +15,7 @@ const PAGE = `<!doctype html><title>Shop</title>
 <script>window.analytics = { _cdn: location.origin };</script>
 <script src="${BUNDLES}index.js"></script>`;
 
-/** `others`: further pages, by their path, as they are when asked for. */
+/** `others`: further pages, by path, rendered on request. */
 export async function servePage(others: Readonly<Record<string, () => string>> = {}): Promise<PageServer> {
   const main = createRequire(import.meta.url).resolve('@segment/analytics-next');
   const umd = join(dirname(main), '..', 'umd');

@@ -3,14 +3,14 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
-/** Where the SDKs of other languages are put, once for all runs. */
+/** The folder of the SDKs of other languages, shared by all runs. */
 const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'tributary', 'sdks');
 
 const PYTHON_SDKS = ['segment-analytics-python==2.4.0', 'rudder-sdk-python==2.1.9'];
 
 /**
- * The path of the first of these programs that the machine has. Where it has none the tests that need it are skipped,
- * loudly; in CI the run fails, as `.ci/run` is to install it.
+ * The path of the first of these programs on the machine. Without one, the tests that need it are skipped
+ * with a warning; in CI the run fails, because `.ci/run` is to install it.
  */
 export function findProgram(...names: readonly string[]): string | undefined {
   for (const folder of (process.env.PATH ?? '').split(delimiter))
@@ -21,7 +21,7 @@ export function findProgram(...names: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** A Python that has the SDKs of PyPI, made where there is none yet. */
+/** A Python environment with the SDKs of PyPI, created if it does not exist. */
 export function pythonWithSdks(python: string): string {
   const folder = join(CACHE, `python-${PYTHON_SDKS.join('-').replaceAll(/[^\w.-]/g, '_')}`);
   const own = join(folder, 'bin', 'python');

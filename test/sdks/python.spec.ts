@@ -6,7 +6,7 @@ import { programSender, SENT_WITHIN_MS, sendThroughRestart } from './through-res
 
 const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 40 : 1_000;
 const NAMES = ['segment-analytics-python', 'rudder-sdk-python'];
-/** Where they are not there yet. */
+/** The time to install the SDKs if they are missing. */
 const INSTALLED_WITHIN_MS = 60_000;
 const python = findProgram('python3');
 

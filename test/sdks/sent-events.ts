@@ -11,7 +11,7 @@ const FIELDS: Readonly<Record<string, (round: number) => object>> = {
 };
 const HAPPENED = Date.parse('2026-01-02T03:04:05.678Z');
 
-/** What every SDK can say; each holds what it can say beyond that itself. */
+/** The calls that every SDK supports; each spec checks further calls of its SDK itself. */
 export function expectAll(events: readonly CanonicalEvent[] | undefined, name: string, rounds: number): void {
   const expected = EVENT_TYPES.flatMap((type) =>
     Array.from({ length: rounds }, (_, round) => ({
@@ -26,7 +26,7 @@ export function expectAll(events: readonly CanonicalEvent[] | undefined, name: s
   expect(inOrder).toMatchObject(expected);
   expect(new Set(inOrder.map(({ message_id }) => message_id)).size).toBe(expected.length);
   for (const { timestamp, context } of inOrder) {
-    // The same clock: only what the request took, and what its SDK waited before it tried again, is added.
+    // The same clock: only the time of the request, and the SDK's wait before a retry, is added.
     const late = Date.parse(timestamp) - HAPPENED;
     expect(late).toBeGreaterThanOrEqual(-1);
     expect(late).toBeLessThan(SENT_WITHIN_MS);

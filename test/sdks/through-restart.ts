@@ -11,26 +11,26 @@ import type { Task } from './senders/calls.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
-/** Of `sendThroughRestart`, at most, ms. On engines, two processes start twice. */
+/** The time limit of `sendThroughRestart`, ms. On engines, two processes start twice. */
 export const SENT_WITHIN_MS = LONG ? 480_000 : 180_000;
 const DRAINED_WITHIN_MS = LONG ? 180_000 : 60_000;
 
-/** What sends with an SDK. */
+/** A sender that uses an SDK. */
 export interface Sender {
   readonly name: string;
   start(task: Task): Sending;
 }
 
 export interface Sending {
-  /** Resolves once half of its events are on their way. */
+  /** Resolves once half of its events are in flight. */
   readonly half: Promise<unknown>;
-  /** And once its SDK is done with all. */
+  /** Resolves once its SDK has finished. */
   readonly ended: Promise<unknown>;
-  /** Ends it where it has not ended by itself. */
+  /** Ends it if it still runs. */
   stop(): void;
 }
 
-/** A program, run with the address, the write key, its name, how many rounds, and these arguments. */
+/** A program, run with the address, the write key, its name, the number of rounds, and these arguments. */
 export function programSender(
   name: string,
   command: readonly string[],
@@ -50,8 +50,9 @@ export function nodeSender(script: string, name = script, args: readonly string[
 }
 
 /**
- * Runs the senders side by side against one Tributary, which is killed and started again at the same address once each
- * has half of its events on the way. Resolves to what was accepted once all is through, by the sender's name.
+ * Runs the senders side by side against one Tributary, which is killed and restarted at the same address once
+ * each has half of its events in flight. Resolves to the accepted events once all are processed, by the
+ * sender's name.
  */
 export async function sendThroughRestart(
   senders: readonly Sender[],

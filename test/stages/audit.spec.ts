@@ -21,7 +21,7 @@ const list = async (history: History, scope = WORKSPACE) =>
 const entriesOf = (facts: readonly Fact[], from = 0): readonly LogEntry[] =>
   facts.slice(from).map((fact, index) => entryOf(TOPIC.catalog, from + index, fact));
 
-/** Puts facts, or what is none, on the topic of the catalog, which has one partition. */
+/** Appends facts, or invalid ones, to the topic of the catalog, which has one partition. */
 const appending = (log: Pick<EventLog, 'append'>) => (values: readonly object[]) =>
   log.append(
     TOPIC.catalog,
@@ -32,7 +32,7 @@ const appending = (log: Pick<EventLog, 'append'>) => (values: readonly object[])
     })),
   );
 
-/** A destination that is made, renamed twice and deleted, and a rename that comes too late. */
+/** A destination that is created, renamed twice and deleted, and a rename that comes too late. */
 function fill(catalog: MemoryCatalog): void {
   catalog.addDestination('d1', { name: 'one' });
   catalog.add('destination.updated', 'd1', { name: 'two' });
@@ -159,7 +159,7 @@ it('keeps every version of a contract, once, however often the facts come', asyn
     [2, 'two', 'active'],
     [1, 'one', 'active'],
   ]);
-  // Whole, where the audit log would only tell its size.
+  // In full, although the audit log would only give its size.
   expect(entries[0]?.body.schema_definition).toEqual(
     catalog.state.entity('contract', WORKSPACE, 'c1')?.schema_definition,
   );
@@ -191,12 +191,12 @@ it('goes on from the rows of a rewrite where the facts before were dropped, wher
   onTestFinished(() => rewriting.close());
   await rewriting.catchUp(5_000);
   const rewrite = { by: 'operator:catalog', stages: CATALOG_STAGES, stageTimeoutMs: 10_000 };
-  // Under one that was there all the time,
+  // For a stage that was running all the time,
   await rewriting.rewrite(rewrite);
   await append(catalog.facts.slice(3, 4));
   await until(async () => (await list(history)).length >= 4);
   await first?.stop();
-  // and for one that begins right at the rewrite, which has told everything before it.
+  // and for a stage that starts right at the rewrite, with everything before it already in the audit log.
   const { offset } = await rewriting.rewrite(rewrite);
   expect(await log.first(TOPIC.catalog, 0)).toBe(offset);
   await append(catalog.facts.slice(4));
@@ -258,7 +258,7 @@ it.each([
   const following = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50 });
   onTestFinished(() => following.close());
   const again = await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit']);
-  // A catalog that starts there says why it does not go on.
+  // A catalog that starts there reports why it stopped.
   await expect.poll(() => following.fault).toContain(why);
   await new Promise((resolve) => setTimeout(resolve, 1_000));
   expect(await log.end(TOPIC.poison, 0)).toBe(0);

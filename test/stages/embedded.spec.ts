@@ -44,7 +44,7 @@ const SOURCE = `function transform(event) {
   return event;
 }`;
 
-/** What a test closes at its end, last opened first. */
+/** Closes resources at the end of a test, last opened first. */
 function keep<T extends { close(): Promise<void> }>(opened: T): T {
   onTestFinished(() => opened.close());
   return opened;
@@ -126,7 +126,7 @@ async function fillCatalog(catalog: Catalog): Promise<void> {
   );
 }
 
-/** Runs every stage on SQLite; `deliver` plays the destination. */
+/** Runs every stage on SQLite; `deliver` acts as the destination. */
 async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-embedded-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

@@ -45,7 +45,7 @@ const DAY_MS = 24 * 3_600_000;
 
 export const START = Date.parse('2026-01-01T10:00:00Z');
 
-/** Counters that keep the batches they were given, and may be set back as a failover does and SQLite does not. */
+/** Counters that record their batches, and can be set back as by a failover, which SQLite cannot. */
 export class RecordedCounters implements VolumeCounters {
   readonly offsets = new Map<string, number>();
   batches: VolumeBatch[] = [];
@@ -80,13 +80,13 @@ export class RecordedCounters implements VolumeCounters {
   async close(): Promise<void> {}
 }
 
-/** What a test may make the outside world do. */
+/** The outside world as controlled by a test. */
 export interface World {
-  /** What a transformation does to an event. Default: returns it. */
+  /** Transforms an event. Default: returns it. */
   transform(source: string, input: SandboxInput): SandboxResult | Promise<SandboxResult>;
-  /** What the destination does with a delivery. Default: takes it. */
+  /** The destination's answer to a delivery. Default: accepted. */
   deliver(delivery: Delivery): DeliveryResult | Promise<DeliveryResult>;
-  /** What the contracts say. Default: accepted. */
+  /** The verdict of the contracts. Default: accepted. */
   evaluate(event: CanonicalEvent): ContractVerdict;
 }
 
@@ -115,15 +115,15 @@ export function passing({ event }: SandboxInput): SandboxResult {
 }
 
 /**
- * The whole pipeline with its stages in the hand of the test, over a world that does as it is told. `shared` is what it
- * has in common with another process.
+ * The whole pipeline with its stages driven by the test, in a world that the test scripts. `shared` is the
+ * state in common with another process.
  */
 export function setUp(
   options: Partial<PipelineOptions> = {},
   shared: {
     readonly catalog?: MemoryCatalog;
     readonly history?: History;
-    /** Where facts are looked up; default the catalog's own. */
+    /** The log for lookups of facts; default: the catalog's own. */
     readonly log?: PipelineDependencies['log'];
     readonly profiles?: ProfileStore;
     readonly mailer?: Mailer;
@@ -205,14 +205,14 @@ export function setUp(
   return { world, time, catalog, counters, history, liveTail, stages, run: runner(stages) };
 }
 
-/** What the log answers to a read of the catalog's topic. */
+/** The log's answer to a read of the catalog's topic. */
 function factsFrom({ facts }: MemoryCatalog, topic: string, from: number) {
   if (topic !== TOPIC.catalog) throw new Error(`no stage looks into ${topic}`);
   const entries = facts.slice(from).map((fact, index) => entryOf(topic, from + index, fact));
   return { entries, next: facts.length };
 }
 
-/** Hands entries to a stage as the log would, and holds it to the topics it declares. */
+/** Dispatches entries to a stage as the log would, and checks the output against its declared topics. */
 function runner(stages: readonly Stage[]) {
   return async (
     name: string,
@@ -251,7 +251,7 @@ export function event(id: string, fields: Partial<CanonicalEvent> = {}): Canonic
   };
 }
 
-/** An entry of a topic, as the log hands it over. */
+/** An entry of a topic, as the log dispatches it. */
 export function entryOf(
   topic: string,
   offset: number,
@@ -267,7 +267,7 @@ export function entryOf(
   };
 }
 
-/** An emission as the next stage meets it. */
+/** An output record as the input of the next stage. */
 export function handedOn(emission: OutputRecord | undefined, offset = 0): LogEntry {
   if (emission === undefined) throw new Error('nothing was emitted');
   const { topic, key, value, headers } = emission;
@@ -278,7 +278,7 @@ export function topicsOf(emissions: readonly OutputRecord[]): readonly string[] 
   return emissions.map(({ topic }) => topic);
 }
 
-/** Lets the stages work until something is so; the test fails where it never is. */
+/** Lets the stages work until the condition holds; otherwise the test fails. */
 export async function until(done: () => boolean | Promise<boolean>, withinMs = 5_000): Promise<void> {
   const deadline = Date.now() + withinMs;
   while (!(await done())) {

@@ -17,14 +17,14 @@ export const WORKSPACE = '00000000-0000-4000-8000-000000000001';
 export const ORGANIZATION = '00000000-0000-4000-8000-000000000002';
 const AT = '2026-01-01T00:00:00.000Z';
 
-/** The real fold, fed by the test in place of the log. Starts with one workspace. */
+/** The real fold, with facts from the test in place of the log. Starts with one workspace. */
 export class MemoryCatalog implements Catalog {
   readonly state = new CatalogState();
   readonly ready = true;
   readonly age = 0;
   readonly fault = undefined;
   readonly proposed: Fact[] = [];
-  /** Every fact there was, by position. */
+  /** All facts so far, by position. */
   readonly facts: Fact[] = [];
   position = 0;
 
@@ -35,7 +35,7 @@ export class MemoryCatalog implements Catalog {
     });
   }
 
-  /** Applies a fact; the test fails where the fold refuses it. */
+  /** Applies a fact; the test fails if the fold refuses it. */
   add<T extends FactType>(type: T, entity: string, data: FactData[T]): void {
     const from = { address: '', request_id: '' };
     const verdict = this.#apply({ v: 1, type, entity, data, by: 'test', from, at: AT } as Fact);

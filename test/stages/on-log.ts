@@ -20,7 +20,7 @@ const TOPICS = declareTopics({
   dedicated: [],
 });
 
-/** A log of one partition a topic, in a folder that goes with the test. */
+/** A log of one partition a topic, in a folder that the test removes. */
 export async function openLog(): Promise<EventLog> {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-stages-log-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

@@ -120,7 +120,7 @@ const rulesHistory = fc
     ...facts,
   ]);
 
-/** What the state derives from its entities: lists in creation order, counts and sums. */
+/** The parts of the state that are derived from its entities: lists in creation order, counts and sums. */
 function derived(state: CatalogState): unknown {
   return {
     lists: WORKSPACES.map((workspaceId) =>

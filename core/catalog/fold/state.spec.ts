@@ -40,7 +40,7 @@ function catalogOf(workspaces: number): CatalogState {
   return state;
 }
 
-/** How many steps through maps an event's look-ups take. Counted, not timed: a busy machine changes nothing. */
+/** The number of map steps of an event's lookups. Counted, not timed, so other load has no effect. */
 function stepsOf(state: CatalogState, w: number): number {
   const lookUp = () => [
     state.keyByHash(`h${w}-4`)?.key.id,

@@ -24,8 +24,8 @@ interface SchemaBounds {
 }
 
 /**
- * Bounds the evaluation of a schema: its references must end, and must neither multiply nor chain without limit. Refuses
- * what the compiler gets wrong, too.
+ * Bounds the evaluation of a schema: its references must terminate, and must neither multiply nor chain
+ * without limit. Also rejects schemas that the compiler handles incorrectly.
  */
 export function boundsOf(document: SchemaDocument): SchemaBounds {
   const chains = new ChainWalk(document);

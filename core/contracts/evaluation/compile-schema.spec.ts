@@ -323,7 +323,7 @@ function heapInUse(): number {
 }
 
 describe('the weight of a compiled schema', () => {
-  // The evaluator keeps as many as weigh 256 MiB together.
+  // The evaluator caches schemas up to a total weight of 256 MiB.
   it.each<[string, (at: number, of: number) => Json]>([
     ['long texts', (at, of) => `text ${at} of ${of}`.padEnd(22, 'x')],
     ['short texts', (at, of) => `${of}${at.toString(36)}`],

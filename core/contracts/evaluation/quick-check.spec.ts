@@ -86,7 +86,7 @@ describe('the quick check of an event', () => {
             seen[isRight ? 'accepted' : 'refused']++;
             const accepted = [quick.accepts(subject, false), quick.accepts(subject, true)];
             const right = [isRight, isRight && isDeclared];
-            // Numbers that no double holds are left to the compiled schema.
+            // Numbers that do not fit a double are left to the compiled schema.
             if (!hasInfinity(subject)) expect(accepted).toEqual(right);
             else expect(accepted.map((each, at) => !each || right[at])).toEqual([true, true]);
           }

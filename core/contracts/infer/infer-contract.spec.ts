@@ -141,7 +141,7 @@ describe('a contract inferred from events', () => {
     expect(schemaOf(times(60, subject), { enumMax: 2 })).toMatchObject({
       properties: { plan: { type: 'string', required: true } },
     });
-    // Too few to tell, always the same, and each its own.
+    // Too few values, a constant, and all-distinct values.
     for (const few of [
       times(12, subject),
       times(60, () => ({ plan: 'free' })),

@@ -10,7 +10,7 @@ const MANY = 200_000;
 const names = <Value>(count: number, value: Value) =>
   Object.fromEntries(Array.from({ length: count }, (_, n) => [`n${n}`, value]));
 
-/** Status and paths of the refusal; undefined of a body that is read. */
+/** Status and paths of the refusal; undefined for an accepted body. */
 function refusal(body: object) {
   try {
     readWrite({ ...WRITE, ...body }, 1_700_000_000_000, 'unset');
@@ -23,7 +23,7 @@ function refusal(body: object) {
 
 describe('a write that names more than a profile can hold', () => {
   it('is refused for its identities without a look at any of them', () => {
-    // Each of them has a fault of its own; only the number is told.
+    // Each item is invalid for its own reason, but only the excess number is reported.
     expect(refusal({ ids: names(501, 'null') })).toEqual({ status: 400, paths: ['/ids'] });
     const search = names(501, ['null']);
     const shape = { region: undefined, ids: undefined, regions: ['eu'] };

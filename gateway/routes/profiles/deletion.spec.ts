@@ -15,7 +15,7 @@ describe('what a body wants to be deleted', () => {
       requested: 2,
       unreadable: 0,
     });
-    // Each with the ways in which earlier releases may have stored it.
+    // Each with the spellings under which earlier releases may have stored it.
     const spelled = (name: string) => [name, `mailto:${name}`, `${name}.`, `<${name}>`];
     const [a, b] = [spelled('a@example.com'), spelled('b@example.com')];
     expect(asked.identities).toEqual([...a, ...b].map((value) => ({ type: 'email', value })));

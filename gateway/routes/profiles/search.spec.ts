@@ -2,7 +2,7 @@ import { type Profile, recordOf } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { recordTexts } from './search.ts';
 
-/** A profile with an attribute of so many bytes. */
+/** A profile with an attribute of this many bytes. */
 function profile(n: number, bytes: number): Profile {
   return {
     org: 1,

@@ -5,12 +5,12 @@ import { RunningReplays } from './running-replays.ts';
 const AT = '2026-01-01T00:00:00.000Z';
 const NOW = Date.parse(AT);
 
-/** Replays of a workspace with what history has of each. */
+/** Replays of a workspace, with the history's entries for each. */
 function setUp() {
   const replays: { id: string; status: string; created_at: string; workspace_id: string }[] = [];
   const steps = new Map<string, string>();
   const asked: HistoryQuery[] = [];
-  /** Those that lists do not show as they are yet, but as running. */
+  /** Replays that lists still show as running because their entry is late. */
   const late = new Set<string>();
   const running = new RunningReplays({
     catalog: { state: { entities: () => replays as unknown as readonly Replay[] } } as unknown as Catalog,

@@ -23,9 +23,9 @@ import { openCatalog, openEventLog } from '../wiring/ports/event-log.ts';
 import { addKeyToFile, hasKeyFile, type KeySettings, readKeyRing } from '../wiring/secrets.ts';
 
 /**
- * `tributary secrets rotate`: seals every secret of the catalog under the first key, beside other processes, and prints
- * what is left under the others. If the keys are in a file of the data folder, a new first key is added, unless an earlier
- * run did so and was not completed.
+ * `tributary secrets rotate`: reseals every secret of the catalog under the first key while other processes
+ * run, and prints how many secrets are still sealed under the other keys. If the keys are in a file of the
+ * data folder, adds a new first key, unless an earlier incomplete run already did.
  */
 export async function rotateAllSecrets(environment: Environment): Promise<number> {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });

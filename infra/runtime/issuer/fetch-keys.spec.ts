@@ -22,7 +22,7 @@ beforeAll(() => {
   ];
 });
 
-/** Answers of an issuer by path: a body, or a handler. `URL` in a body stands for the address of the issuer. */
+/** Answers of an issuer by path: a body, or a handler. `URL` in a body is replaced by the address of the issuer. */
 async function serve(answers: Readonly<Record<string, unknown>>): Promise<string> {
   const server = createServer((request, response) => {
     const answer = answers[request.url ?? ''];

@@ -23,7 +23,9 @@ beforeAll(async () => {
   [first, second] = [await make('first'), await make('second')];
 });
 
-/** An issuer that publishes `keys`, or does not answer while they are undefined; and a clock that is set by hand. */
+/**
+ * An issuer that publishes `keys`, or does not answer while they are undefined; and a clock set by the test.
+ */
 function issuer(keys: readonly JWK[] | undefined) {
   const here = { keys, asked: 0, now: 1_000_000, hold: Promise.resolve() };
   const cache = new IssuerKeys({

@@ -178,8 +178,8 @@ export const REST_MS = 10_000;
 export const FIRST_REST_MS = 1_000;
 
 /**
- * What to do before a key is looked up. An issuer that is down does not lock out people who hold its tokens: fetched keys
- * stay in use for as long as it does not answer.
+ * Decides whether to fetch keys before a key lookup. An issuer that is down does not lock out people with its
+ * tokens: fetched keys stay in use until it answers again.
  */
 export function beforeUse(
   { fetchedAt, failedAt }: KeyHistory,

@@ -84,7 +84,7 @@ describe('the health of an engine', () => {
       'refuses writes: Elasticsearch answered 403 (cluster_block_exception)',
     );
     expect(gauges.get('tributary_engine_up')).toBe(0);
-    // Nothing was written for a while, so the failed write does not count any more.
+    // There were no writes for a while, so the failed write no longer counts.
     pass(61_000);
     expect(health.status().elasticsearch).toBe('answers');
     expect(gauges.get('tributary_engine_up')).toBe(1);

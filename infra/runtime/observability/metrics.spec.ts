@@ -75,7 +75,7 @@ describe('/metrics', () => {
     const bodies = [(await scrape()).body, (await scrape()).body, (await scrape()).body];
     expect(performance.now() - from).toBeLessThan(1_000);
     const last = bodies.at(-1) ?? '';
-    // Two parts with one event each at first; the reporting part goes on, the silent one keeps its value.
+    // Two parts with one event each at first. The reporting part continues; the silent one keeps its value.
     expect(before).toContain('tributary_events_replayed_total 2\n');
     expect(last).toContain('tributary_events_replayed_total 5\n');
     expect(collected(last, 'stages')).toBe(collected(before, 'stages'));

@@ -2,7 +2,7 @@ import type { Catalog, Logger } from '@tributary/core';
 import type { FastifyPluginAsync } from 'fastify';
 import { createScrape, type MetricSources } from './metrics.ts';
 
-/** What a process reports about itself. */
+/** The metrics and health that a process reports about itself. */
 export interface Operations {
   /** The current state. It must not wait for anything. */
   readiness(): Readiness;

@@ -7,7 +7,7 @@ import { NO_LOGGER } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { CrashEvidence } from './crash-evidence.ts';
 
-/** A process with an entry in hand whose thread fills its heap within one allocation, or that waits to be killed. */
+/** A process with an entry in flight, which exhausts its heap in one allocation, or waits to be killed. */
 const PROGRAM = `
 import { Worker } from 'node:worker_threads';
 const { CrashEvidence } = await import(process.argv[1]);

@@ -12,7 +12,7 @@ import { lateSchemas } from './schemas.ts';
 const FRAMED = Buffer.from('framed');
 const FRAMING: ValueFraming = { ...PLAIN_FRAMING, frame: () => FRAMED };
 
-/** Schemas of a registry with these successive answers. */
+/** Schemas of a registry that gives these answers in turn. */
 function setUp(...answers: readonly (ValueFraming | Error)[]) {
   const left = [...answers];
   let asked = 0;

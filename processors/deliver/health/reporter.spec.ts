@@ -118,7 +118,7 @@ it('a destination added between reports was never reported', async () => {
   reporter.begin();
   vi.advanceTimersToNextTimer();
   known.push(reportOf('late'));
-  reporter.begin(); // nothing is told at this moment, and no further time was set
+  reporter.begin(); // nothing is reported now, and no timer is set
   await vi.advanceTimersByTimeAsync(60_000);
   expect([...shared.keys()]).toEqual(['late p1']);
 });

@@ -4,7 +4,7 @@ import { type QueueLoad, scheduleSlot, WaitEstimate } from './deferral.ts';
 
 const SCHEDULE = parseRetrySchedule(['10s', '1m', '10m']);
 
-/** A destination that takes one delivery each `eachMs`, holds `held` of them, and defers what comes beyond. */
+/** A destination that processes one delivery each `eachMs`, holds `held` of them, and defers the rest. */
 function simulate(count: number, eachMs: number, heldMs: number) {
   const held: number[] = [];
   let deferred = Array.from({ length: count }, () => ({

@@ -10,7 +10,7 @@ import {
   UNLIMITED,
 } from './rate-limit.ts';
 
-/** When calls begin that are made as soon as they may. */
+/** The start times of calls that are made as early as allowed. */
 function beginnings(perSecond: number, count: number): readonly number[] {
   const at: number[] = [];
   let rate = UNLIMITED;

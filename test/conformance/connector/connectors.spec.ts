@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { createTestConnectors } from './suite/harness.ts';
 
 const connectors = createTestConnectors();
-/** Those of the Segment pack share a folder, speak their own formats, and are held by its spec. */
+/** The connectors of the Segment pack share a folder, have their own formats, and are covered by its spec. */
 const own = [...connectors.descriptions.keys()].filter((type) => !type.startsWith('segment-'));
 
 describe('the registry', () => {

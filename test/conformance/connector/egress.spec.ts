@@ -128,7 +128,7 @@ describe('what a webhook may reach', () => {
     const options = { egressAllow: ['127.0.0.1/32'], resolve };
     expect(await post(create(options), 'rebinding.example')).toMatchObject({ outcome: 'delivered' });
     expect(asked).toBe(1);
-    // A new connection asks again, and the new answer is judged.
+    // A new connection resolves again, and the new address is checked.
     expect(await post(create(options), 'rebinding.example')).toEqual(REFUSED);
     expect(asked).toBe(2);
     expect(server.connections.taken).toBe(1);

@@ -1,4 +1,4 @@
-// Runs alone: it compares how long things take beside an attack and without.
+// Runs alone: it compares latencies with and without an attack.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip, gzipSync } from 'node:zlib';
@@ -17,10 +17,10 @@ import {
 
 const EACH = 10;
 const PROBES = 20;
-/** The least that the gateway has a test's turn take. */
+/** The minimum time that the gateway reserves for the turn of a connection test, ms. */
 const TURN_MS = 400;
 const TIMEOUT_MS = 2_000;
-/** What a machine that others keep busy adds. */
+/** Tolerance for a machine shared with other work. */
 const SLACK_MS = 500;
 const inflate = promisify(gunzip);
 const BODY = gzipSync(Buffer.alloc(100_000, '{"some":"body"}'));
@@ -42,7 +42,10 @@ async function signIn(): Promise<number> {
   return (await new InjectClient(gateway.app, token).call('GET', '/workspaces')).status;
 }
 
-/** Milliseconds that most sign-ins of people with new tokens take, and the inflation of a body: both use the threads. */
+/**
+ * Milliseconds that most sign-ins of people with new tokens take, and the inflation of a body: both use the
+ * thread pool.
+ */
 async function latencies() {
   const signIns: number[] = [];
   const bodies: number[] = [];
@@ -63,7 +66,7 @@ it('a hostile destination stopped sign-in and compressed bodies for everybody: t
   onTestFinished(close);
   const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: TIMEOUT_MS });
   const stop = new AbortController();
-  // The keys of the provider are there by then.
+  // By then the gateway has fetched the keys of the provider.
   await expect.poll(signIn, { timeout: 30_000 }).toBe(200);
   const before = await latencies();
 
@@ -79,7 +82,8 @@ it('a hostile destination stopped sign-in and compressed bodies for everybody: t
   const until = async (work: () => Promise<unknown>) => {
     while (!stop.signal.aborted) await work();
   };
-  // As many tests at a time as the gateway lets two workspaces make; deliveries as a circuit lets them through.
+  // As many tests at a time as the gateway allows two workspaces; deliveries as the circuit breaker admits
+  // them.
   let next = 0;
   const attacks = [
     ...Array.from({ length: 8 }, () =>

@@ -11,12 +11,15 @@ import {
   unhurried,
 } from './suite/harness.ts';
 
-/** Of a call, where something else ends it, and where nothing does. */
+/** The timeout of a call when something else ends it, and when nothing does. */
 const TIMEOUT_MS = 8_000;
 const SHORT_MS = 500;
-/** Beyond the time of a call, on a machine that others keep busy. */
+/** Tolerance beyond the timeout of a call, on a busy machine. */
 const SLACK_MS = 3_000;
-/** What one thing that came may occupy this thread for; a malformed message that is never done with takes for ever. */
+/**
+ * The longest time that one received message may occupy this thread. A malformed message that is never
+ * finished would take forever.
+ */
 const HELD_MS = 2_000;
 const MAX_GROWTH = 64 * 1_024 * 1_024;
 

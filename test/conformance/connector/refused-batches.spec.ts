@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** Sends to a place of a kind, and gives which deliveries were not delivered, with what became of them. */
+/** Sends to a destination of a type, and returns the failed deliveries with their results. */
 async function send(type: string, settings: JsonObject, count: number) {
   const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: 5_000 });
   ends.push(() => connectors.close());
@@ -24,7 +24,7 @@ async function send(type: string, settings: JsonObject, count: number) {
   return results.flatMap((result, at) => (result.outcome === 'delivered' ? [] : [{ at, ...result }]));
 }
 
-/** A place over HTTP that answers by the body. */
+/** An HTTP destination that answers by the body. */
 async function httpPlace(statusOf: (body: Buffer) => number) {
   const server = await startRecordingServer();
   ends.push(() => server.close());
@@ -70,7 +70,7 @@ it('a Redis that refuses the script itself is asked once more, without entries',
   expect(asked).toBe(2);
 });
 
-/** A server that answers each command by its name and its text. */
+/** A server that answers each command by its name and text. */
 async function redisPlace(reply: (command: { readonly name: string; readonly text: string }) => string) {
   const server = createServer((socket) => {
     let came = '';
@@ -90,7 +90,7 @@ async function redisPlace(reply: (command: { readonly name: string; readonly tex
   return (server.address() as AddressInfo).port;
 }
 
-/** Where the first whole command ends: `*<parts>`, then `$<length>` and the text of each. */
+/** The end of the first complete command: `*<parts>`, then `$<length>` and the text of each. */
 function commandEnd(came: string): number | undefined {
   const [head, parts] = /^\*(\d+)\r\n/.exec(came) ?? [];
   let at = head?.length ?? 0;

@@ -23,15 +23,18 @@ import {
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
-/** A server that takes nobody without TLS, nor without its password. */
+/** A server that requires TLS and a password. */
 interface SecuredPlace {
-  /** Settings that are right, by its address; `host` puts a name in the place of that. */
+  /** Valid settings, by its address; `host` replaces the address by a name. */
   settings(host: string): JsonObject;
   readonly wrongPassword: JsonObject;
   stop(): Promise<void>;
 }
 
-/** A real PostgreSQL that speaks TLS with this certificate: it writes the files itself, so that they are its own. */
+/**
+ * A real PostgreSQL that serves TLS with this certificate. The server writes the files itself, so that it
+ * owns them.
+ */
 async function securedPostgres(): Promise<SecuredPlace> {
   const server = await postgresServer();
   if (server === undefined) throw new Error('no postgres');
@@ -42,7 +45,7 @@ async function securedPostgres(): Promise<SecuredPlace> {
   const { rows } = await client.query('show data_directory');
   for (const [name, text] of Object.entries({ key, cert })) {
     const lines = `select unnest(string_to_array(${pg.escapeLiteral(text.trim())}, E'\n'))`;
-    // A key that others may read is refused.
+    // PostgreSQL refuses a key that others may read.
     const write = `umask 077; cat > '${rows[0]?.data_directory}/${name}.pem'`;
     await client.query(`copy (${lines}) to program ${pg.escapeLiteral(write)}`);
   }

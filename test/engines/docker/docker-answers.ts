@@ -12,7 +12,7 @@ export function dockerAnswers(dockerHost: string): Promise<boolean> {
       resolve(response.statusCode === 200);
     });
     ping.once('timeout', () => ping.destroy());
-    ping.once('close', () => resolve(false)); // an answer came first, if there was one
+    ping.once('close', () => resolve(false)); // no effect after an answer
     ping.once('error', () => resolve(false));
     ping.end();
   });

@@ -12,7 +12,7 @@ export interface ContainerSpec {
   readonly image: string;
   /** Inside of the container. */
   readonly port: number;
-  /** `address` is where clients reach it, `host:port`. */
+  /** `address` is the address for clients, `host:port`. */
   readonly environment?: (address: string) => Readonly<Record<string, string>>;
   readonly command?: readonly string[];
   readonly url: (address: string) => string;
@@ -23,11 +23,11 @@ type Runtime = Awaited<ReturnType<typeof import('testcontainers').getContainerRu
 type Container = ReturnType<Runtime['container']['getById']>;
 
 /**
- * Starts an engine in Docker, on a host port that it keeps over restarts. Testcontainers' own reaper removes it when
- * this process ends without doing so.
+ * Starts an engine in Docker, on a host port that it keeps over restarts. Testcontainers' own reaper removes
+ * it when this process ends without cleaning up.
  */
 export async function startContainer(spec: ContainerSpec, logFolder?: string): Promise<RunningEngine> {
-  // Loaded only here: most of what starts engines has no Docker.
+  // Loaded only here: most machines that start engines have no Docker.
   const { GenericContainer, getContainerRuntimeClient } = await import('testcontainers');
   const runtime = await getContainerRuntimeClient();
   const port = await freePort();
@@ -81,7 +81,7 @@ class DockerEngine implements RunningEngine {
     this.#folder = folder;
   }
 
-  /** As the machine that Docker runs on counts. */
+  /** The pid in the namespace of the Docker host. */
   get pid(): number {
     if (this.#pid === 0) throw new EngineFailed(`${this.name} is not running`);
     return this.#pid;

@@ -27,7 +27,7 @@ function isHealthy(url: string): Promise<boolean> {
   return answersHttp(`${url}/_cluster/health?wait_for_status=yellow&timeout=1s`);
 }
 
-/** One Elasticsearch node without security. `url` is where it speaks HTTP. */
+/** One Elasticsearch node without security. `url` is its HTTP address. */
 export function elasticsearchEngine(machine: Machine): Engine<object> {
   const { name } = CONTAINER;
   return {

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { ElasticsearchProgram } from './program.ts';
 
 /**
- * Everything is on the class path, as in Elasticsearch's own tests. As modules it would ask for all of a JDK, and the
- * runtimes that come in packages are not whole.
+ * Everything is on the class path, as in Elasticsearch's own tests. As modules it would require a complete
+ * JDK, and packaged runtimes are not complete.
  */
 const JVM_FLAGS = [
   '-Xms256m',
@@ -21,7 +21,7 @@ const PROPERTIES = {
   'io.netty.noKeySetOptimization': true,
   'io.netty.recycler.maxCapacityPerThread': 0,
   'java.awt.headless': true,
-  // The native vector library comes with the full distribution only.
+  // The native vector library is only part of the full distribution.
   'org.elasticsearch.nativeaccess.enableVectorLibrary': false,
 };
 
@@ -39,7 +39,7 @@ export interface NodePorts {
   readonly transport: number;
 }
 
-/** Lays out a node's home: the program by links, its own configuration, and room for its data. */
+/** Lays out a node's home: the program by links, its configuration, and a data folder. */
 export async function prepareHome(
   home: string,
   program: ElasticsearchProgram,

@@ -12,7 +12,7 @@ import { ELASTICSEARCH_VERSION } from './version.ts';
 const JAVA: JavaNeed = { engine: 'Elasticsearch', minimum: 21 };
 const TRANSPORT = 'transport-netty4';
 const SOURCE = fileURLToPath(new URL('EmbeddedNode.java', import.meta.url));
-/** Raised whenever the folder is assembled in another way. */
+/** Increment it whenever the folder's layout changes. */
 const LAYOUT = 2;
 
 const ARTIFACTS: readonly Artifact[] = [
@@ -20,10 +20,10 @@ const ARTIFACTS: readonly Artifact[] = [
   { group: 'org.elasticsearch.plugin', artifact: TRANSPORT, version: ELASTICSEARCH_VERSION },
 ];
 
-/** A compiler that a plain Java runtime can run: not every machine has a JDK. */
+/** A compiler that runs on a plain Java runtime: not every machine has a JDK. */
 const COMPILER: Artifact = { group: 'org.eclipse.jdt', artifact: 'ecj', version: '3.43.0' };
 
-/** As in the jar of the transport, but for the name of its module: it is loaded from a class path. */
+/** As in the jar of the transport, except for the name of its module: it is loaded from a class path. */
 const DESCRIPTOR = `description=Netty 4 based transport implementation
 name=${TRANSPORT}
 version=${ELASTICSEARCH_VERSION}
@@ -32,12 +32,14 @@ java.version=${JAVA.minimum}
 classname=org.elasticsearch.transport.netty4.Netty4Plugin
 `;
 
-/** The shared library that compresses stored documents best, where Debian, Fedora and Arch keep it. */
+/**
+ * The shared library with the best compression of stored documents, in the paths of Debian, Fedora and Arch.
+ */
 const ZSTD = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/lib'].map(
   (folder) => join(folder, 'libzstd.so.1'),
 );
 
-/** What a node's home folder is assembled from. */
+/** The parts of a node's home folder. */
 export interface ElasticsearchProgram {
   readonly java: string;
   readonly lib: string;
@@ -74,7 +76,7 @@ async function compiled(machine: Machine, java: string, lib: string): Promise<st
   });
 }
 
-/** `lib/` holds the server; the transport and its network library are a module of their own. */
+/** `lib/` holds the server; the transport and its network library are a separate module. */
 async function assemble(machine: Machine, home: string): Promise<void> {
   const lib = join(home, 'lib');
   const module = join(home, 'modules', TRANSPORT);
@@ -86,7 +88,7 @@ async function assemble(machine: Machine, home: string): Promise<void> {
   await linkZstd(lib);
 }
 
-/** Without it stored documents are compressed in another way, and a warning says so. */
+/** Without it, stored documents use another compression, and the node logs a warning. */
 async function linkZstd(lib: string): Promise<void> {
   const platform = join(lib, 'platform', process.arch === 'arm64' ? 'linux-aarch64' : 'linux-x64');
   await mkdir(platform, { recursive: true });

@@ -3,10 +3,10 @@ import { connect } from 'node:net';
 
 const TIMEOUT_MS = 1_000;
 const METADATA = 3;
-/** The oldest one that brokers of every release in use speak. */
+/** The oldest version that brokers of every release in use support. */
 const METADATA_VERSION = 4;
 
-/** True once the broker answers clients and counts itself among the brokers of the cluster. */
+/** True once the broker answers clients and lists itself among the brokers of the cluster. */
 export async function answersKafka(broker: string): Promise<boolean> {
   const { hostname, port } = new URL(`kafka://${broker}`);
   const socket = connect({ host: hostname, port: Number(port) });
@@ -22,13 +22,13 @@ export async function answersKafka(broker: string): Promise<boolean> {
 
 function metadataOfNoTopic(): Buffer {
   const request = Buffer.alloc(19);
-  request.writeInt32BE(15, 0); // the bytes that follow
+  request.writeInt32BE(15, 0); // length
   request.writeInt16BE(METADATA, 4);
   request.writeInt16BE(METADATA_VERSION, 6);
   request.writeInt32BE(1, 8); // correlation id
   request.writeInt16BE(-1, 12); // no client id
-  request.writeInt32BE(0, 14); // of no topic
-  request.writeInt8(0, 18); // make none
+  request.writeInt32BE(0, 14); // no topics
+  request.writeInt8(0, 18); // create none
   return request;
 }
 

@@ -12,7 +12,7 @@ import { type BrokerPorts, brokerProperties, propertiesText } from './properties
 
 const BROKERS = [1, 2, 3] as const;
 
-/** Three replicas of everything, of which two must be there. */
+/** Three replicas of everything, two of them required. */
 const REPLICATED = {
   'default.replication.factor': 3,
   'min.insync.replicas': 2,
@@ -22,8 +22,8 @@ const REPLICATED = {
 };
 
 /**
- * Three brokers of one cluster, each also a controller, as native processes: for tests in which leaders and coordinators
- * move. Each is killed, paused and started again on its own; whoever started them stops them all.
+ * Three brokers of one cluster, each also a controller, as native processes: for tests in which leaders and
+ * coordinators move. Each is killed, paused and restarted individually; the caller stops them all.
  */
 export async function startKafkaCluster(machine: Machine): Promise<readonly RunningEngine[]> {
   const ports = await Promise.all(

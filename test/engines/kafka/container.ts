@@ -6,7 +6,10 @@ import { KAFKA_VERSION } from './version.ts';
 const PORT = 9092;
 const CONTROLLER_PORT = 9093;
 
-/** The same broker in a container: it listens on every address there, and names the one that clients reach. */
+/**
+ * The same broker in a container: it listens on every address inside, and advertises the one that clients can
+ * reach.
+ */
 export const kafkaContainer: ContainerSpec = {
   name: 'kafka',
   image: `apache/kafka:${KAFKA_VERSION}`,
@@ -24,7 +27,10 @@ export const kafkaContainer: ContainerSpec = {
   isReady: answersKafka,
 };
 
-/** As the image reads settings; it formats the storage itself, for voters and not for bootstrap servers. */
+/**
+ * In the form that the image expects; it formats the storage itself, for voters and not for bootstrap
+ * servers.
+ */
 export function environmentOf(properties: Properties): Readonly<Record<string, string>> {
   const entries = Object.entries(properties).filter(([key]) => key !== 'controller.quorum.bootstrap.servers');
   return Object.fromEntries(

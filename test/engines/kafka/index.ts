@@ -11,18 +11,18 @@ import type { KafkaSecurity } from './secured-listeners.ts';
 export interface KafkaOptions {
   /** Also listen with TLS, with SASL (plain, scram-sha-256, scram-sha-512), and with both. */
   readonly secured?: boolean;
-  /** Of the broker, in place of the usual ones. */
+  /** Settings of the broker that override the defaults. */
   readonly settings?: Properties;
 }
 
 export interface RunningKafka extends RunningEngine {
-  /** How the secured listeners are reached, where they were asked for. */
+  /** Access to the secured listeners, where they were requested. */
   readonly security: KafkaSecurity | undefined;
 }
 
 /**
- * One Kafka broker. `url` is its `host:port` without encryption or authentication. With secured listeners or settings of
- * its own it is always native.
+ * One Kafka broker. `url` is its `host:port` without encryption or authentication. With secured listeners or
+ * custom settings it is always native.
  */
 export function kafkaEngine(machine: Machine): Engine<KafkaOptions, RunningKafka> {
   return {

@@ -23,7 +23,7 @@ const JAVA: JavaNeed = { engine: 'Kafka', minimum: 17 };
 const ARTIFACTS: readonly Artifact[] = [
   { group: 'org.apache.kafka', artifact: 'kafka_2.13', version: KAFKA_VERSION },
   { group: 'org.apache.kafka', artifact: 'kafka-tools', version: KAFKA_VERSION },
-  // The broker logs nothing without a binding of its logging interface.
+  // Without a binding of its logging interface the broker logs nothing.
   { group: 'org.slf4j', artifact: 'slf4j-simple', version: '1.7.36' },
 ];
 
@@ -36,7 +36,7 @@ const JVM_FLAGS = [
   '-Dorg.slf4j.simpleLogger.defaultLogLevel=info',
 ];
 
-/** Of a broker whose data lie in `folder`, and of the tools that prepare it. */
+/** Flags of a broker with data in `folder`, and of the tools that prepare it. */
 export function javaFlags(machine: Machine, folder: string): readonly string[] {
   return [`-Djava.io.tmpdir=${join(folder, 'tmp')}`, ...machine.javaFlags, ...JVM_FLAGS];
 }
@@ -46,7 +46,7 @@ export interface PreparedKafka {
   readonly security: KafkaSecurity | undefined;
 }
 
-/** Kafka's jars and the Java that runs them: also what its own console tools need. */
+/** Kafka's jars and a Java to run them; its own console tools need the same. */
 export async function kafkaProgram(
   machine: Machine,
 ): Promise<{ java: string; keytool: string; classpath: string }> {
@@ -58,7 +58,7 @@ export async function kafkaProgram(
   return { java: join(bin, 'java'), keytool: join(bin, 'keytool'), classpath: join(jars, '*') };
 }
 
-/** Formats the storage of one broker below `folder` and says how it is run. */
+/** Formats the storage of one broker below `folder` and returns the command that runs it. */
 export async function prepareKafka(
   machine: Machine,
   folder: string,
@@ -136,7 +136,10 @@ async function secure(keytool: string, folder: string, env: Readonly<Record<stri
   return { clients, settings: securedListeners(ports, user, keystore) };
 }
 
-/** Sixteen random bytes in the alphabet of URLs, as Kafka writes ids; one that starts with a dash would be an option. */
+/**
+ * Sixteen random bytes in URL-safe base64, as Kafka writes ids. An id with a leading dash would be parsed as
+ * an option.
+ */
 export function clusterId(): string {
   const id = randomBytes(16).toString('base64url');
   return id.startsWith('-') ? clusterId() : id;

@@ -7,15 +7,15 @@ export interface KafkaUser {
   readonly password: string;
 }
 
-/** How clients reach the listeners beside the plain one. */
+/** Access of clients to the listeners beside the plain one. */
 export interface KafkaSecurity {
   /** `host:port` of each. */
   readonly sasl: string;
   readonly tls: string;
   readonly saslTls: string;
-  /** Known to every mechanism. */
+  /** A user of every mechanism. */
   readonly user: KafkaUser;
-  /** The PEM text that the certificate of the TLS listeners, for 127.0.0.1 and localhost, is verified with. */
+  /** The PEM text that verifies the certificate of the TLS listeners, for 127.0.0.1 and localhost. */
   readonly ca: string;
 }
 
@@ -65,7 +65,7 @@ export function securedListeners(ports: SecuredPorts, user: KafkaUser, keystore:
   };
 }
 
-/** The argument of the storage formatter that makes a user known to a SCRAM mechanism. */
+/** The argument of the storage formatter that registers a user for a SCRAM mechanism. */
 export function scramCredential(mechanism: 'SCRAM-SHA-256' | 'SCRAM-SHA-512', user: KafkaUser): string {
   return `${mechanism}=[name=${user.username},password=${user.password}]`;
 }

@@ -6,8 +6,8 @@ const ABANDONED_AFTER_MS = 24 * 60 * 60 * 1000;
 const PARTIAL = '.partial-';
 
 /**
- * The folder `name` of the cache, filled by `fill` when it is not there yet. It appears in one rename: a download that
- * was killed leaves nothing that looks whole, and of several at once the first wins.
+ * The folder `name` of the cache, filled by `fill` when it does not exist. It appears in one rename: a killed
+ * download leaves no folder that looks complete, and among concurrent ones the first wins.
  */
 export async function cachedFolder(
   cacheFolder: string,

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { untilHalted } from './halted.ts';
 
-/** Says so once it has three more threads that never rest. */
+/** Reports once it has three more threads that never rest. */
 const BUSY = `
 const { Worker } = require('node:worker_threads');
 for (let i = 0; i < 3; i++) new Worker('for (;;);', { eval: true });

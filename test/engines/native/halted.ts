@@ -5,9 +5,9 @@ const LOOK_EVERY_MS = 2;
 const LOOKS = 2_500;
 
 /**
- * Resolves once no thread of a process that was sent a SIGSTOP runs any more: the signal is only on its way when `kill`
- * returns, and on a busy machine a thread may answer one more client meanwhile. Where there is no `/proc` it resolves at
- * once; after five seconds it rejects.
+ * Resolves once all threads of a process have stopped after a SIGSTOP. The signal is still in flight when
+ * `kill` returns, and on a busy machine a thread may answer one more client meanwhile. Without `/proc` it
+ * resolves at once; after five seconds it rejects.
  */
 export async function untilHalted(pid: number): Promise<void> {
   for (let look = 0; look < LOOKS; look++) {
@@ -24,12 +24,12 @@ async function threadStates(pid: number): Promise<readonly string[]> {
   return Promise.all(
     threads.map(async (thread) => {
       const stat = await readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8').catch(() => '');
-      return stateOf(stat) ?? 'T'; // a thread that has ended does nothing either
+      return stateOf(stat) ?? 'T'; // an ended thread counts as stopped
     }),
   );
 }
 
-/** The name before the state stands in brackets and may hold any character. */
+/** The name before the state is in brackets and may contain any character. */
 function stateOf(stat: string): string | undefined {
   return stat.slice(stat.lastIndexOf(')') + 1).trimStart()[0];
 }

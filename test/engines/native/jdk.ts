@@ -8,21 +8,21 @@ export interface Jdk {
   readonly version: number;
 }
 
-/** Where to look: homes are taken in their order, folders of homes after them. */
+/** The search path: homes in order, folders of homes after them. */
 export interface JavaPlaces {
   readonly javaHomes: readonly string[];
   readonly jvmFolders: readonly string[];
 }
 
-/** What an engine asks of Java: the lowest feature release. A runtime without compiler will do. */
+/** An engine's requirement on Java: the lowest feature release. A runtime without compiler is enough. */
 export interface JavaNeed {
   readonly engine: string;
   readonly minimum: number;
 }
 
 /**
- * The first of the homes that serves, else the oldest below the folders that does: the closest to what the engine was
- * built for.
+ * The first suitable home, else the oldest suitable one below the folders: the closest to the version the
+ * engine was built for.
  */
 export async function findJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk | undefined> {
   const serves = ({ version }: Jdk) => version >= need.minimum;
@@ -41,7 +41,7 @@ export async function needJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk> 
   );
 }
 
-/** The feature release that a Java home's `release` file tells, or undefined. */
+/** The feature release in a Java home's `release` file, or undefined. */
 export function javaVersionOf(release: string): number | undefined {
   const [, legacy, feature] = /^JAVA_VERSION="(1\.)?(\d+)/m.exec(release) ?? [];
   return feature === undefined || legacy !== undefined ? undefined : Number(feature);
@@ -51,7 +51,7 @@ async function homesIn(folder: string): Promise<readonly string[]> {
   try {
     return (await readdir(folder)).sort().map((name) => join(folder, name));
   } catch {
-    return []; // no such folder: no Java in it
+    return []; // no such folder
   }
 }
 
@@ -65,6 +65,6 @@ async function readHome(home: string): Promise<Jdk | undefined> {
     const version = javaVersionOf(await readFile(join(home, 'release'), 'utf8'));
     return version === undefined ? undefined : { home, version };
   } catch {
-    return undefined; // not the home of a Java
+    return undefined; // not a Java home
   }
 }

@@ -9,12 +9,12 @@ export interface Artifact {
   readonly group: string;
   readonly artifact: string;
   readonly version: string;
-  /** A file other than a jar is fetched alone, without what it depends on. */
+  /** A file other than a jar is fetched without its dependencies. */
   readonly type?: string;
   readonly classifier?: string;
 }
 
-/** Copies the artifacts, and what the jars among them need to run, into a folder. */
+/** Copies the artifacts, and the runtime dependencies of the jars among them, into a folder. */
 export async function copyArtifacts(
   artifacts: readonly Artifact[],
   folder: string,

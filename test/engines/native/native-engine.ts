@@ -13,19 +13,19 @@ import { untilHalted } from './halted.ts';
 const ENDS_WITHIN_MS = 20_000;
 const LOG_TAIL_BYTES = 4_000;
 
-/** The process of an engine, as its folder `folder` (fresh, temporary) is prepared for it. */
+/** The process of an engine, for its fresh temporary folder `folder`. */
 export interface Command {
   readonly command: string;
   readonly args: readonly string[];
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
-  /** True once it answers its clients. May reject instead of false. */
+  /** True once it answers its clients. May also reject until then. */
   readonly isReady: () => Promise<boolean>;
-  /** What to install when the command is not there. */
+  /** The package to install when the command is missing. */
   readonly missing: string;
-  /** What ends it in an orderly way. Default: SIGTERM. */
+  /** The signal that shuts it down cleanly. Default: SIGTERM. */
   readonly endsBy?: NodeJS.Signals;
-  /** As whom it runs. Default: as this process. */
+  /** The user it runs as. Default: this process's user. */
   readonly uid?: number;
   readonly gid?: number;
 }
@@ -33,7 +33,7 @@ export interface Command {
 export interface NativeStart {
   readonly name: string;
   readonly logFolder: string | undefined;
-  /** Prepares the folder and says what to run in it. */
+  /** Prepares the folder and returns the command to run in it. */
   readonly prepare: (folder: string) => Promise<Command>;
 }
 
@@ -104,7 +104,7 @@ class NativeEngine implements RunningEngine {
   async #spawn(): Promise<ChildProcess> {
     const { command, args, env, missing, uid, gid } = this.#command;
     const log = openSync(this.logFile, 'a');
-    // A session of its own: Ctrl-C in a terminal must not end it before whoever started it decides how.
+    // A session of its own: Ctrl-C in a terminal must not end it before the launcher decides how.
     const engine = spawn(command, [...args], { env, uid, gid, detached: true, stdio: ['ignore', log, log] });
     closeSync(log);
     try {
@@ -141,7 +141,7 @@ class NativeEngine implements RunningEngine {
   }
 
   async #endOrderly(): Promise<void> {
-    this.#process?.kill('SIGCONT'); // a paused one would never hear the next signal
+    this.#process?.kill('SIGCONT'); // a paused process would not handle the next signal
     const ended = await Promise.race([
       this.#end(this.#command.endsBy ?? 'SIGTERM').then(() => true),
       sleep(ENDS_WITHIN_MS, false, { ref: false }),

@@ -2,8 +2,8 @@ import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 /**
- * Below the range from which systems give ports to outgoing connections: a client that retries while its engine is down
- * could else be given the engine's own port, connect to itself and keep the engine from coming back.
+ * Below the range of outgoing ports: otherwise a client that retries while its engine is down could get the
+ * engine's own port, connect to itself and block the engine's restart.
  */
 const LOWEST = 15_000;
 const HIGHEST = 31_999;
@@ -11,7 +11,7 @@ const TRIES = 200;
 
 const given = new Set<number>();
 
-/** A port of 127.0.0.1 that nobody listens on; each call another one. */
+/** An unused port of 127.0.0.1; each call returns another one. */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < TRIES; tries += 1) {
     const port = randomInt(LOWEST, HIGHEST + 1);

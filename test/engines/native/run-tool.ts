@@ -4,14 +4,14 @@ import { EngineFailed, EngineMissing } from '../engine.ts';
 export interface ToolOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
-  /** What to install when there is no such command. */
+  /** The package to install when the command is missing. */
   readonly missing?: string;
-  /** As whom it runs. Default: as this process. */
+  /** The user it runs as. Default: this process's user. */
   readonly uid?: number;
   readonly gid?: number;
 }
 
-/** Runs a command to its end. Rejects with what it printed when it fails. */
+/** Runs a command to its end. Rejects with its output when it fails. */
 export function runTool(command: string, args: readonly string[], options: ToolOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (error: Error | null, stdout: string, stderr: string) => {

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 const TIMEOUT_MS = 1_000;
 const PROTOCOL = 3 << 16;
 
-/** True when the server asks a client who comes to sign in; while it starts it sends them away. */
+/** True when the server asks a new client to sign in; during its start it refuses clients. */
 export async function answersPostgres(address: string): Promise<boolean> {
   const { hostname, port } = new URL(`tcp://${address}`);
   const socket = connect({ host: hostname, port: Number(port) });

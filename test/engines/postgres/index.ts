@@ -15,8 +15,8 @@ import { findPrograms, MISSING } from './programs.ts';
 const USER = 'tributary';
 
 /**
- * One PostgreSQL server with the database `postgres`, for destinations of that kind: no part of the cluster wiring.
- * `url` holds its user and a password of its own.
+ * One PostgreSQL server with the database `postgres`, for destinations of that kind: not part of the cluster
+ * wiring. `url` contains its user and a password of its own.
  */
 export function postgresEngine(machine: Machine): Engine<object> {
   return {
@@ -43,7 +43,9 @@ function container(password: string): ContainerSpec {
   };
 }
 
-/** The server refuses to run as root: then its files and its process belong to another user of this machine. */
+/**
+ * The server refuses to run as root: then its files and its process belong to another user of this machine.
+ */
 async function preparePostgres(machine: Machine, folder: string, password: string): Promise<Command> {
   const { initdb, postgres } = await findPrograms(machine.engineEnv.PATH ?? '');
   const owner = ownerOf(process.getuid?.() ?? -1);
@@ -65,7 +67,7 @@ async function preparePostgres(machine: Machine, folder: string, password: strin
     port,
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
-    // Nothing of it lies outside the folder, so nothing stays when it is killed.
+    // Keeps all of its data in the folder, so a kill leaves nothing behind.
     dynamic_shared_memory_type: 'mmap',
     fsync: 'off',
   };

@@ -6,10 +6,10 @@ export interface Owner {
   readonly gid: number;
 }
 
-/** Who may be it: the user of Debian's package, else the one that owns nothing. */
+/** The candidates: the user of Debian's package, else the unprivileged user. */
 const USERS = ['postgres', 'nobody'];
 
-/** As whom a program runs that refuses to be root; undefined where this process is not root itself. */
+/** The user for a program that refuses to run as root; undefined where this process is not root itself. */
 export function ownerOf(uid: number, passwd = () => readFileSync('/etc/passwd', 'utf8')): Owner | undefined {
   if (uid !== 0) return undefined;
   const lines = passwd()

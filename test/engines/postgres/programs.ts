@@ -4,7 +4,7 @@ import { EngineMissing } from '../engine.ts';
 
 export const MISSING = 'install PostgreSQL (Debian: apt-get install postgresql)';
 
-/** Where Debian keeps the programs of each release, which are on no path. */
+/** Debian's folder with the programs of each release, which are not in the PATH. */
 const DEBIAN = '/usr/lib/postgresql';
 
 export interface PostgresPrograms {
@@ -12,7 +12,10 @@ export interface PostgresPrograms {
   readonly postgres: string;
 }
 
-/** The programs of a server: Debian's newest release, else those on the path. `EngineMissing` when there are none. */
+/**
+ * The programs of a server: Debian's newest release, else those in the PATH. `EngineMissing` when there are
+ * none.
+ */
 export async function findPrograms(path: string): Promise<PostgresPrograms> {
   const releases = (await readdir(DEBIAN).catch(() => [])).sort((a, b) => Number(b) - Number(a));
   const folders = [...releases.map((release) => join(DEBIAN, release, 'bin')), ...path.split(delimiter)];

@@ -7,11 +7,11 @@ import { freePort } from '../native/ports.ts';
 import { answersRedis } from './answers.ts';
 
 export interface RedisOptions {
-  /** What happens when its memory is full. Default `noeviction`, which Tributary asks for. */
+  /** The eviction policy. Default `noeviction`, which Tributary requires. */
   readonly maxmemoryPolicy?: string;
-  /** The `redis://host:port` of the server that this one copies. */
+  /** The `redis://host:port` of its primary. */
   readonly replicaOf?: string;
-  /** A node of a cluster, which has no slots yet and knows no other. */
+  /** A node of a cluster, without slots and without peers. */
   readonly clusterNode?: boolean;
 }
 
@@ -68,7 +68,7 @@ export function redisArguments(
     dir: [folder],
     save: [''],
     appendonly: ['yes'],
-    // A replica that comes gets its copy at once; the default waits five seconds for a second one.
+    // A new replica gets its copy at once; the default waits five seconds for a second one.
     'repl-diskless-sync-delay': ['0'],
     appendfsync: ['everysec'],
     'maxmemory-policy': [options.maxmemoryPolicy ?? 'noeviction'],

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 
-/** What a server answers to one command in words: a status or an error with its first character, or a string's text. */
+/** The server's reply to one command: a status or an error with its first character, or a string's text. */
 export async function redisAnswer(url: string, command: string, timeoutMs = 5_000): Promise<string> {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port) });

@@ -1,4 +1,4 @@
-/** A process that starts a Redis, tells of it, and waits to be killed. */
+/** A process that starts a Redis, reports its address, and waits to be killed. */
 import { dirname } from 'node:path';
 import { tell } from '../../helpers/child.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';

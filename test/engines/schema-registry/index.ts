@@ -14,7 +14,7 @@ import { runTool } from '../native/run-tool.ts';
 
 export const REGISTRY_VERSION = '3.3.3';
 const JAVA: JavaNeed = { engine: 'The schema registry', minimum: 21 };
-/** Where the registry speaks as Confluent's does. */
+/** The path of the registry's Confluent API. */
 export const CONFLUENT_PATH = '/apis/ccompat/v7';
 
 const ARTIFACT: Artifact = {
@@ -33,7 +33,9 @@ const CONTAINER: ContainerSpec = {
   isReady: (address) => answersHttp(`http://${address}${CONFLUENT_PATH}/subjects`),
 };
 
-/** Apicurio's registry, which keeps its schemas in memory: a restart forgets them. `url` speaks Confluent's protocol. */
+/**
+ * Apicurio's registry with in-memory storage: a restart loses its schemas. `url` serves Confluent's protocol.
+ */
 export function schemaRegistryEngine(machine: Machine): Engine<object> {
   return {
     name: 'schema-registry',
@@ -58,7 +60,7 @@ async function prepareRegistry(machine: Machine, folder: string): Promise<Comman
     'quarkus.http.host': '127.0.0.1',
     'quarkus.http.port': port,
     'quarkus.management.host': '127.0.0.1',
-    'quarkus.management.port': 0, // nobody asks there: any port
+    'quarkus.management.port': 0, // unused: any port
   };
   const properties = Object.entries(settings).map(([name, value]) => `-D${name}=${value}`);
   const url = `http://127.0.0.1:${port}${CONFLUENT_PATH}`;

@@ -10,7 +10,10 @@ interface Member {
   readonly status: string;
 }
 
-/** An organization has members, workspaces and client keys; people are invited by e-mail, also before they ever came. */
+/**
+ * An organization has members, workspaces and client keys; people are invited by e-mail, even before their
+ * first sign-in.
+ */
 describe('People', () => {
   let tributary: Tributary;
   let grace: Client;

@@ -19,16 +19,16 @@ import { type Client, eventually } from '../../helpers/client.ts';
 import { openTestGateway } from '../../helpers/gateway.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** Somebody who calls, with what the matrix says they are here. */
+/** A caller, with its roles in the terms of the matrix. */
 interface Actor {
   readonly token: string | undefined;
-  /** What the credential proves to be; undefined where it proves nothing. */
+  /** The kind that the credential authenticates as; undefined when it is not valid. */
   readonly kind: CredentialKind | undefined;
-  /** What they are in the workspace; a write key of it has no role and is `own`. */
+  /** The caller's role in the workspace; a write key of it has no role and is `own`. */
   readonly workspace?: WorkspaceRole | 'own';
-  /** What an API key was allowed beside its role. */
+  /** The grants of an API key beyond its role. */
   readonly manages?: readonly KeyGrant[];
-  /** What they are in the organization; a client key of it has no role and is `own`. */
+  /** The caller's role in the organization; a client key of it has no role and is `own`. */
   readonly organization?: OrganizationRole | 'own';
 }
 
@@ -66,9 +66,9 @@ const ACTORS = [
 type ActorName = (typeof ACTORS)[number];
 
 /**
- * Every route there is, called by everybody there can be, against the permission table. The calls carry a version that
- * nothing has, ids that name nothing and no body, or one about a profile that nobody has: whoever is let in changes
- * nothing.
+ * Calls every route with every kind of caller, against the permission table. The calls carry a version that
+ * no object has, ids of nothing, and no body or one about a nonexistent profile, so an authorized call
+ * changes nothing.
  */
 describe('Who may do what', () => {
   let tributary: Tributary;
@@ -78,7 +78,7 @@ describe('Who may do what', () => {
   let orgId: number;
 
   beforeAll(async () => {
-    // The very plugin the server runs: what it registers is what there is.
+    // The same plugin that the server runs, so the routes it registers are all there are.
     const gateway = await openTestGateway();
     routes = gateway.routes;
     await gateway.close();
@@ -128,7 +128,7 @@ describe('Who may do what', () => {
     }
   });
 
-  /** Calls from an address of its own: failed authentication is throttled by address. */
+  /** Calls from another address each time: failed authentication is throttled by address. */
   async function call({ token, kind }: Actor, { method, url }: RouteOptions): Promise<string> {
     const path = url
       .replace(':workspaceId', tributary.workspaceId)
@@ -276,7 +276,7 @@ describe('Who may do what', () => {
   }
 });
 
-/** A route that names the operation of another would be judged by that one's roles. */
+/** A route with the operation of another route would be checked against the wrong roles. */
 const METHODS: Readonly<Record<string, string>> = {
   list: 'GET',
   read: 'GET',
@@ -289,7 +289,7 @@ const METHODS: Readonly<Record<string, string>> = {
 
 const isOfProfiles = (url: string) => url.startsWith('/cdp/');
 
-/** The body of a call of the profile API that finds, changes and deletes nobody. */
+/** The body of a call of the profile API that finds, changes and deletes no profile. */
 function aboutNobody(url: string): object {
   const nobody = randomUUID();
   if (url.endsWith('/_search')) return { regions: ['eu'], search: { ucid: [nobody] } };
@@ -299,19 +299,19 @@ function aboutNobody(url: string): object {
 }
 
 const ALLOWED = 'let in';
-/** The bodies are the spec's, to the letter. */
+/** The exact bodies of the specification. */
 const NOT_KNOWN = '401 {"error":"not authenticated"}';
 const DENIED = '403 {"error":"permission denied"}';
 
 const isPublic = ({ config }: RouteOptions) => permissionOf(config?.operation as Operation).public === true;
 
-/** A refusal without what is said to SDKs beside it. */
+/** A refusal without its extra fields for SDKs. */
 function inShort(text: string): string {
   const { code, message, ...refusal } = JSON.parse(text);
   return JSON.stringify(refusal);
 }
 
-/** What the table says, read here a second time. */
+/** The expected outcome from the table, parsed independently here. */
 function expectedOf(actor: Actor, route: RouteOptions): string {
   const { url, config } = route;
   if (isPublic(route)) return ALLOWED;
@@ -329,7 +329,7 @@ function expectedOf(actor: Actor, route: RouteOptions): string {
   return ALLOWED;
 }
 
-/** Every client key here has all scopes, and every workspace is in the region that is asked for. */
+/** Every client key here has all scopes, and every workspace is in the requested region. */
 function hasScope({ kind, workspace, organization }: Actor, scope: ClientKeyScope): boolean {
   if (kind === 'client_key') return organization === 'own';
   if (organization === 'owner' || organization === 'admin' || workspace === 'admin') return true;

@@ -18,13 +18,13 @@ interface Made {
   readonly key: string;
 }
 
-/** Credentials are shown to nobody, values of events to nobody but those who may see the events. */
+/** Credentials never appear in answers; values of events appear only to callers with access to the events. */
 describe('Nothing secret where it does not belong', () => {
-  /** Must be nowhere but in the answer that made them. */
+  /** Must appear only in the answer that issued them. */
   const credentials = new Planted();
-  /** Of the catalog alone. */
+  /** Must stay in the catalog. */
   const hidden = new Planted();
-  /** Values of events: may be in an event, and in nothing else. */
+  /** Values of events: may appear in an event, and nowhere else. */
   const values = new Planted();
   let tributary: Tributary;
   let webhook: Webhook;
@@ -49,7 +49,7 @@ describe('Nothing secret where it does not belong', () => {
     credentials.keep('an ID token', tributary.idToken);
     credentials.keep('the first write key', tributary.writeKey);
     webhook = await startWebhook(({ headers, text }, response) => {
-      // A destination that tells everything it was told, and once in a while what it knows.
+      // A destination that echoes the headers it received, along with its signing secret.
       const status = text.includes('"attempt":1') ? 500 : 400;
       response.writeHead(status).end(JSON.stringify({ headers, secret: webhookSecret }));
     });
@@ -302,7 +302,7 @@ describe('Nothing secret where it does not belong', () => {
   }
 
   const secretsIn = (text: string) => [...credentials.in(text), ...values.in(text)];
-  /** And what seals them, and what they are known by. */
+  /** Also finds other traces of secrets: hidden texts, and sealed values. */
   const tracesIn = (text: string) => [
     ...secretsIn(text),
     ...hidden.in(text),
@@ -355,7 +355,7 @@ describe('Nothing secret where it does not belong', () => {
   });
 
   it('in no dead delivery, which holds an event with its values and no credential', async () => {
-    expect(dead.includes('***')).toBe(true); // what the destination told is shown without them
+    expect(dead.includes('***')).toBe(true); // the destination's answer is shown with secrets masked
     expect(credentials.in(dead)).toEqual([]);
     expect(values.in(dead)).not.toEqual([]);
     for (const topic of [TOPIC.deliveriesDead, TOPIC.outcomes, TOPIC.deliveries])

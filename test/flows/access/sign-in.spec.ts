@@ -4,7 +4,7 @@ import type { Client } from '../../helpers/client.ts';
 import { type OidcProvider, startOidcProvider } from '../../helpers/oidc-provider.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** People sign in with an OpenID Connect provider; `TRIBUTARY_ISSUERS` says which ones are trusted. */
+/** People sign in with an OpenID Connect provider; `TRIBUTARY_ISSUERS` lists the trusted ones. */
 describe('Sign-in', () => {
   const ada = { sub: 'ada', email: 'ada@example.com', email_verified: true };
   const UNDECIDED = { status: 503, body: { error: 'unavailable' } };
@@ -23,7 +23,7 @@ describe('Sign-in', () => {
     await provider.close();
   });
 
-  /** The ID token of Ada, who signs in as people do. */
+  /** The ID token of Ada, through a regular sign-in. */
   async function signIn(): Promise<string> {
     const fresh = await provider.signIn(ada);
     tokens.push(fresh);
@@ -72,7 +72,8 @@ describe('Sign-in', () => {
     expect((await listing(token)).status).toBe(200);
     await provider.rotate();
     const perhapsGood = await provider.sign();
-    // A key that was not known was looked for a moment ago; until one is again, this is none.
+    // Keys were fetched for an unknown key a moment ago. Until they may be fetched again, the token counts as
+    // invalid.
     const status = async () => (await listing(perhapsGood)).status;
     await expect.poll(status, { timeout: 15_000, interval: 1_000 }).toBe(503);
     const undecided = await listing(perhapsGood);

@@ -18,7 +18,7 @@ interface Entry {
   readonly after: Readonly<Record<string, unknown>> | null;
 }
 
-/** Where events come from, which keys are still in use, and who changed what. */
+/** The sources of events, the keys in use, and the author of each change. */
 describe('Sources, keys in use and the audit log', () => {
   let tributary: Tributary;
   let webhook: Webhook;

@@ -14,7 +14,9 @@ interface Key {
   readonly status: string;
 }
 
-/** An account is made at its first sign-in; a workspace has API keys for servers and write keys for producers. */
+/**
+ * The first sign-in creates an account; a workspace has API keys for servers and write keys for producers.
+ */
 describe('Workspaces and keys', () => {
   let tributary: Tributary;
   let grace: Client;
@@ -116,7 +118,7 @@ describe('Workspaces and keys', () => {
   });
 });
 
-/** What `npm run --silent token -- --email <address>` prints. */
+/** The output of `npm run --silent token -- --email <address>`. */
 function tokenOf(email: string, { folder }: Tributary): string {
   const main = fileURLToPath(new URL('../../../infra/runtime/main.ts', import.meta.url));
   const env = { ...inherited(), TRIBUTARY_DATA_DIR: folder };

@@ -25,7 +25,10 @@ interface Violation {
   readonly contract_version: number;
 }
 
-/** How a contract comes to be: from the events there are, tried on them before it judges, and changed like that. */
+/**
+ * The life of a contract: inferred from existing events, tested on them before it is enforced, and changed
+ * the same way.
+ */
 describe('The life of a contract', () => {
   let tributary: Tributary;
   beforeAll(async () => {
@@ -44,7 +47,7 @@ describe('The life of a contract', () => {
     for (let n = 0; n < 30; n++)
       await send(`m${n}`, { amount: n, plan: plans[n % 3], ...(n < 29 ? { currency: 'eur' } : {}) });
 
-    // What do the events look like?
+    // Infer a contract from the events.
     const inferred = await eventually(
       () =>
         tributary.owner.post<Inferred>(at('/infer'), {
@@ -62,7 +65,7 @@ describe('The life of a contract', () => {
       },
     });
 
-    // Which of them would it have rejected?
+    // Test the contract: list the events that it would have rejected.
     const strict = { ...inferred.contract, enforcement_mode: 'block' };
     const dry = await tributary.owner.post<DryRun>(at('?dry_run=true'), strict);
     expect(dry).toMatchObject({
@@ -73,7 +76,7 @@ describe('The life of a contract', () => {
     });
     expect(await tributary.owner.get(at())).toEqual([]);
 
-    // One is as it should be: the contract is made, and judges from the next event on.
+    // The result is right: the contract is created, and is enforced from the next event on.
     const { id, version } = await tributary.owner.post<Contract>(at(), strict);
     expect(version).toBe(1);
     await send('late', { amount: 'much', plan: 'pro' });
@@ -96,7 +99,7 @@ describe('The life of a contract', () => {
     );
     expect(hours.reduce((sum, { violation_count }) => sum + violation_count, 0)).toBe(2);
 
-    // A change is tried on what was rejected too, then becomes a version of its own; the one before can be read.
+    // A change is tested on rejected events too, then becomes a new version; the previous one stays readable.
     const { currency, ...properties } = strict.schema_definition?.properties ?? {};
     const lenient = {
       ...strict,

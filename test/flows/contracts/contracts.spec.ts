@@ -14,7 +14,7 @@ interface Violation {
   readonly contract_version: number;
 }
 
-/** A contract says what an event must look like, and what happens to one that does not. */
+/** A contract defines the form of an event, and the handling of violations. */
 describe('Contracts', () => {
   let tributary: Tributary;
   beforeAll(async () => {
@@ -139,13 +139,13 @@ describe('Contracts', () => {
     expect(await verdict('page', { name: 'Matched' })).toBe('event blocked');
     expect(await verdict('identify', {})).toBe('event blocked');
     expect(await verdict('group', group)).toBe('event blocked');
-    // Of `properties` for the first two, of `traits` for the others.
+    // In `properties` for the first two, in `traits` for the others.
     const good = { total: 1 };
     expect(await verdict('track', { event: 'Matched', properties: good })).toBeUndefined();
     expect(await verdict('page', { name: 'Matched', properties: good })).toBeUndefined();
     expect(await verdict('identify', { traits: good })).toBeUndefined();
     expect(await verdict('group', { ...group, traits: good })).toBeUndefined();
-    // Of another name.
+    // Another event name.
     expect(await verdict('track', { event: 'Not Matched' })).toBeUndefined();
     expect(await verdict('page', {})).toBeUndefined();
     for (const { id } of made) await tributary.owner.ok('DELETE', `./event-contracts/${id}`);

@@ -21,7 +21,10 @@ interface Volume {
   readonly event_count: number;
 }
 
-/** Accepted events go to their destinations once more, at a pace, marked, whatever is killed meanwhile. */
+/**
+ * Accepted events are replayed to their destinations, at a limited rate, marked as replays, despite kills of
+ * processes.
+ */
 describe('Replays', () => {
   let tributary: Tributary;
   let webhook: Webhook;
@@ -143,7 +146,7 @@ describe('Replays', () => {
     await tributary.owner.call('PUT', `./event-contracts/${made.id}`, {
       body: { ...contract, ...required('weight') },
     });
-    // The producer sends one of them anew, corrected.
+    // The producer sends a corrected copy of one of them.
     await tributary.producer.post('./events/batch', { batch: [shipped('s-3', { weight: 3, carrier: 'x' })] });
 
     const asked = { since, outcome: 'rejected', contract_id: made.id, events_per_second: 400 };
@@ -221,7 +224,7 @@ describe('Replays', () => {
           .filter(({ event_name }) => event_name === 'Scanned')
           .reduce((sum, { event_count }) => sum + event_count, 0);
       await eventually(counted, (count) => count >= 1_500);
-      // Time for the second replay to be drained from the slow queue.
+      // Time for the slow queue to drain the second replay.
       const { id } = await tributary.owner.post<Replay>('./replays', asked);
       await ended(id);
       expect(await counted()).toBe(1_500);

@@ -12,7 +12,7 @@ interface Delivery {
   readonly message_id: string;
 }
 
-/** What was given up is found, sent again or let be; what a paused destination is to get waits. */
+/** Dead-lettered deliveries can be found, redriven or discarded; deliveries to a paused destination wait. */
 describe('Dead deliveries, and destinations that are paused', () => {
   let tributary: Tributary;
   let webhook: Webhook;

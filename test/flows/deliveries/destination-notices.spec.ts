@@ -13,7 +13,7 @@ interface Destination {
 
 const ADDRESS = 'ops@example.com';
 
-/** Who looks after a destination is told when it turns bad, once, and once more when it is well again. */
+/** The owners of a destination get one notice when it turns unhealthy, and one more when it recovers. */
 describe('Notices about destinations', () => {
   let tributary: Tributary;
   let mails: MailServer;
@@ -99,7 +99,7 @@ describe('Notices about destinations', () => {
       () => crm.calls.length - before,
       (calls) => calls >= 23,
     );
-    // What was put off while its circuit was open counts for a minute, unless more is delivered.
+    // Deliveries deferred while its circuit was open count for a minute, unless more is delivered.
     const sendMore = async () => {
       await send(20);
       return timesTold();

@@ -10,24 +10,27 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Webhook } from '../../helpers/webhook.ts';
 
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** How long an hour is here, ms; the 15 s for which a circuit is open are as long as ever. */
+/** The duration of an hour here, ms; a circuit is still open for 15 s. */
 const HOUR_MS = IS_LONG ? 60_000 : 6_000;
-/** Steps up to the hour, as of the ladder; the last one again and again. */
+/** The retry schedule scaled to the hour; the last step repeats. */
 const LADDER = IS_LONG ? ['1s', '6s', '20s', '60s'] : ['200ms', '1s', '3s', '6s'];
 const BACKLOG = IS_LONG ? 6_000 : 600;
 /** Calls a second that the destination may get. */
 const RATE = 100;
 const CALLS_AT_A_TIME = 4;
-/** Events of the others, one after so many ms. */
+/** One event of the others each time, ms. */
 const OTHERS_EVERY_MS = 50;
 
-/** How long events took to get to the others, by when they were sent. Epoch ms, ms. */
+/** The time events took to reach the other destinations, by their send time. Epoch ms, ms. */
 interface Arrival {
   readonly sentAt: number;
   readonly tookMs: number;
 }
 
-/** What was long down gets its backlog at a pace it can bear, and nobody else waits for that. */
+/**
+ * A destination gets its backlog after a long outage at a rate it can bear, without delays for other
+ * destinations.
+ */
 describe('Down for an hour', () => {
   const receivers = new Receivers();
   let tributary: Tributary;
@@ -89,14 +92,14 @@ describe('Down for an hour', () => {
         `others: ${told(before)} while it was down, ${told(during)} while it was drained`,
       ].join('\n'),
     );
-    // No storm while it is down: what was under way as its circuit opened, and a probe now and then.
+    // Few calls while it is down: those in flight when its circuit opened, and an occasional probe.
     expect(whileDown).toBeLessThanOrEqual(10 + 2 * CALLS_AT_A_TIME + Math.ceil(HOUR_MS / 15_000));
-    // Nor when it is back: the pace of the destination, each delivery once.
+    // No storm at its recovery either: at the rate limit of the destination, each delivery once.
     expect(drained).toHaveLength(BACKLOG);
     expect(last - first).toBeGreaterThan((BACKLOG / (1.1 * RATE)) * 1_000 - 1_000);
     expect(most).toBeLessThanOrEqual(2 * RATE); // as they arrive on a busy machine
     expect(atATime.most()).toBeLessThanOrEqual(CALLS_AT_A_TIME);
-    // Behind the backlog an event would take as long as what is left of it.
+    // Behind the backlog an event would take as long as the rest of the backlog.
     expect(during.length).toBeGreaterThan(0);
     expect(Math.max(...during)).toBeLessThan((last - first) / 2);
     expect(await tributary.owner.get('./deliveries?status=dead')).toEqual([]);
@@ -113,7 +116,7 @@ describe('Down for an hour', () => {
     }
   }
 
-  /** Sends events for the others until it is told to stop; answers how many there were. */
+  /** Sends events to the other destinations until aborted; returns their number. */
   async function sendOthers(until: AbortSignal): Promise<number> {
     const sending: Promise<unknown>[] = [];
     for (; !until.aborted; await sleep(OTHERS_EVERY_MS)) {
@@ -147,7 +150,9 @@ describe('Down for an hour', () => {
   }
 });
 
-/** Lets a place fail until it recovers, and counts the calls it has at a time from then on; each takes 5 ms. */
+/**
+ * Makes a destination fail until it recovers, and from then on counts its concurrent calls; each takes 5 ms.
+ */
 function countAtATime(place: Webhook) {
   let [now, most] = [0, 0];
   place.behave((_call, response) => void response.writeHead(503).end());

@@ -11,7 +11,7 @@ interface Destination {
   readonly settings: { readonly secret?: string };
 }
 
-/** Rules say which events go where; connectors know how. */
+/** Rules select the destinations of an event; connectors deliver it. */
 describe('Forwarding', () => {
   let tributary: Tributary;
   let webhook: Webhook;
@@ -126,7 +126,7 @@ describe('Forwarding', () => {
       () => {
         try {
           return readdirSync(folder).flatMap((file) =>
-            // A line is there once its newline is.
+            // A line is complete once its newline is there.
             readFileSync(join(folder, file), 'utf8').split('\n').slice(0, -1),
           );
         } catch {
@@ -234,7 +234,8 @@ describe('Forwarding', () => {
       enabled: false,
     });
     await tributary.producer.post('./events/group', { user_id: 'u1', group_id: 'before' });
-    // A rule takes what is routed while it is enabled: once a later event of the same user has arrived, this one was.
+    // A rule applies to events routed while it is enabled: once a later event of the same user has arrived,
+    // this one was routed.
     await tributary.producer.post('./events/track', { event: 'Paid', user_id: 'u1', message_id: 'marker' });
     await eventually(
       () => webhook.deliveries().some(({ event }) => event.message_id === 'marker'),

@@ -1,4 +1,4 @@
-// Runs alone: it compares paces and latencies.
+// Runs alone: it compares rates and latencies.
 import { afterEach, describe, expect, it } from 'vitest';
 import { percentile } from '../../bench/table.ts';
 import { eventually } from '../../helpers/client.ts';
@@ -9,12 +9,12 @@ import type { Behaviour, Webhook } from '../../helpers/webhook.ts';
 
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const GOOD = 16;
-/** Events a second, each of which goes to every destination. */
+/** Events a second, each delivered to every destination. */
 const PACE = 20;
 const SECONDS = IS_LONG ? 60 : 3;
 /** Events at once. */
 const BURST = 1_500;
-/** A latency that a pause of the machine alone can make, ms. */
+/** Latency that a pause of the machine alone can cause, ms. */
 const PAUSE_MS = 150;
 
 const BAD: readonly (readonly [name: string, behaviour: Behaviour])[] = [
@@ -30,7 +30,7 @@ interface Figures {
   readonly p99: number;
 }
 
-/** One slow, broken or dead destination delays nobody else. */
+/** One slow, broken or dead destination does not delay others. */
 describe('Noisy neighbours', () => {
   const receivers = new Receivers();
   let tributary: Tributary;
@@ -39,7 +39,7 @@ describe('Noisy neighbours', () => {
     await receivers.close();
   });
 
-  /** Sends events evenly and answers how many there were. */
+  /** Sends events evenly and returns their number. */
   async function sendEvenly(event: string, seconds: number): Promise<number> {
     const count = PACE * seconds;
     const due = evenPace(PACE);
@@ -53,9 +53,9 @@ describe('Noisy neighbours', () => {
     return count;
   }
 
-  /** What the webhooks see of events of this name while they are sent. */
+  /** The events of this name as the webhooks saw them while they were sent. */
   async function measure(event: string, good: readonly Webhook[]): Promise<Figures> {
-    await sendEvenly(event, IS_LONG ? 3 : 2); // warms up: circuits open, lanes are found
+    await sendEvenly(event, IS_LONG ? 3 : 2); // warm-up: circuits open, slow destinations are detected
     for (const webhook of good) (webhook.calls as unknown[]).length = 0;
     const startedAt = Date.now();
     const count = await sendEvenly(event, SECONDS);
@@ -102,7 +102,7 @@ describe('Noisy neighbours', () => {
     expect(beside.p99).toBeLessThan(Math.max(alone.p99 * 2, PAUSE_MS));
   }, 300_000);
 
-  /** How long it takes until every one of the webhooks has every event, ms. */
+  /** The time until every one of the webhooks has every event, ms. */
   async function deliverTo(eventName: string, good: readonly Webhook[]): Promise<number> {
     const startedAt = performance.now();
     for (let sent = 0; sent < BURST; sent += 500) {
@@ -121,7 +121,7 @@ describe('Noisy neighbours', () => {
     return performance.now() - startedAt;
   }
 
-  // The one above says it of the short form.
+  // The test above covers the short form.
   it.runIf(IS_LONG)(
     'four good destinations keep their pace beside four bad ones under all they can take',
     async () => {
@@ -131,7 +131,7 @@ describe('Noisy neighbours', () => {
         receivers.forward(tributary, event, await receivers.destinationAt(tributary, url));
       const alone = await open(4);
       for (const webhook of alone) await forwardTo('Alone', webhook);
-      await deliverTo('Alone', alone); // warms up
+      await deliverTo('Alone', alone); // warm-up
       for (const webhook of alone) (webhook.calls as unknown[]).length = 0;
       const quiet = await deliverTo('Alone', alone);
 
@@ -143,7 +143,7 @@ describe('Noisy neighbours', () => {
         `good destinations: ${quiet.toFixed(0)} ms alone, ${noisy.toFixed(0)} ms beside bad ones, ${BURST} events each`,
       );
       for (const webhook of bad) expect(webhook.calls.length).toBeGreaterThan(0);
-      // The bad ones cost work of their own (twice the deliveries, retries); a stall would cost ten seconds a call.
+      // The bad ones cause extra work (twice the deliveries, retries); a stall would cost ten seconds a call.
       expect(noisy).toBeLessThan(Math.max(quiet * 4, 8_000));
     },
     240_000,

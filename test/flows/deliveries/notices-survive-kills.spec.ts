@@ -9,14 +9,17 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Webhook } from '../../helpers/webhook.ts';
 
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** In each of them all places turn bad, or well again, and everything is killed. */
+/** In each round all destinations turn unhealthy, or recover, and everything is killed. */
 const ROUNDS = IS_LONG ? 8 : 1;
 const PLACES = IS_LONG ? 8 : 4;
 const EVENTS_EVERY_MS = 100;
 
 type Turned = Fact & { readonly type: 'destination.turned'; readonly data: HealthChange };
 
-/** Whatever is killed while destinations turn bad and well: the turns that the catalog took are those people hear of. */
+/**
+ * Processes are killed while destinations turn unhealthy and recover: each health change in the catalog leads
+ * to its notice.
+ */
 describe('Notices about destinations, killed', () => {
   const receivers = new Receivers();
   const sending = new AbortController();
@@ -59,13 +62,13 @@ describe('Notices about destinations, killed', () => {
       const state = round % 2 === 0 ? 'bad' : 'well';
       for (const { webhook } of places)
         webhook.behave(state === 'well' ? undefined : (_call, response) => response.writeHead(503).end());
-      await killAfter(Math.random() * 1_500); // most likely before it is found out
+      await killAfter(Math.random() * 1_500); // most likely before it is detected
       await eventually(
         () => inState(state),
         (count) => count >= 1,
         90_000,
       );
-      await killAfter(Math.random() * 150); // while it is told
+      await killAfter(Math.random() * 150); // while the notice is sent
       await eventually(
         () => inState(state),
         (count) => count === PLACES,
@@ -90,7 +93,7 @@ describe('Notices about destinations, killed', () => {
     console.log(`${turns.length} turns of ${PLACES} destinations, ${2 * ROUNDS} kills: ${repeats}`);
     expect(turns.length).toBeGreaterThanOrEqual(ROUNDS * PLACES);
     expect(new Set(told.map(([id]) => id))).toEqual(new Set(ids));
-    // What comes again after a kill is the same notice under the same id, and it comes once more at most each time.
+    // A notice repeated after a kill has the same id, and each kill repeats it at most once.
     expect(new Set(told.map((pair) => pair.join(' '))).size).toBe(ids.length);
     expect(new Set(mailed).size).toBe(ids.length);
     for (const { id } of places) {
@@ -110,7 +113,7 @@ describe('Notices about destinations, killed', () => {
   async function sendEvents(): Promise<void> {
     for (let n = 0; !sending.signal.aborted; n++) {
       const body = { event: 'Paid', user_id: `u${n}` };
-      await tributary.producer.call('POST', './events/track', { body }).catch(() => {}); // it is killed
+      await tributary.producer.call('POST', './events/track', { body }).catch(() => {}); // the server may be down
       await sleep(EVENTS_EVERY_MS);
     }
   }
@@ -122,7 +125,7 @@ describe('Notices about destinations, killed', () => {
     return states.filter(({ state }) => state === wanted).length;
   }
 
-  /** The turns that the catalog took: of those proposed on the same state of a destination the first. */
+  /** The health changes in the catalog: of those proposed on the same state of a destination the first. */
   async function acceptedTurns(): Promise<readonly Turned[]> {
     const taken = new Map<string, number>();
     const turns: Turned[] = [];
@@ -137,7 +140,7 @@ describe('Notices about destinations, killed', () => {
     return turns;
   }
 
-  /** Of each notice that came: the id of its turn, and the one it was sent under. */
+  /** For each notice received: the id of its health change, and the id it was sent under. */
   const toldByWebhook = () =>
     ops.calls.map(({ headers, body }) => [body.event.message_id, String(headers['webhook-id'])] as const);
   const mailIds = () => mails.taken.map(({ headers }) => headers['message-id']?.[0] ?? '');

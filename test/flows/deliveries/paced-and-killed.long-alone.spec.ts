@@ -1,4 +1,4 @@
-// Runs alone in the long form: it makes 100,000 deliveries and kills who makes them.
+// Runs alone in the long form: it makes 100,000 deliveries and kills the delivering processes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DEFAULT_RETRY_LABELS, parseRetrySchedule, retryTopic, TOPIC } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -15,14 +15,20 @@ const KILLED_DELIVERIES = IS_LONG ? 100_000 : 1_250;
 const KILLS = IS_LONG ? 12 : 1;
 const SENT_AT_ONCE = IS_LONG ? 500 : 50;
 
-/** A machine that others keep busy may take more than ten seconds for a call: it is not to be made again for that. */
+/** A busy machine may take more than ten seconds for a call, which must not lead to a retry. */
 const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s' };
-/** Calls to one destination at a time, by default. */
+/** Concurrent calls to one destination, by default. */
 const CALLS_AT_A_TIME = 16;
-/** For so long the head of a lane may wait aside, with what was delivered behind it not stored; see docs/decisions/0016. */
+/**
+ * The longest time that a deferred delivery may keep completed ones behind it from being committed; see
+ * docs/decisions/0016.
+ */
 const STORED_WITHIN_MS = 13_000;
 
-/** Places that answer at once or after so many ms at most: three take all, one fails, one refuses. */
+/**
+ * Destinations that answer at once or after at most this many ms: three accept everything, one fails, one
+ * rejects.
+ */
 const PLACES = [
   { status: 204, delayMs: 0, batchSize: 1 },
   { status: 204, delayMs: 20, batchSize: 1 },
@@ -31,7 +37,7 @@ const PLACES = [
   { status: 400, delayMs: 0, batchSize: 1 },
 ];
 
-/** However fast or slow a destination takes them, and whatever is killed: each delivery comes, and few come twice. */
+/** Fast and slow destinations, with kills: every delivery arrives, and few arrive twice. */
 describe('Paced and killed', () => {
   const receivers = new Receivers();
   const recorders: Recorder[] = [];
@@ -87,7 +93,7 @@ describe('Paced and killed', () => {
     const kills: Kill[] = [];
     const underWay: number[] = [];
     for (let kill = 0; kill < KILLS; kill++) {
-      // Somewhere in its part of the way, so that there is always work under way, however fast the machine is.
+      // At a random point of its part of the run, so that work is in flight at any speed of the machine.
       const share = ((kill + 0.1 + 0.8 * Math.random()) / KILLS) * 0.9;
       await eventually(taken, (count) => count >= share * events * good.length, 400_000);
       await sleep(Math.random() * 30);
@@ -101,7 +107,7 @@ describe('Paced and killed', () => {
     const fewest = () => Math.min(...good.map(({ brought }) => new Set(brought.map(({ id }) => id)).size));
     await eventually(fewest, (count) => count >= events, 400_000);
 
-    // Each kill repeats less than what was in flight, and nothing else is repeated.
+    // Each kill repeats fewer deliveries than were in flight, and nothing else is repeated.
     const repeats = good.map(({ brought }) => repeatsOf(brought, kills));
     const told = kills.map((_, n) => {
       const all = repeats.flatMap(({ byKill }) => byKill[n] ?? []);
@@ -118,7 +124,7 @@ describe('Paced and killed', () => {
       expect(oldestMs).toBeLessThan(STORED_WITHIN_MS);
     }
 
-    // One delivery an event and place, always under the same key.
+    // One delivery for each event and destination, always under the same key.
     const routed = await idsIn([TOPIC.deliveries]);
     expect(routed).toHaveLength(events * PLACES.length);
     expect(new Set(routed).size).toBe(events * PLACES.length);
@@ -129,7 +135,7 @@ describe('Paced and killed', () => {
     for (const { brought } of [good[0], good[1]].map((one) => one ?? { brought: [] }))
       expect(brought.filter(({ id, callId }) => id !== callId)).toEqual([]);
 
-    // Every one is delivered, in a retry topic or dead; and people are told so.
+    // Every event is delivered, in a retry topic or dead-lettered; and a notice is sent.
     const delivered = good.flatMap(({ brought }) => [...new Set(brought.map(({ id }) => id))]);
     const listed = (status: string) =>
       eventually(
@@ -152,7 +158,7 @@ describe('Paced and killed', () => {
     expect([delivered.length, retrying.length, dead.length]).toEqual([events * good.length, events, events]);
   }, 900_000);
 
-  /** Sends so many events, whatever becomes of the server meanwhile: what may have come is sent again. */
+  /** Sends this many events, through outages of the server: batches without an answer are sent again. */
   async function send(events: number): Promise<void> {
     for (let sent = 0; sent < events; ) {
       const batch = Array.from({ length: Math.min(SENT_AT_ONCE, events - sent) }, (_, n) => {
@@ -169,7 +175,7 @@ describe('Paced and killed', () => {
     }
   }
 
-  /** What was brought shortly before a kill and may not have been stored yet. */
+  /** Deliveries made shortly before a kill, with positions that may not have been committed yet. */
   function inFlight(good: readonly Recorder[], killedAt: number): number {
     const late = good.map(
       ({ brought }) => brought.filter(({ at }) => at > killedAt - STORED_WITHIN_MS).length,
@@ -177,7 +183,7 @@ describe('Paced and killed', () => {
     return late.reduce((sum, count) => sum + count, CALLS_AT_A_TIME * good.length);
   }
 
-  /** Ids of the deliveries of topics, each as often as it is there. */
+  /** Ids of the deliveries in topics, with duplicates. */
   async function idsIn(topics: readonly string[]): Promise<readonly string[]> {
     const found: string[] = [];
     for (const topic of topics)

@@ -10,13 +10,13 @@ interface Delivery {
   readonly attempts: readonly { readonly status?: number; readonly outcome: string }[];
 }
 
-/** What a destination does not take is tried again, later and later, and in the end it is dead: visible, never lost. */
+/** A failed delivery is retried with growing delays, and dead-lettered in the end: visible, never lost. */
 describe('Deliveries that fail', () => {
   let tributary: Tributary;
   let webhook: Webhook;
   let destinationId: string;
   beforeAll(async () => {
-    // The ladder and its end are scaled from hours to seconds.
+    // The retry schedule is scaled from hours to seconds.
     tributary = await startTributary({
       env: {
         TRIBUTARY_RETRY_SCHEDULE: '200ms,400ms',

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** Whatever comes in: a clear 4xx in one shape, never a 500, and a healthy process after. */
+/** Any bad input gets a clear 4xx in one shape, never a 500, and the process stays healthy. */
 describe('Bad input', () => {
   let tributary: Tributary;
   beforeAll(async () => {
@@ -155,7 +155,7 @@ describe('Bad input', () => {
     });
   });
 
-  /** Sends bytes as they are, which no HTTP client would, and reads the answer. */
+  /** Sends raw bytes, which no HTTP client would, and reads the answer. */
   async function raw(request: string): Promise<{ status: number; body: unknown }> {
     const { hostname, port } = new URL(tributary.url);
     const socket = connect({ host: hostname, port: Number(port) });
@@ -210,7 +210,7 @@ describe('Bad input', () => {
     expect(await response.json()).toEqual({ error: 'not authenticated' });
   });
 
-  /** The issuer whose key lies in the server's data folder. */
+  /** The issuer with its key in the server's data folder. */
   const devIssuer = () => openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' });
 
   it('takes a token of that issuer that has not expired', async () => {
@@ -220,7 +220,7 @@ describe('Bad input', () => {
     expect(response.status).toBe(200);
   });
 
-  /** What a verifier takes that lets the token choose the algorithm. */
+  /** A token that passes a verifier which lets the token choose the algorithm. */
   function signedWithPublicKey(): string {
     const key = JSON.parse(readFileSync(join(tributary.folder, 'dev-issuer.json'), 'utf8')) as JsonWebKey;
     const secret = createPublicKey({ key, format: 'jwk' }).export({ type: 'spki', format: 'pem' });
@@ -270,7 +270,8 @@ describe('Bad input', () => {
   });
 
   it('is not polluted by bodies that try to: nothing that comes after carries what they brought', async () => {
-    // Fields that the server reads from later bodies, which leave them out: a polluted prototype would supply them.
+    // Fields that the server reads from later bodies, in which they are absent: a polluted prototype would
+    // supply them.
     const brought = json({
       description: 'x',
       anonymous_id: 'x',
@@ -315,7 +316,7 @@ describe('Bad input', () => {
     });
   });
 
-  /** What the server wrote to a folder of its workspace. */
+  /** The lines that the server wrote to a folder of its workspace. */
   function writtenTo(name: string): readonly { readonly event: Record<string, unknown> }[] {
     const folder = join(tributary.folder, 'ndjson', tributary.workspaceId, name);
     if (!existsSync(folder)) return [];

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** One command starts everything and prints what the first event needs. */
+/** One command starts everything and prints all that the first event needs. */
 describe('The first event', () => {
   let tributary: Tributary;
   beforeAll(async () => {
@@ -26,7 +26,7 @@ describe('The first event', () => {
     const ask = (path: string) => fetch(tributary.url + path);
     expect((await ask('/livez')).status).toBe(200);
     expect(await (await ask('/readyz')).json()).toEqual({ status: 'ok' });
-    // What it did, and how each part of it is, is for its operators: on a port of its own.
+    // Metrics and health are for operators: on a separate port.
     expect((await ask('/metrics')).status).toBe(404);
     expect(await (await fetch(`${tributary.adminUrl}/readyz`)).json()).toMatchObject({
       status: 'ready',

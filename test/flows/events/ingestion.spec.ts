@@ -12,7 +12,7 @@ interface Volume {
 
 const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 
-/** Four types of events, one by one or in batches; a 202 means that the log has them. */
+/** Four types of events, one by one or in batches; a 202 means that they are durable in the log. */
 describe('Ingestion', () => {
   let tributary: Tributary;
   beforeAll(async () => {

@@ -6,36 +6,38 @@ import type { StreamReadersTask } from '../../helpers/stream-readers.ts';
 import type { Tributary } from '../../helpers/tributary.ts';
 
 export const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** How long events are sent for each figure, ms, and how often the two are measured in turns. */
+/** The sending time for each figure, ms, and the number of alternations. */
 const SPAN_MS = IS_LONG ? 8_000 : 2_000;
 const ROUNDS = IS_LONG ? 5 : 2;
 const SENDERS = 8;
 const BATCH = 50;
 
-/** What sending for a while gave. */
+/** The figures of a period of sending. */
 interface Sent {
-  /** Events a second that were answered 202. */
+  /** Events a second answered with 202. */
   readonly rate: number;
-  /** Processor time of the process that took them, us an event. */
+  /** Processor time of the accepting process, us an event. */
   readonly cpu: number;
 }
 
 export interface LiveLoad {
   readonly without: Sent;
   readonly among: Sent;
-  /** The most the gateway's process took before the first streams, and in each round with them, MiB. */
+  /** The peak memory of the gateway's process before the first streams, and in each round with them, MiB. */
   readonly memoryBefore: number;
   readonly memoryAmong: readonly number[];
-  /** Of one stream that is read: events it was shown, and that it was told it missed. */
+  /** Of the one stream that is read: events received, and events reported as missed. */
   readonly seen: number;
   readonly missed: number;
 }
 
-/** Sends events as fast as they are taken, in turns without and with so many streams, one of which is never read. */
+/**
+ * Sends events at the full rate, alternately without and with this many streams, one of which is never read.
+ */
 export async function loadWithStreams(tributary: Tributary, count: number): Promise<LiveLoad> {
   const { url, idToken, workspaceId, pid } = tributary;
   const [without, among]: [Sent[], Sent[]] = [[], []];
-  await send(tributary); // warms up
+  await send(tributary); // warm-up
   let [memoryBefore, peak, seen, missed] = [0, 0, 0, 0];
   const memoryAmong: number[] = [];
   const watching = setInterval(() => {
@@ -91,7 +93,7 @@ async function send(tributary: Tributary): Promise<Sent> {
   return { rate: taken / seconds, cpu: ((cpuSeconds(tributary.pid) - cpuBefore) / taken) * 1e6 };
 }
 
-/** By rate, of the two in the middle the lower. */
+/** By rate, the lower of the two in the middle. */
 function median(sent: readonly Sent[]): Sent {
   const sorted = sent.toSorted((a, b) => a.rate - b.rate);
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? { rate: Number.NaN, cpu: Number.NaN };

@@ -1,4 +1,4 @@
-// Runs alone: it holds times, CPU and memory under load.
+// Runs alone: it checks times, CPU and memory under load.
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { type EventStream, openEventStream, type StreamOptions } from '../../helpers/event-stream.ts';
@@ -156,7 +156,7 @@ describe('The live stream', () => {
     const second = await open({ lastEventId: first.lastEventId });
     await second.got(1);
     expect(ids(second)).toEqual(['after']);
-    // Redis keeps the tail while gateways come and go; in one process it ends with the process.
+    // Redis keeps the tail while gateways restart; an in-process tail ends with its process.
     expect(second.notices('missed')).toEqual(isCluster ? [] : [{ count: null }]);
   });
 
@@ -169,10 +169,11 @@ describe('The live stream', () => {
         `${memoryAmong.map((mib) => mib.toFixed(0)).join(', ')}; ` +
         `one stream was shown ${seen} events and told that it missed ${missed}`,
     );
-    // A busy machine moves rates more than the streams do: what these take of a core says it better.
+    // On a busy machine rates vary more than the streams' cost does; the share of a core they use is
+    // steadier.
     expect(among.rate * (among.cpu - without.cpu)).toBeLessThan(0.25 * 1e6);
     expect(among.rate / without.rate).toBeGreaterThan(IS_LONG ? 0.7 : 0.4);
-    // Half a MiB a stream, which holds for however long: the last round takes about what the middle one did.
+    // Half a MiB a stream, constant over time: the last round takes about as much as the middle one.
     const middle = memoryAmong[Math.floor((memoryAmong.length - 1) / 2)] ?? Number.NaN;
     expect(Math.max(...memoryAmong) - memoryBefore).toBeLessThan(300);
     expect((memoryAmong.at(-1) ?? Number.NaN) - middle).toBeLessThan(memoryAmong.length > 2 ? 75 : 200);

@@ -8,10 +8,10 @@ import { openEventStream } from '../../helpers/event-stream.ts';
 import { openProfiles, type ProfileOrganization, sendTo } from '../../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** A name nobody else in this file has. */
+/** A name used by no other test of this file. */
 const fresh = (name: string) => `${name}.${randomUUID()}`;
 
-/** What was made for Segment sends here by another address and a write key, and nothing it says is lost. */
+/** Clients built for Segment send here with another address and a write key, without any loss of data. */
 describe('The Segment API', () => {
   let tributary: Tributary;
   let organization: ProfileOrganization;

@@ -32,10 +32,13 @@ interface Way {
   readonly looked: { readonly complete: boolean; readonly duration_ms: number };
 }
 
-/** What the filter of the rule "dear ones" can read, and does not match. */
+/** Readable by the filter of the rule "dear ones", and not matched by it. */
 const PRICED = { properties: { total: 5 } };
 
-/** One question, whatever became of an event: received, judged, matched or not and why, transformed, delivered. */
+/**
+ * One query gives the whole trace of an event: received, evaluated, matched or not and why, transformed,
+ * delivered.
+ */
 describe('Where is my event', () => {
   let tributary: Tributary;
   let webhook: Webhook;

@@ -17,14 +17,17 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 const ADDRESS = 'privacy@example.com';
 const USER = { username: 'mailer', password: 'correct-horse-battery' };
 
-/** Who deletes profiles may ask for a mail about it, which goes out however long the mail server is away. */
+/**
+ * A deletion of profiles may request a mail about it, which is sent even after a long outage of the mail
+ * server.
+ */
 describe('Mails about deletions', () => {
   let server: MailServer;
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   let authority: string;
   let tributary: Tributary;
   let organization: ProfileOrganization;
-  /** How many mails there were before the test. */
+  /** The number of mails before the test. */
   let before = 0;
 
   const withMail = () => ({
@@ -47,7 +50,7 @@ describe('Mails about deletions', () => {
     );
     await tributary.owner.put(`/organizations/${organization.id}`, { name, regions, notification_email });
   }
-  /** Makes profiles and deletes them, with one more that is not there. Answers what identified them. */
+  /** Creates profiles and deletes them, along with a nonexistent one. Returns their identities. */
   async function deleted(count: number, sendEmailNotification = true): Promise<readonly string[]> {
     const emails = Array.from({ length: count }, () => `${randomUUID()}@example.com`);
     for (const email of emails) await organization.client.write({ email });

@@ -10,10 +10,10 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1 : 10;
 
-/** A name nobody else in this file has. */
+/** A name used by no other test of this file. */
 const fresh = (name: string) => `${name}.${randomUUID()}`;
 
-/** What producers say of people with identify and group becomes profiles; who is who is decided with care. */
+/** Identify and group events become profiles; people are told apart with care. */
 describe('Profiles by events', () => {
   let tributary: Tributary;
   let organization: ProfileOrganization;
@@ -27,7 +27,7 @@ describe('Profiles by events', () => {
   });
   afterAll(() => tributary.remove());
 
-  /** Sends events one after the other and waits until each stage is through. */
+  /** Sends events one after the other and waits until each stage has processed them. */
   async function send(...events: readonly (readonly [type: string, body: object])[]): Promise<void> {
     for (const [type, body] of events) await tributary.producer.post(`./events/${type}`, body);
     await drained(tributary, 30_000);
@@ -90,13 +90,13 @@ describe('Profiles by events', () => {
     expect(first.profile).toMatchObject({ traits: { name: 'Ann', email, seen: 'tonight' } });
     expect(second.profile).toMatchObject({ traits: { name: 'Bob', email } });
     expect([valuesOf(first, 'user_id'), valuesOf(second, 'user_id')]).toEqual([[ann], [bob]]);
-    // What they share names who had it first.
+    // A shared identity belongs to the person seen with it first.
     for (const [type, value] of [
       ['anonymous_id', device],
       ['email', email],
     ] as const)
       expect((await one(type, value)).ucid).toBe(first.ucid);
-    // A person who says so makes them one.
+    // An explicit write by the client merges the two.
     const together = await organization.client.write({ user_id: ann, email: `${bob}@example.com` });
     expect(together.ucid).toBe(first.ucid);
   });
@@ -134,7 +134,8 @@ describe('Profiles by events', () => {
         { type: 'group', user_id, group_id: `g${kill}` },
       ]);
       await tributary.producer.post('./events/batch', { batch });
-      // Somewhere in the batch: some of what was written has no position behind it yet, and comes again.
+      // At a random point of the batch: some writes are not covered by a committed position yet, and are
+      // repeated.
       await sleep(Math.random() * 300);
       await tributary.kill();
       tributary = await startTributary({ folder: tributary.folder });
@@ -151,7 +152,7 @@ describe('Profiles by events', () => {
         groups: Object.fromEntries(kills.map((kill) => [`g${kill}`, {}])),
       });
     }
-    // Two events a round: whatever came again has made no version more.
+    // Two events a round: repeated events did not create more versions.
     const ucids = new Set(found.map(({ ucid }) => ucid));
     const versions = (await entriesOf(tributary, TOPIC.profileChanges))
       .map(({ value }) => JSON.parse(value) as ProfileChangeValue)
@@ -185,7 +186,7 @@ describe('Profiles by events', () => {
       (await entriesOf(tributary, TOPIC.profileChanges))
         .map(({ value, key }) => ({ ...(JSON.parse(value) as ProfileChangeValue), key }))
         .filter(({ ucid }) => ucids.includes(ucid));
-    // What is written again before it is told may be told as one.
+    // Repeated writes before publishing may be published as one change.
     const toldOf = (ucid: string, kind: string) =>
       eventually(
         () => changesOf(ucid),
@@ -202,7 +203,7 @@ describe('Profiles by events', () => {
     await toldOf(older.ucid, 'deleted');
     const told = await changesOf(older.ucid, younger.ucid);
     const common = { orgId: organization.orgId, region: 'eu', at: expect.any(Number) };
-    // At least once: what came again has a version that was seen.
+    // At least once: a repeated change has a version that was published before.
     const seen = new Map<string, number>();
     const once = told.filter(({ ucid, version }) => {
       const isNew = version > (seen.get(ucid) ?? 0);

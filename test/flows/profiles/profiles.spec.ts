@@ -13,10 +13,10 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const EPOCH_MS = expect.stringMatching(/^\d{13}$/);
 
-/** Names nobody else in this file has. */
+/** Names used by no other test of this file. */
 const fresh = (name = 'somebody') => `${name}.${randomUUID()}@example.com`;
 
-/** Profiles are written, found and deleted by whatever identifies a person. */
+/** Profiles are written, found and deleted by any identity of a person. */
 describe('Profiles', () => {
   let tributary: Tributary;
   let organization: ProfileOrganization;

@@ -5,20 +5,25 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
-/** The conformance suite of the event log holds the same of a stage in the default run, without a server around it. */
+/**
+ * The conformance suite of the event log checks the same for a stage in the default run, without a server.
+ */
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
-/** Ends the stages where they meet events of certain names. */
+/** Ends the stages at events with certain names. */
 const DEADLY = new URL('../../helpers/deadly-events.ts', import.meta.url).href;
 const ENV = { NODE_OPTIONS: `--import=${DEADLY}`, TRIBUTARY_STAGES_HEAP: '128MiB' };
 
 const INNOCENT = 24;
-/** Two of each; what a whole process leaves of its table may be older than the event by a tenth of a second. */
+/** Two of each. The table left by a killed process may be older than the event by a tenth of a second. */
 const MOST_DEATHS = 5;
-/** Of the thread, which is noted by the process, or of the process, which is noted by the next one. */
+/** A crash of the thread is recorded by its process, a crash of the process by the next one. */
 const TOLD = /the stages ended|FATAL ERROR/;
 
-/** An event that ends the whole process does so twice, with a supervisor that starts it again; then it is quarantined. */
+/**
+ * An event that ends the whole process does so twice, under a supervisor that restarts it; then it is
+ * quarantined.
+ */
 describe.runIf(IS_LONG)('Deadly events', () => {
   let tributary: Tributary;
   let webhook: Webhook;
@@ -62,7 +67,7 @@ describe.runIf(IS_LONG)('Deadly events', () => {
       return list.output;
     };
     let deaths = 0;
-    /** It may end before it is ready. */
+    /** The process may end before it is ready. */
     const restarted = async (): Promise<Tributary> => {
       for (;;) {
         try {
@@ -94,7 +99,7 @@ describe.runIf(IS_LONG)('Deadly events', () => {
       (text) => text.includes('tributary_stage_quarantined_total{'),
     );
     expect(quarantined).toMatch(/tributary_stage_quarantined_total\{stage="(route|validate)"\} 1/);
-    // It stays up: nothing of them is left.
+    // The process stays up, with no trace of the events.
     expect(tributary.log()).not.toMatch(TOLD);
   });
 });

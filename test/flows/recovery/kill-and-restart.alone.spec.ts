@@ -13,13 +13,16 @@ import { drained } from '../../helpers/drained.ts';
 import { ProfileClient, sendTo } from '../../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** A disk that others keep busy takes more than ten seconds for a delivery to a file, and what fails twice waits minutes. */
+/** On a busy disk a delivery to a file takes more than ten seconds, and a second failure waits minutes. */
 const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s', TRIBUTARY_RETRY_SCHEDULE: '1s,5s,10s' };
 const DRAINED_WITHIN_MS = 180_000;
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 2 : 15;
 
-/** kill -9 at any time, start again, send the rest: the same answers, nothing lost, nothing counted twice. */
+/**
+ * After kill -9 at any time and a restart, sending the rest gives the same results: nothing lost, nothing
+ * counted twice.
+ */
 describe('Kill and restart', () => {
   let tributary: Tributary;
   let receiver: Receiver;
@@ -46,7 +49,7 @@ describe('Kill and restart', () => {
       );
       await sleep(50 + Math.random() * 1_200);
       await tributary.kill();
-      await Promise.race([sending, sleep(0)]); // it keeps trying a server that is gone: the next round sends the rest
+      await Promise.race([sending, sleep(0)]); // the server is down: the next round sends the rest
       tributary = await startTributary({ folder: tributary.folder, env: PATIENT });
       await sendEvents(client().with({ token: prepared.writeKey.key }), part, () => {});
     }

@@ -24,7 +24,10 @@ import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 
-/** What a faulty release gave up goes on from there once it is handed over again, beside a server that runs. */
+/**
+ * Entries that a faulty release dead-lettered continue from there once they are redriven, beside a running
+ * server.
+ */
 describe('Redriving what stages gave up', () => {
   let tributary: Tributary;
   let webhook: Webhook;
@@ -48,11 +51,11 @@ describe('Redriving what stages gave up', () => {
   });
 
   const command = () => new ServerProcess(['redrive'], { ...tributary.environment, LOG_LEVEL: 'warn' });
-  /** In this process; the one that is killed below has a process of its own. */
+  /** In this process; the redrive that is killed below has a process of its own. */
   const ran = (...options: readonly string[]) =>
     ranHere(['redrive', ...options], { ...tributary.environment, LOG_LEVEL: 'warn' });
 
-  /** An event as it stands in a topic that the stage reads. */
+  /** An event as an entry of a topic that the stage reads. */
   function entryOf(topic: string, event: string, offset: number): LogEntry {
     const now = iso(Date.now());
     const canonical: CanonicalEvent = {
@@ -79,7 +82,7 @@ describe('Redriving what stages gave up', () => {
       TOPIC.poison,
       records.map(([stage, entry]) => deadLetterOf(stage, entry, 'no total of\nundefined', iso(Date.now()))),
     );
-  /** How far they have come who redrive: the sum of their positions. */
+  /** The progress of the redrives: the sum of their positions. */
   const taken = async () => {
     const partitions = Array.from({ length: log.topics.get(TOPIC.poison)?.partitions ?? 0 }, (_, n) => n);
     const positions = await Promise.all(

@@ -11,13 +11,13 @@ import type { Webhook } from '../../helpers/webhook.ts';
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Events a second of the quiet workspace. */
 const PACE = 25;
-/** Of 1,000 events in the long form the ten slowest decide. */
+/** In the long form the ten slowest of 1,000 events decide. */
 const SECONDS = IS_LONG ? 40 : 3;
 /** Batches a second of the noisy workspace. */
 const BATCHES = 10;
-/** Two looks of the embedded log at its files, ms: a latency is not known more exactly. */
+/** Two polls of the embedded log's files, ms: the resolution of a latency. */
 const TICK_MS = 10;
-/** What the first burst of an attack may delay another workspace by, ms: it was 41 s. */
+/** The longest delay that the first burst of an attack may cause for another workspace, ms: it was 41 s. */
 const BURST_MS = 500;
 const RULES = IS_LONG ? 190 : 120;
 
@@ -25,10 +25,10 @@ interface Attack {
   readonly name: string;
   /** Only in the long form. */
   readonly isLong?: true;
-  /** Makes what the events meet. */
+  /** Creates the objects that the events meet. */
   prepare(noisy: Client, destinationId: string): Promise<void>;
   readonly properties: object;
-  /** Events a second: few, as what is tried is what each of them costs. */
+  /** Events a second: few, because the test is about the cost of each. */
   readonly pace: number;
 }
 
@@ -53,7 +53,7 @@ async function transformed(noisy: Client, destinationId: string, name: string, b
   await noisy.post('./event-forwarding-rules', rule(name, destinationId, { transformation_id: id }));
 }
 
-/** The last of these takes what the events have. */
+/** Only the last of these matches the events. */
 const ALTERNATIVES = [
   { type: 'string' },
   { type: 'boolean' },
@@ -121,7 +121,7 @@ const ATTACKS: readonly Attack[] = [
   },
 ];
 
-/** What a workspace makes its events cost delays its own events, and next to nothing of another workspace’s. */
+/** Expensive events of a workspace delay its own events, and hardly those of other workspaces. */
 describe('Noisy tenants', () => {
   const receivers = new Receivers();
   let tributary: Tributary;
@@ -154,7 +154,7 @@ describe('Noisy tenants', () => {
       enforcement_mode: 'block',
       undeclared_fields: 'allow',
     });
-    await quietP99(IS_LONG ? 20 : 1); // warms up
+    await quietP99(IS_LONG ? 20 : 1); // warm-up
     alone = await quietP99(SECONDS);
   }, 120_000);
   afterAll(async () => {
@@ -162,7 +162,7 @@ describe('Noisy tenants', () => {
     await receivers.close();
   });
 
-  /** Sends events of the quiet workspace evenly; how long they took from the call to the webhook. */
+  /** Sends events of the quiet workspace evenly; returns the p99 from the call to the webhook. */
   async function quietP99(seconds: number): Promise<number> {
     const before = hook.calls.length;
     const due = evenPace(PACE);
@@ -185,7 +185,7 @@ describe('Noisy tenants', () => {
     return percentile(latencies, 0.99);
   }
 
-  /** Resolves when the stages have nothing left of an attack. */
+  /** Resolves when the stages have finished the attack. */
   async function caughtUp(): Promise<void> {
     await eventually(
       async () =>
@@ -197,7 +197,7 @@ describe('Noisy tenants', () => {
     );
   }
 
-  /** Sends events of the noisy workspace in batches, evenly; how many. */
+  /** Sends events of the noisy workspace in batches, evenly; returns their number. */
   async function attack({ name, properties, pace }: Attack): Promise<number> {
     const due = evenPace(pace);
     const event = { type: 'track', event: name, user_id: 'n', properties };
@@ -224,11 +224,11 @@ describe('Noisy tenants', () => {
       const attacking = attack(one);
       const beside = await quietP99(SECONDS);
       sent.set(one.name, await attacking);
-      // Again, without the attack: a shared machine may have become slower meanwhile.
+      // Repeated without the attack, because a shared machine may have become slower meanwhile.
       if (IS_LONG) await caughtUp();
       const since = await quietP99(SECONDS);
       console.log(`${one.name}: p99 alone ${alone} ms and ${since} ms, beside ${beside} ms`);
-      // Of 75 events the first burst alone decides, before the share of the noisy workspace is used up.
+      // Among 75 events only the first burst counts, before the share of the noisy workspace is used up.
       const most = IS_LONG ? 2 * Math.max(alone, since) + TICK_MS : BURST_MS;
       expect(beside).toBeLessThan(most);
     },

@@ -1,4 +1,4 @@
-// Runs alone: it compares latencies, and holds memory.
+// Runs alone: it compares latencies, and checks memory.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -13,18 +13,18 @@ const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const PACE = 25;
 const SECONDS = IS_LONG ? 10 : 1.6;
 const ROUNDS = 3;
-/** A latency that a pause of the machine alone can make, ms. */
+/** Latency that a pause of the machine alone can cause, ms. */
 const PAUSE_MS = 150;
 const CALLERS = 16;
 const RULES = IS_LONG ? 900 : 150;
-/** Of the gateway and its stages, MB more than before. */
+/** Additional memory of the gateway and its stages, MB. */
 const MOST_MEMORY_MB = 450;
 
 const times = <Item>(count: number, item: (at: number) => Item) =>
   Array.from({ length: count }, (_, at) => item(at));
 const words = (of: number) => times(40, (at) => `w${(at * 7_919 + of * 104_729).toString(36)}`).join('|');
 
-/** The most that a contract may be, of several kinds; each `of` is another. */
+/** The largest allowed contracts, of several kinds; each `of` gives another one. */
 const WORST: readonly ((of: number) => object)[] = [
   (of) => ({
     properties: Object.fromEntries(times(620, (at) => [`a${of}_${at}`, { type: 'string', minLength: 1 }])),
@@ -41,7 +41,7 @@ const WORST: readonly ((of: number) => object)[] = [
     ),
   }),
 ];
-/** Refused, which must not cost more. */
+/** Rejected contracts, which must not cost more. */
 const REFUSED: readonly ((of: number) => object)[] = [
   (of) => ({
     patternProperties: Object.fromEntries(times(300, (at) => [`^(${words(of * 1_000 + at)})$`, {}])),
@@ -65,7 +65,7 @@ const REFUSED: readonly ((of: number) => object)[] = [
   }),
 ];
 
-/** What a workspace has its gateway compile and evaluate delays no other's events. */
+/** Schemas and events that a workspace has the gateway compile and evaluate do not delay others' events. */
 describe('The work of tenants at the gateway', () => {
   const receivers = new Receivers();
   let tributary: Tributary;
@@ -127,7 +127,7 @@ describe('The work of tenants at the gateway', () => {
     );
   }
 
-  /** ms that each event of the quiet workspace took to be received. */
+  /** Latencies of the quiet workspace's events until received, ms. */
   async function sendQuietly(seconds: number): Promise<number[]> {
     const taken: number[] = [];
     const due = evenPace(PACE);
@@ -142,7 +142,7 @@ describe('The work of tenants at the gateway', () => {
     return taken;
   }
 
-  /** What each of the callers does, over and over. */
+  /** The call that each of the callers repeats. */
   const attacks: readonly ((n: number) => Promise<Answer>)[] = [
     (n) => noisy.call('GET', `./events/${traced[n % traced.length]}`),
     (n) =>
@@ -167,7 +167,7 @@ describe('The work of tenants at the gateway', () => {
 
   it('other workspaces’ events are received as fast beside traces, contracts, dry runs and checks of hostile ones', async () => {
     await prepare();
-    await sendQuietly(1); // warms up
+    await sendQuietly(1); // warm-up
     const statuses = new Map<unknown, number>();
     let rounds = 0;
     const attackFor = (ms: number) => {
@@ -183,7 +183,8 @@ describe('The work of tenants at the gateway', () => {
         }
       });
     };
-    // In turns, and the best of each: a machine that pauses does so in one of them, a thread that is held in every one.
+    // In alternation, and the best of each: a pause of the machine affects one of them, a blocked thread
+    // every one.
     const [alone, beside]: [number[], number[]] = [[], []];
     for (let round = 0; round < ROUNDS; round++) {
       alone.push(percentile(await sendQuietly(SECONDS), 0.99));

@@ -12,12 +12,12 @@ interface Dead {
   readonly status: string;
 }
 
-/** One event that becomes more than a process can hold costs its own workspace alone. */
+/** An event with more output than a process can hold affects only its own workspace. */
 describe('Too much of one event', () => {
   let tributary: Tributary;
   let webhook: Webhook;
   beforeAll(async () => {
-    // Little enough that what the event would come to, 180 MB, ends the process.
+    // Small enough that the event's output, 180 MB, would end the process.
     tributary = await startTributary({
       env: { ...AS_SHIPPED, TRIBUTARY_STAGES_HEAP: '160MiB', TRIBUTARY_SANDBOX_TIME: '1s' },
     });

@@ -15,8 +15,8 @@ const RUNS = LONG ? 10_000 : 60;
 const SEED = Number(process.env.TRIBUTARY_TEST_SEED ?? (LONG ? Date.now() % 1_000_000 : 31));
 
 /**
- * Two tenants of one installation, with events, violations and dead deliveries. One of them calls every route with the
- * ids of the other: the answers are those to ids that name nothing, and the other finds all as it was.
+ * Two tenants of one installation, with events, violations and dead deliveries. One of them calls every route
+ * with the ids of the other. The answers equal those to nonexistent ids, and the other's data stay unchanged.
  */
 describe(`Two tenants (seed ${SEED})`, () => {
   let tributary: Tributary;
@@ -43,7 +43,7 @@ describe(`Two tenants (seed ${SEED})`, () => {
   afterAll(() => tributary.remove());
 
   let calls = 0;
-  /** From an address of its own each time: failed authentication is throttled by address. */
+  /** Another address each time: failed authentication is throttled by address. */
   const exchange: Exchange = async ({ method, path, headers, body }) => {
     calls++;
     const response = await fetch(tributary.url + path, {
@@ -71,7 +71,7 @@ describe(`Two tenants (seed ${SEED})`, () => {
     return dead.map((delivery) => delivery.id);
   }
 
-  /** What the other has, once the stages are done with it. */
+  /** Everything the other tenant has, once the stages are done with it. */
   async function settled(): Promise<Readonly<Record<string, unknown>>> {
     let seen = JSON.stringify(await everythingOf(exchange, routes, victim));
     return eventually(
@@ -86,7 +86,7 @@ describe(`Two tenants (seed ${SEED})`, () => {
 
   it('no route tells one of the other by an id in any one place', async () => {
     const faults: string[] = [];
-    // The other places are swept by the same calls to a gateway in process.
+    // The other slots are covered by the same calls to a gateway in process.
     const inPaths = (plan: Plan) => plan.slots.some(({ slot }) => slot.place === 'path');
     for (const plan of sweep(routes, LONG ? 4 : 1).filter((plan) => LONG || inPaths(plan))) {
       const fault = await attack.faultOf(plan);

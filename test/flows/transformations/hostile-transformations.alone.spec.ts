@@ -1,4 +1,4 @@
-// Runs alone: it holds times beside programs that eat all they get.
+// Runs alone: it checks times beside programs that use all available resources.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { AS_SHIPPED } from '../../helpers/embedded.ts';
@@ -13,12 +13,15 @@ const HOSTILE = {
 };
 
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** Each runs until a limit ends it: in the short form a smaller one does. */
+/** Each program runs until a limit ends it; the short form lowers the limits. */
 const LIMITS = isLong ? {} : { TRIBUTARY_SANDBOX_TIME: '40ms', TRIBUTARY_SANDBOX_MEMORY: '32MiB' };
-/** Five that are stopped in a row make the transformation one in error; those after them are not run. */
+/** After five stopped runs in a row the transformation is in error, and later events are not run. */
 const HARMFUL = isLong ? 20 : 8;
 
-/** Whatever a transformation does, the server answers, others' events flow, and its own are dead with the reason. */
+/**
+ * For any behaviour of a transformation, the server answers, others' events flow, and its own are
+ * dead-lettered with the reason.
+ */
 describe('Hostile transformations', () => {
   let tributary: Tributary;
   let webhook: Webhook;

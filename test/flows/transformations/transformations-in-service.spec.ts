@@ -11,7 +11,7 @@ interface Dead {
   readonly updated_at: string;
 }
 
-/** What somebody who runs a transformation for long sees of it: its context, its versions, its figures. */
+/** The long-term view of a transformation: its context, its versions, its figures. */
 describe('Transformations in service', () => {
   let tributary: Tributary;
   let webhook: Webhook;
@@ -34,7 +34,7 @@ describe('Transformations in service', () => {
     user_id: 'u',
     properties,
   });
-  /** A transformation that passes a test in which it makes nothing of the event, and a rule that names it. */
+  /** A transformation that drops the event of its test, and a rule that uses it. */
   const inService = async (name: string, statements: string) => {
     const source_code = source(statements);
     const made = await tributary.owner.post<{ id: string; status: string }>('./event-transformations', {
@@ -168,7 +168,7 @@ describe('Transformations in service', () => {
       () => tributary.owner.get<Record<Figure, number>>(`${at}/metrics?hours=2`),
       ({ runs, errors, dropped, fanned_out }) => runs >= 5 && errors >= 1 && dropped >= 1 && fanned_out >= 1,
     );
-    // What went to the slow queue on a busy machine ran twice: each run is counted as what it was.
+    // On a busy machine, events sent to the slow queue ran twice; each run is counted with its own outcome.
     const { runs, errors, dropped, fanned_out, outputs } = figures;
     expect(outputs).toBe(runs - errors - dropped + fanned_out);
     expect(runs).toBeLessThanOrEqual(10);

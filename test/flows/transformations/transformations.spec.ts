@@ -9,7 +9,7 @@ interface Transformation {
   readonly test_error: string | null;
 }
 
-/** A transformation is a JavaScript function with a test; only one that passes its test may be used by a rule. */
+/** A transformation is a JavaScript function with a test; a rule may only use one that passes its test. */
 describe('Transformations', () => {
   let tributary: Tributary;
   let webhook: Webhook;

@@ -24,7 +24,7 @@ afterAll(() => test.close());
 const operationOf = ({ config }: RouteOptions) => config?.operation as Operation;
 const scoped = () => test.routes.filter(({ url }) => url.includes(':workspaceId'));
 
-/** Calls a route with ids that name nothing, and no body. */
+/** Calls a route with nonexistent ids, and no body. */
 function call(client: InjectClient, { method, url }: RouteOptions, headers: Record<string, string> = {}) {
   const path = url
     .replace(':workspaceId', String(owner.workspaceId))
@@ -48,13 +48,13 @@ async function statuses(
 const allOf = (routes: readonly RouteOptions[], status: number) =>
   Object.fromEntries(routes.map(({ method, url }) => [`${String(method)} ${url}`, status]));
 
-/** Those that ask for a credential. */
+/** The routes that require a credential. */
 const guarded = () => test.routes.filter((route) => !permissionOf(operationOf(route)).public);
 
-/** So many an address may have in that time; there are more routes. */
+/** The limit of failures of an address in that time; there are more routes. */
 const FAILURES = 100;
 
-/** Beyond the time for which failed authentication is held against an address. */
+/** Passes the period in which failed authentication counts against an address. */
 const forget = () => test.clock.pass(60_000);
 
 describe('every route', () => {

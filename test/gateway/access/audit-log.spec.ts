@@ -38,7 +38,7 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
-/** What the audit stage makes of the catalog. */
+/** The entries of the audit stage for the catalog. */
 async function writeAuditLog(): Promise<void> {
   const { log, history } = test.dependencies;
   const { entries } = await log.read(TOPIC.catalog, 0, 0);

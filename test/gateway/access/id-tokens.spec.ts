@@ -5,7 +5,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { CLIENT_ID, type OidcProvider, startOidcProvider } from '../../helpers/oidc-provider.ts';
 
-/** ID tokens of two providers whom the gateway trusts and of one it does not; each refusal is the spec's. */
+/**
+ * ID tokens of two providers trusted by the gateway and of one that is not; each refusal follows the
+ * specification.
+ */
 let ours: OidcProvider;
 let theirs: OidcProvider;
 let strangers: OidcProvider;
@@ -27,7 +30,7 @@ afterAll(async () => {
   await test.close();
   await Promise.all([ours, theirs, strangers].map((provider) => provider.close()));
 });
-/** Beyond the times for which failed sign-ins and keys that are not known are held against anybody. */
+/** Passes the periods in which failed sign-ins and unknown keys count against a caller. */
 beforeEach(() => test.clock.pass(60_000));
 
 const listing = (token: string) => new InjectClient(test.app, token).call('GET', '/workspaces');
@@ -115,7 +118,7 @@ describe('401 `not authenticated` is the answer to a token that', () => {
     ['is an access token', () => ours.sign({}, { typ: 'at+jwt' })],
     ['asks for an extension we do not know', () => critical()],
   ])('%s', async (_, make) => {
-    // What is refused differs from this one in what its name says.
+    // The refused tokens each differ from this one as their names state.
     expect((await listing(await ours.sign())).status).toBe(200);
     const token = await make();
     const answer = await listing(token);
@@ -141,7 +144,7 @@ function hmac(secret: string, alg = 'HS256'): Promise<string> {
     .sign(new TextEncoder().encode(secret));
 }
 
-/** Signed with a key of the sender's, which the header offers and points at. */
+/** Signed with a key of the sender, which the header contains and points at. */
 async function bringingItsKey(): Promise<string> {
   const { kty, n, e } = strangers.key;
   return strangers.sign(

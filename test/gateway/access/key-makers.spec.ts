@@ -21,7 +21,7 @@ const DENIED = { status: 403, body: { error: 'permission denied' } };
 const NOT_KNOWN = { status: 401, body: { error: 'not authenticated' } };
 const newAddress = () => `maker-${++people}@example.com`;
 
-/** A new organization with a workspace, its owner in it, and the places where people are members. */
+/** A new organization with a workspace, its owner, and the paths of its members. */
 async function open() {
   const owner = await test.openWorkspace(newAddress());
   const { organization_id: organizationId } = await owner.ok<{ organization_id: string }>(
@@ -43,7 +43,7 @@ async function open() {
 
 type Opened = Awaited<ReturnType<typeof open>>;
 
-/** A key of every kind that an admin of the organization makes. */
+/** A key of every kind, created by an admin of the organization. */
 async function makeKeys({ organizationId, orgId }: Opened, maker: InjectClient) {
   const body = { name: 'stays', role: 'admin' };
   const api = await maker.ok<{ id: string; key: string }>('POST', './api-keys', body);
@@ -120,7 +120,7 @@ describe('an admin who was removed', () => {
     const catalog = openLogCatalog({ log, logger: test.dependencies.logger });
     onTestFinished(() => catalog.close());
     await catalog.catchUp(5_000);
-    // The other gateway lets in by what it knew before the removal, and folds on.
+    // The other gateway authorizes by its state before the removal, but keeps folding.
     const before = Object.create(catalog.state, {});
     const frozen = { organizationRole: () => 'admin', workspaceRole: () => 'admin' };
     const late = createServer();

@@ -18,10 +18,10 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
-/** An address that nobody in this file had before. */
+/** An address used by no other test of this file. */
 const newAddress = () => `person-${++people}@example.com`;
 
-/** A new organization with a workspace, and its owner in it. */
+/** A new organization with a workspace, and its owner. */
 async function open() {
   const owner = await test.openWorkspace(newAddress());
   const workspace = await owner.ok<{ organization_id: string }>('GET', `/workspaces/${owner.workspaceId}`);
@@ -33,7 +33,7 @@ async function open() {
 const add = (client: InjectClient, place: string, email: string, role: string) =>
   client.ok<Member>('POST', place, { email, role });
 
-/** Somebody with a role, signed in. */
+/** A signed-in person with a role. */
 async function join(owner: InjectClient, place: string, role: string) {
   const email = newAddress();
   const member = await add(owner, place, email, role);

@@ -1,10 +1,10 @@
 import { CREDENTIAL_KINDS, conditionOf, type Operation, permissionOf } from '@tributary/core';
 import { describeWritableFields } from './writable-fields.ts';
 
-/** A call of the API and the operation it is. */
+/** A call of the API and its operation. */
 export interface Call {
   readonly method: string;
-  /** Below `/api/v1`, or all of it where it is not there; with `:parameters`. */
+  /** Below `/api/v1`, or the whole path elsewhere; with `:parameters`. */
   readonly path: string;
   readonly operation: Operation;
 }

@@ -21,7 +21,7 @@ interface Wiring {
   remove(environment: Readonly<Record<string, string>>): Promise<void>;
 }
 
-/** Two gateways of one folder share nothing but the files of its log; no process has both but this one. */
+/** Two gateways of one folder share only the files of its log; only this process runs both. */
 const embedded: Wiring = {
   name: 'the embedded wiring',
   environment: () => ({ TRIBUTARY_DEV_ISSUER: '1' }),
@@ -34,10 +34,10 @@ const distributed: Wiring = {
   remove: ({ TRIBUTARY_PREFIX: prefix = '' }) => removePrefix(prefix),
 };
 
-/** Refusals in a row that are believed; few enough in all that the address is not held to be guessing keys. */
+/** Refusals in a row that count as final; few enough that the address does not count as guessing keys. */
 const REFUSALS = 20;
 
-/** How long after the answer to a revocation another gateway may still take the key, ms. */
+/** The longest time after the answer to a revocation in which another gateway may accept the key, ms. */
 const WITHIN_MS = 1_000;
 
 describe.each([embedded, distributed])(
@@ -117,7 +117,7 @@ async function make(owner: InjectClient, kind: 'api' | Environment): Promise<{ k
   return { key, path: `${list}/${id}` };
 }
 
-/** The status of what the key is for. */
+/** The status of a call that uses the key. */
 async function use(holder: InjectClient, kind: 'api' | Environment): Promise<number> {
   if (kind === 'api') return (await holder.call('GET', './sources')).status;
   return (await holder.call('POST', './events/track', { event: 'E', user_id: 'u', message_id: newId() }))

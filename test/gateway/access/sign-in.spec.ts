@@ -6,7 +6,10 @@ import { type OidcProvider, type Person, startOidcProvider } from '../../helpers
 
 const REFUSED = { status: 401, body: { error: 'not authenticated' } };
 const UNDECIDED = { status: 503, body: { error: 'unavailable' } };
-/** After a failure, and between looks for unknown keys, an issuer is left alone for less than this. */
+/**
+ * After a failure, and between fetches for unknown keys, the gateway leaves an issuer alone for less than
+ * this.
+ */
 const A_REST_MS = 11_000;
 const AN_HOUR_MS = 3_600_000;
 
@@ -31,7 +34,7 @@ const accountId = (subject: string) => nameId('account', provider.issuer, subjec
 const accountOf = ({ dependencies }: TestGateway, subject: string) =>
   dependencies.catalog.state.account(accountId(subject));
 
-/** The facts about a person that are in the log, in order. */
+/** The facts about a person in the log, in order. */
 async function factsAbout({ dependencies }: TestGateway, subject: string): Promise<readonly Fact[]> {
   const { entries } = await dependencies.log.read(TOPIC.catalog, 0, 0, { maxBytes: 1e6 });
   const facts = entries.map(({ value }) => JSON.parse(value) as Fact);
@@ -44,7 +47,7 @@ describe('the keys of a provider', () => {
     const before = await provider.signIn({ sub: 'ada' });
     expect((await listing(gateway, before)).status).toBe(200);
     await provider.rotate();
-    expect((await listing(gateway, before)).status).toBe(200); // nothing says yet that it was taken back
+    expect((await listing(gateway, before)).status).toBe(200); // the revocation is not known yet
     const after = await provider.signIn({ sub: 'ada' });
     expect((await listing(gateway, after)).status).toBe(200);
     expect(await listing(gateway, before)).toMatchObject(REFUSED);

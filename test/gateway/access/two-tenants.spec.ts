@@ -13,8 +13,8 @@ const RUNS = LONG ? 20_000 : 120;
 const SEED = Number(process.env.TRIBUTARY_TEST_SEED ?? (LONG ? Date.now() % 1_000_000 : 27));
 
 /**
- * Two tenants of one gateway, each calling every route with the ids of the other in every place there is, and each time
- * with ids that name nothing: no answer differs, none reveals anything, and nothing of the other changes.
+ * Two tenants of one gateway. Each calls every route with the ids of the other in every slot, and again with
+ * nonexistent ids: the answers are the same, none reveals anything, and the other's data stay unchanged.
  */
 describe(`two tenants (seed ${SEED})`, () => {
   let test: TestGateway;
@@ -31,7 +31,7 @@ describe(`two tenants (seed ${SEED})`, () => {
         headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
         ...(body === undefined ? {} : { payload: JSON.stringify(body) }),
       });
-      // Few replays may run at a time: the next one would be refused for what this one is.
+      // Few replays may run at a time, so this one is cancelled to leave room for the next.
       if (response.statusCode === 201 && path.endsWith('/replays')) {
         const { id } = response.json<{ id: string }>();
         await test.app.inject({ method: 'POST', url: `${path}/${id}/cancel`, headers });
@@ -50,7 +50,7 @@ describe(`two tenants (seed ${SEED})`, () => {
   });
   afterAll(() => test.close());
 
-  /** No stage runs here: what they would have written is put beside. */
+  /** Adds the output of the stages by hand, because none run here. */
   async function withDelivery(tenant: Tenant): Promise<Tenant> {
     const at = new Date().toISOString();
     const id = randomUUID();
@@ -81,7 +81,7 @@ describe(`two tenants (seed ${SEED})`, () => {
     return { ...tenant, ids: { ...tenant.ids, deliveryId: [id] } };
   }
 
-  /** A stream of one's own does not end. */
+  /** Streams of the caller's own never end. */
   const isBounded = ({ route, slots }: Plan) =>
     !route.url.endsWith('/live') || slots.some(({ slot }) => slot.place === 'path');
 

@@ -15,7 +15,7 @@ beforeAll(async () => {
   await gateway.close();
 });
 
-/** The fields of an object, those of objects in it behind a dot. */
+/** The fields of an object; those of nested objects have a dot. */
 function fieldsOf(schema: Schema | undefined, above = ''): readonly string[] {
   return Object.entries(schema?.properties ?? {}).flatMap(([name, inner]) => [
     `${above}${name}`,
@@ -27,7 +27,7 @@ function fieldsOf(schema: Schema | undefined, above = ''): readonly string[] {
 const keyOf = (resource: string, field: string) => `${resource} ${field}`;
 const resourceOf = ({ config }: RouteOptions) => String(config?.operation).split('.')[0] ?? '';
 
-/** What calls that change or compute something may say, by resource. */
+/** The writable fields and parameters of calls that change or compute something, by resource. */
 const writable = () =>
   routes
     .filter(({ method }) => method !== 'GET')

@@ -1,9 +1,10 @@
 /**
- * What the writable fields of a resource let a caller reach, beyond the resource itself, and the role that may set them. The
- * gateway's tests hold that every field of every body, and every parameter of a query that changes something, is here.
+ * The writable fields of a resource: the data that a caller reaches through them beyond the resource itself,
+ * and the role required to set them. The gateway's tests check that every field of every body, and every
+ * parameter of a query that changes something, is listed here.
  */
 export interface WritableFields {
-  /** As operations name it: `workspaces` of `workspaces.update`. */
+  /** As in operations: `workspaces` of `workspaces.update`. */
   readonly resource: string;
   /** In the body, nested ones with a dot; `?name` in the query. */
   readonly fields: readonly string[];
@@ -265,7 +266,7 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   ),
 ];
 
-/** The walk as a table in Markdown. */
+/** The writable fields as a table in Markdown. */
 export function describeWritableFields(): string {
   const rows = WRITABLE_FIELDS.map(
     ({ resource, fields, reaches, setBy }) =>

@@ -95,7 +95,7 @@ describe('a list', () => {
       guests.set(id, (await invite(`/workspaces/${id}`, 'viewer')).id);
     }
     await invite(`/organizations/${governed}`, 'admin');
-    // As a guest, too, where she governs.
+    // Also invited as a guest to a workspace that she governs.
     await invite(`/workspaces/${made[1]}`, 'editor');
     const hidden = made.length - 3; // Bob's first in the organization she is a guest of
     expect(made[hidden]).toBe(foreign.id);

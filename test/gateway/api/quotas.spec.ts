@@ -3,7 +3,7 @@ import { ChangeLimits } from '@tributary/gateway';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
-/** Small, and unlike each other. */
+/** Small, and all different. */
 const LIMITS: Readonly<Record<QuotaName, number>> = {
   organizations: 3,
   account_workspaces: 7,
@@ -75,7 +75,7 @@ const members = (of: (setting: Setting) => string, role: string, known: boolean)
 };
 const organizationMembers = ({ organization }: Setting) => `/organizations/${organization}/members`;
 
-/** Creates one, and takes it out of use at once. */
+/** Creates one, and disables it at once. */
 const created =
   (create: Create, out: (setting: Setting, id: string) => string): Create =>
   async (setting, n) => {
@@ -114,7 +114,7 @@ const clientKey = post(
 const apiKey = inWorkspace('api-keys', (n) => ({ name: `k${n}` }));
 const writeKey = inWorkspace('event-keys', (n) => ({ name: `k${n}`, environment: 'development' }));
 
-/** One for each quota, with how much of it there is when it is made. */
+/** The creation for each quota, with the usage before it. */
 const CASES: Readonly<Record<QuotaName, readonly [create: Create, before: number]>> = {
   organizations: [
     post(
@@ -170,7 +170,7 @@ const CASES: Readonly<Record<QuotaName, readonly [create: Create, before: number
   ],
 };
 
-/** So many are made before the first is refused. */
+/** The number of creations before the first refusal. */
 const ROOM: Partial<Record<QuotaName, number>> = { catalog_characters: 0 };
 
 describe('a workspace grew without bound', () => {
@@ -183,7 +183,7 @@ describe('a workspace grew without bound', () => {
       status: 409,
       body: { error: 'quota exceeded', quota, limit: LIMITS[quota] },
     });
-    // Others are not concerned.
+    // Other organizations are not affected.
     if (ROOM[quota] === undefined) expect((await create(await setUp(), 901)).status).toBe(201);
   });
 
@@ -230,7 +230,7 @@ describe('a workspace grew without bound', () => {
     for (const each of rules) statuses.push((await enable(each, true)).status);
     expect(statuses).toEqual([200, 200, 409, 409]);
     const [first, , third] = rules;
-    // A change of one that is enabled is none of the number.
+    // A change of an enabled rule does not count against the quota.
     expect((await enable({ ...first, name: 'renamed' }, true)).status).toBe(200);
     expect((await enable({ ...first }, false)).status).toBe(200);
     expect((await enable({ ...third }, true)).status).toBe(200);
@@ -243,7 +243,7 @@ describe('a workspace grew without bound', () => {
     let [made, answer] = [0, await change(1)];
     for (; answer.status === 200 && made < 20; made++) answer = await change(made + 2);
     expect(answer).toMatchObject({ status: 409, body: { quota: 'catalog_characters', limit: 20_000 } });
-    // The same once more is no new version, and less than there was has room.
+    // A smaller program fits again.
     expect((await owner.call('PUT', `./event-transformations/${id}`, program(0, 10))).status).toBe(200);
     await owner.ok('DELETE', `./event-transformations/${id}`);
     await owner.ok('POST', './event-transformations', program(0, 3_000));
@@ -265,7 +265,7 @@ it('a catalog grew with each of a million changes: they have a rate, and what re
     body: { error: 'too many requests', quota: 'changes_per_minute', limit: 5 },
   });
   expect(refused.headers['retry-after']).toBe('12');
-  // What changes nothing makes no fact.
+  // A request without a change appends no fact.
   expect((await change(3)).status).toBe(200);
   const other = await limited.openWorkspace();
   await other.ok('POST', './sources', { name: 's', type: 'web' });

@@ -27,7 +27,7 @@ const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 
 const sample = { type: 'track', event: 'Paid', user_id: 'u', properties: { n: 1 } };
 
-/** Every field that may be sent, by list. */
+/** Every writable field, by list. */
 const written: Readonly<Record<string, () => Readonly<Record<string, unknown>>>> = {
   'api-keys': () => ({ name: 'Server', role: 'viewer', expires_at: '2100-01-01T00:00:00.000Z' }),
   'event-keys': () => ({
@@ -98,7 +98,7 @@ it.each(Object.keys(written))('%s say when they were changed last, and when they
   expect(made.updated_at).toBe(made.created_at);
   expect(Math.abs(Date.parse(made.created_at) - test.clock.now())).toBeLessThan(30_000);
   test.clock.pass(60_000);
-  // Keys change by being revoked, and by nothing else.
+  // The only change of a key is its revocation.
   if (list.endsWith('-keys')) await owner.ok('DELETE', `./${list}/${made.id}`);
   else await owner.ok('PUT', `./${list}/${made.id}`, { ...fields, name: 'Renamed' });
   const changed = (await owner.ok<readonly Made[]>('GET', `./${list}`)).find(({ id }) => id === made.id);
@@ -107,7 +107,7 @@ it.each(Object.keys(written))('%s say when they were changed last, and when they
 });
 
 let others = 0;
-/** One more: there is one contract for a name. */
+/** Another object, because a name has only one contract. */
 function another(list: string): Readonly<Record<string, unknown>> {
   const named = list === 'event-contracts' ? { event_name: `Paid ${++others}` } : {};
   return { ...written[list]?.(), ...named };

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 /**
- * Milliseconds of processor time that one turn of the event loop may take; not of wall time, so a busy machine does not
- * count. Parsing and storing a body of a quarter of a megabyte takes a few; compiling such a contract took seconds.
+ * The longest turn of the event loop, in milliseconds of processor time; not of wall time, so other load does
+ * not count. Parsing and storing a body of a quarter of a megabyte takes a few; compiling such a contract
+ * took seconds.
  */
 const MOST_HELD_MS = 60;
 const times = <Item>(count: number, item: (at: number) => Item) =>
@@ -110,7 +111,7 @@ describe('the gateway’s thread is not held', () => {
           properties: { a: 'ab' },
         });
     };
-    await create(); // the code of the routes is compiled then
+    await create(); // compiles the code of the routes
     expect(await longestTurn(() => Promise.all(times(3, create)))).toBeLessThan(MOST_HELD_MS);
   });
 

@@ -140,7 +140,7 @@ describe('a dry run', () => {
     const run = await owner.ok<{ events: number }>('POST', './event-contracts?dry_run=true', slow);
     clearInterval(ticking);
     expect(run.events).toBeGreaterThan(50);
-    // It gives the thread back after 5 ms and the event that is under way; the rest is for a machine that is busy.
+    // It yields after 5 ms and the current event; the rest is tolerance for a busy machine.
     expect(turns.toSorted((a, b) => a - b)[Math.floor(turns.length / 2)]).toBeLessThan(50);
     expect(Math.max(...turns)).toBeLessThan(500);
     expect(turns.length).toBeGreaterThan(20);
@@ -189,7 +189,7 @@ describe('a dry run', () => {
       version: 1,
       enforcement_mode: 'warn',
     });
-    // The version it tried is none: the next one judges by its own schema.
+    // The tested version does not count: the next one is evaluated by its own schema.
     await owner.ok('PUT', `./event-contracts/${id}`, { ...paid, schema_definition: { properties: {} } });
     expect(
       await owner.ok('POST', `./event-contracts/${id}/validate`, {

@@ -11,7 +11,7 @@ import {
 let test: TestGateway;
 let owner: InjectClient;
 let id: string;
-/** As the API showed each when it was the newest. */
+/** As the API showed each while it was the newest. */
 let shown: Contract[];
 
 beforeAll(async () => {
@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
-/** Five versions, and what the audit stage makes of their facts. */
+/** Five versions, and the entries of the audit stage for their facts. */
 beforeEach(async () => {
   owner = await test.openWorkspace();
   const body = (name: string) => ({ name, event_type: 'track', event_name: 'Paid', schema_definition: {} });
@@ -31,7 +31,7 @@ beforeEach(async () => {
   await test.dependencies.history.put(entries);
 });
 
-/** Nothing that was replaced by now judges any more. */
+/** Forgets replaced versions, so none of them is used for evaluation any more. */
 function forgetPast(): void {
   const { state } = test.dependencies.catalog;
   if (!(state instanceof CatalogState)) throw new Error('another state');

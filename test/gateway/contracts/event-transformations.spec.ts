@@ -27,7 +27,7 @@ const doubling = {
 };
 const create = (body: object = doubling) => owner.ok<Transformation>('POST', './event-transformations', body);
 
-/** A body as the text it is: `JSON.stringify` would write `1e20` as 21 digits. */
+/** A body as plain text: `JSON.stringify` would write `1e20` as 21 digits. */
 const sendText = (method: 'POST' | 'PUT', url: string, payload: string) =>
   test.app.inject({
     method,
@@ -40,7 +40,7 @@ const sendText = (method: 'POST' | 'PUT', url: string, payload: string) =>
     },
   });
 
-/** An enabled rule that names a transformation. */
+/** An enabled rule that uses a transformation. */
 async function ruleNaming(transformationId: string): Promise<{ id: string }> {
   const destination = await owner.ok<{ id: string }>('POST', './destinations', {
     name: 'Files',

@@ -17,7 +17,7 @@ interface Replay {
 
 const since = () => new Date(test.clock.now() - 3_600_000).toISOString();
 
-/** A step as the history stage writes it down. */
+/** A step as written by the history stage. */
 async function came(replay: Replay, status: ReplayStep['status'], events: number): Promise<void> {
   const { id, created_at } = replay;
   const step: ReplayStep = {
@@ -48,7 +48,7 @@ describe('a list of replays', () => {
       { status: 'pending', progress: { events: 0, updated_at: null } },
       ...[3, 2, 1].map((events) => ({ status: 'finished', progress: { events } })),
     ]);
-    expect(get).toHaveBeenCalledOnce(); // for the one that may have begun since
+    expect(get).toHaveBeenCalledOnce(); // for a replay started meanwhile
     expect(list).toHaveBeenCalledOnce();
   });
 });

@@ -66,7 +66,7 @@ describe('the versions of a transformation', () => {
     });
     expect(back.headers.etag).toBe('"3"');
     expect(await numbers()).toEqual([3, 2, 1]);
-    // There already: nothing changes.
+    // A rollback to the current version changes nothing.
     expect((await owner.ok<{ version: number }>('POST', `${at}/rollback`, { version: 3 })).version).toBe(3);
   });
 

@@ -34,14 +34,14 @@ async function create(resource: string, body: object): Promise<string> {
 /** Within the retention of history. */
 let received = Date.now() - 6 * 3_600_000;
 
-/** An outcome as the history stage writes it down. */
+/** An outcome as written by the history stage. */
 async function happened(fields: Outcome = {}, about: Partial<Delivery> = {}): Promise<Delivery> {
   const entry = entryOf(fields, about);
   await test.dependencies.history.put([entry]);
   return outcomeOfEntry(entry).delivery;
 }
 
-/** A second after the one before. */
+/** A second after the previous one. */
 function entryOf(fields: Outcome = {}, about: Partial<Delivery> = {}): HistoryEntry {
   received += 1_000;
   const of = { workspace_id: String(owner.workspaceId), destination_id: destinationId, rule_id: ruleId };
@@ -165,7 +165,7 @@ describe('a delivery', () => {
 });
 
 describe('a redrive', () => {
-  /** Entries of a topic that were appended while `work` ran. */
+  /** Entries appended to a topic while `work` ran. */
   async function appended(topic: string, work: () => Promise<void>): Promise<LogEntry[]> {
     const { log } = test.dependencies;
     const partitions = [...Array(log.topics.get(topic)?.partitions ?? 0).keys()];
@@ -346,7 +346,7 @@ describe('a redrive', () => {
 
 describe('a discard', () => {
   const discard = (id: string) => owner.call('POST', `./deliveries/${id}/discard`);
-  /** What the history stage would do with what was appended. */
+  /** Stands in for the history stage on the appended records. */
   const discarded = (id: string) =>
     test.dependencies.history
       .get('delivery', String(owner.workspaceId), id)

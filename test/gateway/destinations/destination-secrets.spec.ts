@@ -128,12 +128,12 @@ it('a webhook’s secret was replaced at once: its receiver refused every retry'
   });
   expect(JSON.stringify(stored(id))).not.toContain(secretOf(1));
 
-  // Kept by any other change, also to another place: they only sign.
+  // Any other change keeps them, also a new URL: they only sign.
   const again = await put({ ...rotated.shown, url: 'https://other.example.com/in', batch_size: 7 });
   expect(again.opened).toMatchObject({ secret: secretOf(2), previous_secrets: [{ secret: secretOf(1) }] });
   expect((await put({})).shown).toMatchObject({ rotation_until: rotated.shown.rotation_until });
 
-  // And gone at once where somebody says so.
+  // An explicit null removes them at once.
   const ended = await put({ previous_secrets: null });
   expect(Object.keys(ended.shown).sort()).toEqual(['secret', 'url']);
   expect((await put({ secret: secretOf(3), rotation_hours: 0 })).opened).toEqual({

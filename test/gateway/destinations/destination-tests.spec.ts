@@ -6,7 +6,7 @@ let gateway: TestGateway;
 let owner: InjectClient;
 const sockets = new Set<Socket>();
 let taken = 0;
-/** Takes connections and says nothing. */
+/** Accepts connections and never answers. */
 const silent = createServer((socket) => {
   taken += 1;
   sockets.add(socket);
@@ -82,7 +82,7 @@ it('connection tests of one workspace are four at a time; more wait, and too man
   const began = performance.now();
   await gateway.app.close();
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
-  // Those that waited ran after the stop, four at a time, each for as long as its destination said nothing.
+  // The waiting tests ran after the stop, four at a time, each until the timeout of its silent destination.
   expect(performance.now() - began).toBeLessThan(8_000);
   expect(statuses.filter((status) => status === 429).length).toBeGreaterThanOrEqual(6);
 });

@@ -24,7 +24,7 @@ async function processorMs(work: () => Promise<unknown>, times: number): Promise
 }
 
 describe('a body of somebody who has shown no key', () => {
-  /** 500 KiB that take long to parse: as much of it is structure as can be. */
+  /** 500 KiB that take long to parse: structure as dense as possible. */
   const costly = (beside: string) =>
     `{"batch":[${Array.from({ length: 32_000 }, (_, n) => `{"k${n}":{}}`).join(',')}],"a":"${beside}"}`;
   const post = async (payload: string, address = '203.0.113.5') => {
@@ -56,7 +56,7 @@ describe('a body of somebody who has shown no key', () => {
     expect(await post(costly(''), address)).toBe(429);
     const good = { batch: [{ type: 'track', ...track }], writeKey: key };
     expect(await post(JSON.stringify(good), address)).toBe(200);
-    // a key that nobody made, and one of another's in what an event tells, before the good one
+    // a key that was never issued, and a key of another source inside an event, before the good one
     const [nobodys, others] = [makeKey('write_key', randomBytes(32)).raw, 'trb_wk_prod_x'];
     const event = {
       type: 'track',
@@ -68,7 +68,7 @@ describe('a body of somebody who has shown no key', () => {
 });
 
 describe('bodies under way', () => {
-  /** More than there would be room for, if each counted for the longest that it may be. */
+  /** More than would fit if each counted with its maximum size. */
   const MANY = Math.ceil(getHeapStatistics().heap_size_limit / 64 / (4 * 1024 * 1024)) + 1;
 
   it('count for what they are once they are there, and for nothing once they were answered', async () => {
@@ -90,7 +90,7 @@ describe('bodies under way', () => {
 });
 
 describe('a compressed body of somebody who has shown no key', () => {
-  /** 256 MiB, which take about a second to inflate, in some hundred bytes. */
+  /** 256 MiB that take about a second to inflate, compressed to some hundred bytes. */
   const BOMB = brotliCompressSync(Buffer.alloc(256 * 1024 * 1024), {
     params: { [constants.BROTLI_PARAM_QUALITY]: 5 },
   });

@@ -5,7 +5,7 @@ import { type InjectClient, openTestGateway, type TestGatewayOptions } from '../
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/** A pause of the machine is no finding, ms. */
+/** A pause of the machine does not count, ms. */
 const PAUSE_MS = 1_000;
 
 async function writeKeyOf(owner: InjectClient, name = 'Web'): Promise<string> {
@@ -16,7 +16,7 @@ async function writeKeyOf(owner: InjectClient, name = 'Web'): Promise<string> {
   return key;
 }
 
-/** A batch of about so many bytes, of SDKs where the key is in it. */
+/** A batch of about this many bytes; with the key in the body it is one of an SDK. */
 function batchOf(bytes: number, writeKey?: string): string {
   const subject = writeKey === undefined ? { user_id: 'u' } : { userId: 'u' };
   const item = { type: 'track', event: 'E', ...subject, properties: { text: 'x'.repeat(20_000) } };
@@ -37,7 +37,7 @@ async function open(options: TestGatewayOptions = {}) {
     for (const socket of sockets) socket.destroy();
   });
 
-  /** Sends the headers of a request and `sent` bytes of its body, and no more. */
+  /** Sends the headers of a request and only `sent` bytes of its body. */
   function halfSend(path: string, headers: readonly string[], sent: Buffer, from = '127.0.0.1') {
     const socket = connect({ port, host: '127.0.0.1', localAddress: from });
     sockets.push(socket);

@@ -4,9 +4,9 @@ import { type InjectClient, openTestGateway, type TestGateway } from '../../help
 
 const ROUNDS = 3;
 const EVENTS = 1_000;
-/** Requests of a producer at a time. */
+/** Concurrent requests of a producer. */
 const AT_A_TIME = 20;
-/** Between two questions, ms: a person who keeps asking. */
+/** Between two queries, ms: a person who keeps asking. */
 const ASKS_EVERY_MS = 500;
 
 let test: TestGateway;
@@ -36,7 +36,7 @@ async function eventsPerSecond(): Promise<number> {
 }
 
 it('events lose at most a tenth of their speed while somebody keeps asking where one is', async () => {
-  await eventsPerSecond(); // warm
+  await eventsPerSecond(); // warm-up
   const { message_id } = await producer.ok<{ message_id: string }>('POST', './events/track', {
     event: 'Sought',
     user_id: 'u',
@@ -44,7 +44,8 @@ it('events lose at most a tenth of their speed while somebody keeps asking where
   const ratios: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const alone = await eventsPerSecond();
-    // No stage runs here, so nothing is claimed and each look reads all there is: the dearest kind.
+    // No stage runs here, so no dedupe claim gives the event's position and each search reads the whole log:
+    // the most expensive case.
     const asking = setInterval(() => owner.call('GET', `./events/${message_id}`), ASKS_EVERY_MS);
     const asked = await eventsPerSecond();
     clearInterval(asking);

@@ -10,7 +10,7 @@ beforeAll(async () => {
   test = await openTestGateway();
   owner = await test.openWorkspace();
   hour = Math.floor(test.clock.now() / HOUR) * HOUR;
-  // Half past: the hour must not change under the test.
+  // Half past the hour, so that it does not change during the test.
   test.clock.pass(hour + HOUR / 2 - test.clock.now());
   const increment = (ago: number, eventName: string, count: number, environment = 'production' as const) => ({
     workspaceId: String(owner.workspaceId),

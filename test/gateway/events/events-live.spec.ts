@@ -37,7 +37,7 @@ async function open(options: Partial<StreamOptions> = {}): Promise<EventStream> 
 }
 
 let offset = 0;
-/** As the stage does, one append an event. */
+/** As the stage appends them, one append an event. */
 async function send(count: number, changes: Partial<TailedEvent> = {}): Promise<void> {
   for (let sent = 0; sent < count; sent++) {
     const n = offset++;
@@ -146,7 +146,7 @@ describe('a live stream', () => {
   it('is not read by HEAD, which it would keep busy for ever', async () => {
     const path = `/api/v1/workspaces/${owner.workspaceId}/events/live`;
     const headers = { authorization: `Bearer ${owner.token}`, 'x-workspace-id': String(owner.workspaceId) };
-    // That is the HEAD of an event called `live`.
+    // This path is the HEAD of an event called `live`.
     expect((await fetch(base + path, { method: 'HEAD', headers })).status).toBe(404);
   });
 
@@ -166,7 +166,7 @@ describe('a live stream ends', () => {
     await stream.over();
     expect(performance.now() - from).toBeLessThan(within);
     expect(stream.notices('end')).toEqual([{ reason: 'not authenticated' }]);
-    expect((await open()).status).toBe(200); // of the identity's own clock, which did not move
+    expect((await open()).status).toBe(200); // the identity's own clock did not advance
   });
 
   it('when its key is revoked, and cannot be opened again', async () => {
@@ -192,7 +192,7 @@ describe('a live stream ends', () => {
     const viewer = await test.signIn('viewer@example.com');
     const member = { email: 'viewer@example.com', role: 'viewer' };
     const { id } = await owner.ok<{ id: string }>('POST', './members', member);
-    await viewer.ok('GET', '/workspaces'); // takes the place
+    await viewer.ok('GET', '/workspaces'); // takes the slot
     const [stream, other] = [await open({ token: String(viewer.token) }), await open()];
     expect(stream.status).toBe(200);
     await owner.ok('DELETE', `./members/${id}`);
@@ -277,7 +277,7 @@ describe('too many live streams', () => {
     await refused?.over();
     expect(refused?.headers['retry-after']).toBe('5');
     expect(JSON.parse(refused?.text ?? '')).toMatchObject({ quota: 'live_streams_of_account', limit: 5 });
-    // An account without a stream finds room, also once all places are taken.
+    // An account without a stream gets one, even when all slots are taken.
     for (const name of ['ada', 'eve', 'zoe']) {
       const other = await test.openWorkspace(`${name}@example.com`);
       const stream = await open({ token: String(other.token), workspaceId: String(other.workspaceId) });
@@ -329,7 +329,7 @@ describe('a client that does not read', () => {
     for (const _ of upTo(0, count)) await send(1, { data: large(offset) });
   }
 
-  /** Far more than the buffers of both ends and of the system take, no faster than `reader` reads. */
+  /** Sends far more than the buffers of both ends and of the system hold, no faster than `reader` reads. */
   async function sendMuch(reader: EventStream): Promise<void> {
     for (const _ of upTo(0, 45)) {
       await sendLarge(40);

@@ -140,7 +140,7 @@ describe('checked by a contract that is slow and blocks', () => {
   });
   afterAll(() => checked.close());
 
-  /** A write key of its own, so with all that a key may send. */
+  /** A new write key, with a fresh quota. */
   const newProducer = async () => {
     const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
       name: 'Web',
@@ -169,7 +169,7 @@ describe('checked by a contract that is slow and blocks', () => {
     const answer = await send(sender, batch);
     clearImmediate(looking);
     expect(judged - before).toBe(201);
-    // Between two moments in which others may do something.
+    // The maximum in one turn of the event loop.
     expect(most).toBeLessThanOrEqual(2);
     expect(answer).toMatchObject({
       status: 202,

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
-/** Posts a text as it is, one byte a character, and answers what the log was given, as text. */
+/** Posts a raw text, one byte a character, and returns the text appended to the log. */
 async function post(url: string, text: string) {
   const append = vi.spyOn(test.dependencies.log, 'append');
   const isNative = url.startsWith('/api');

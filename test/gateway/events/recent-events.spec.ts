@@ -35,7 +35,7 @@ async function scan(changes: Partial<RecentEventsQuery> = {}, budget = {}) {
   return { coverage, seen, ids: seen.map(({ message_id }) => message_id).sort() };
 }
 
-/** Of as many people, so that they are in every partition. */
+/** One event for each person, so that they are in every partition. */
 const many = (count: number, fields: Partial<CanonicalEvent> = {}) =>
   Array.from({ length: count }, (_, n) =>
     trackEvent(workspaceId, { message_id: `m${String(n).padStart(5, '0')}`, user_id: `u${n}`, ...fields }),
@@ -131,7 +131,7 @@ describe('recent events', () => {
       [...Array.from({ length: 7 }, () => workspaceId), 'another'].map(scanOf),
     );
     expect(ended).toHaveLength(7);
-    // Behind two under way and four that wait there is no room for a seventh of the same.
+    // With two in progress and four waiting there is no room for a seventh.
     expect(scans[6]).toMatchObject({ reason: { status: 429, retryAfterSeconds: 3 } });
     expect(ended.indexOf('another')).toBeLessThan(4);
   });

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
-/** What the gateway gives to the log for a request. */
+/** The events that the gateway appends to the log for a request. */
 async function eventsOf(url: string, payload: object): Promise<readonly CanonicalEvent[]> {
   const append = vi.spyOn(test.dependencies.log, 'append');
   const answer = await test.app.inject({ method: 'POST', url, headers, payload });
@@ -48,7 +48,7 @@ describe('the calls that the Segment spec shows', () => {
   });
 });
 
-/** The call that an event was, put together from nothing but the event; `call` says which ids it had by itself. */
+/** Rebuilds the call from the event alone; `call` gives the ids that it carried itself. */
 function callIn(event: CanonicalEvent | undefined, call: Fields): Fields {
   if (event === undefined) throw new Error('there is no event');
   const {

@@ -189,7 +189,7 @@ describe('a body', () => {
       expect(await sendAs(encoding, payload), encoding).toMatchObject({ status: 413 });
     for (const encoding of ['compress', 'gzip, snappy', 'gzip, gzip, gzip'])
       expect(await sendAs(encoding, gzipSync('{}')), encoding).toMatchObject({ status: 415 });
-    // A window of 128 MiB, which a frame of 8 bytes may ask for.
+    // A frame of 8 bytes that requests a window of 128 MiB.
     const window = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88, 0x01, 0x00]);
     expect(await sendAs('zstd', window)).toMatchObject({ status: 400 });
   });
@@ -293,7 +293,7 @@ describe('a batch', () => {
     const begun = process.cpuUsage();
     expect(await send('/v1/batch', large)).toMatchObject(refused);
     const { user, system } = process.cpuUsage(begun);
-    expect((user + system) / 1_000_000).toBeLessThan(5); // it took minutes while each event was made first
+    expect((user + system) / 1_000_000).toBeLessThan(5); // minutes if each event were created first
     expect(await send('/v1/batch', { ...large, context: { text: 'x'.repeat(2_000) } })).toMatchObject(
       refused,
     );

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
-/** An organization of its own, its settings and its profiles. */
+/** A new organization, its settings and its profiles. */
 async function open(): Promise<{ owner: InjectClient; path: string; client: ProfileClient; id: string }> {
   const owner = await test.openWorkspace(`${randomUUID()}@example.com`);
   const { client, id } = await openProfiles(owner, owner.workspaceId, sendInto(test.app));
@@ -64,7 +64,7 @@ describe('the profile settings of an organization', () => {
     expect(changed).toMatchObject({ status: 200, body: wanted });
     const stale = await owner.call('PUT', path, {}, { 'if-match': String(read.headers.etag) });
     expect(stale).toMatchObject({ status: 412 });
-    // A change of the organization leaves them as they are.
+    // A change of the organization leaves the settings unchanged.
     await owner.ok('PUT', `/organizations/${id}`, { name: 'Renamed', regions: ['eu'] });
     expect((await owner.call('GET', path)).body).toEqual(wanted);
     expect(await owner.ok('PUT', path, {})).toEqual(defaults);
@@ -126,7 +126,7 @@ describe('a write of a value that the organization blocks', () => {
     ] as const)
       expect(await client.call('', body)).toMatchObject(refused([{ path: at, message }]));
     expect(await client.search({ crm: ['c-2'] })).toEqual([]);
-    // What was joined before can be found and taken apart.
+    // Profiles merged before can be found and split.
     expect(await client.search({ email: ['till@shop.example'] })).toEqual([first]);
     const unlinked = await client.call('/_unlink', { region: 'eu', ids: { email: ['till@shop.example'] } });
     expect(unlinked).toMatchObject({ status: 200, body: { ucids: [first.ucid] } });

@@ -33,7 +33,7 @@ afterAll(async () => {
   await provider.close();
 });
 
-/** What a caller is let do, in a region. */
+/** The scopes granted to a caller, in a region. */
 async function allowed(caller: ProfileClient, region = 'eu'): Promise<readonly ClientKeyScope[]> {
   const done: ClientKeyScope[] = [];
   for (const scope of CLIENT_KEY_SCOPES) {
@@ -243,7 +243,7 @@ describe('an ID token', () => {
     const ada = async () => client.withToken(await provider.sign({ ...person, ...claims }));
     const members = await owner.ok<readonly { email: string }[]>('GET', `${inOrganization()}/members`);
     if (!members.some(({ email }) => email === person.email)) {
-      expect(await allowed(await ada())).toEqual([]); // whatever it claims
+      expect(await allowed(await ada())).toEqual([]); // regardless of its claims
       await invite(inOrganization(), person.email, 'owner');
     }
     expect(await allowed(await ada())).toEqual(scopes);

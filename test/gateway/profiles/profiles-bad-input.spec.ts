@@ -25,7 +25,7 @@ const DELETION = { region: 'eu', ids: { email: [EMAIL] } };
 
 const texts = (count: number) => Array.from({ length: count }, (_, n) => `n${n}@example.com`);
 
-/** Refused as it should be: 400, the one error, these paths. */
+/** Expects a 400 with the one error and these paths. */
 async function expectRefused(path: string, body: object, paths: readonly string[]): Promise<void> {
   const { status, body: refusal } = await client.call<Refusal>(path, body);
   expect({ status, error: refusal.error }).toEqual({ status: 400, error: 'invalid request' });
@@ -33,7 +33,7 @@ async function expectRefused(path: string, body: object, paths: readonly string[
   for (const { message } of refusal.details) expect(message).toMatch(/^\w.*[^.]$/);
 }
 
-/** `JSON.rawJSON` writes it with its digits. */
+/** `JSON.rawJSON` keeps its digits. */
 const BIG = JSON.rawJSON('4918273645546372819');
 
 describe('a write', () => {

@@ -1,9 +1,9 @@
-// Runs alone: it measures how long the event loop is kept busy.
+// Runs alone: it measures the longest turns of the event loop.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { openProfiles, type ProfileClient, sendInto } from '../../helpers/profile-client.ts';
 
-/** Generous: seconds are what is looked for. */
+/** Generous: the test is about gaps of many seconds. */
 const MAX_GAP_MS = 5_000;
 const BODY_BYTES = 4 * 1024 * 1024 - 1024;
 
@@ -29,7 +29,7 @@ function full(item: (n: number) => string): string {
 
 const names = (value: string) => full((n) => `"n${n}":${value}`);
 
-/** What the call does, and the longest time in which nothing else was done, ms. */
+/** The result of the call, and the longest time that it kept the thread from other work, ms. */
 async function longestGapOf<T>(call: () => Promise<T>) {
   let longest = 0;
   let last = performance.now();

@@ -174,7 +174,7 @@ describe('the answer to a search', () => {
       }),
     );
 
-  /** The answer of a gateway whose store finds so many profiles of a megabyte. */
+  /** The answer of a gateway with a store that finds this many profiles of a megabyte. */
   async function answerWith(count: number) {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
     const profiles = {

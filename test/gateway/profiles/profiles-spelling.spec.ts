@@ -13,7 +13,7 @@ afterAll(() => gateway.close());
 async function open() {
   const owner = await gateway.openWorkspace();
   const { id, orgId, client } = await openProfiles(owner, owner.workspaceId, sendInto(gateway.app));
-  /** As a release that knew identities by their spelling wrote it. */
+  /** As written by a release that identified identities by their spelling. */
   const stored = async (type: string, value: string) => {
     const outcome = await gateway.dependencies.profiles.upsert({
       org: orgId,
@@ -69,7 +69,7 @@ describe('one address or number in several spellings', () => {
     expect((await client.search({ email: [now, 'ana@else.example'] })).map((found) => found.ucid)).toEqual([
       ucid,
     ]);
-    // Another profile has been made under the one spelling meanwhile.
+    // Meanwhile another profile was created under the normalised spelling.
     const since = await stored('email', now);
     expect((await client.delete({ email: [now] })).deletedProfiles.toSorted()).toEqual([ucid, since].sort());
     expect(await client.search({ email: [before] })).toEqual([]);
@@ -149,7 +149,7 @@ describe('the profile settings of an organization', () => {
     expect(changed).toMatchObject({ status: 200, body: { default_country: 'BR' } });
     expect(changed.headers.etag).not.toBe(read.headers.etag);
     expect((await owner.call('PUT', settings, { default_country: 'BR' }, version)).status).toBe(412);
-    // A replacement of the organization says nothing of them.
+    // A replacement of the organization leaves the profile settings unchanged.
     await owner.ok('PUT', settings.replace('/profile-settings', ''), {
       name: 'Renamed',
       regions: ['eu', 'us'],

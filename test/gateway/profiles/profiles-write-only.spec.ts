@@ -29,7 +29,7 @@ afterAll(() => test.close());
 
 const SECRET = 'only-for-readers';
 
-/** A person with a value of every kind that only a reader may see. */
+/** A person with a value of every kind that requires the read scope. */
 async function somebody(): Promise<{
   readonly ids: { readonly AdId: string };
   readonly record: ProfileRecord;
@@ -45,7 +45,7 @@ async function somebody(): Promise<{
   return { ids, record };
 }
 
-/** The record without a value; times move with every write. */
+/** The record without any value; times change with every write. */
 function nothingOf({ ucid, region, created_ts, ids }: ProfileRecord) {
   const empty = { profile: {}, mkt_preferences: {}, consent: {} };
   const named = Object.fromEntries(Object.keys(ids).map((namespace) => [namespace, expect.any(Array)]));

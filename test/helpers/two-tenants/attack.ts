@@ -3,14 +3,14 @@ import type { RouteOptions } from 'fastify';
 import { type Plan, requestOf, type Side } from './calls.ts';
 import { type Exchange, KINDS, type Kind, type Request, type Response, type Tenant } from './tenant.ts';
 
-/** One tenant calls with the ids of another, and with ids that name nothing, and compares the answers. */
+/** One tenant calls with the ids of another, and with nonexistent ids, and compares the answers. */
 export interface Attack {
-  /** What is wrong with the answers to a call; undefined for a call that reveals nothing. */
+  /** The fault in the answers to a call; undefined for a call that reveals nothing. */
   faultOf(plan: Plan): Promise<string | undefined>;
 }
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
-/** What no answer of somebody else is held back for; a stuck call is a fault. */
+/** Above any wait that a call of another tenant may see; a call that takes longer is a fault. */
 const MAX_CALL_MS = 10_000;
 
 export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): Attack {
@@ -22,7 +22,7 @@ export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): 
     ...Object.values(victim.tokens),
   ];
   const normalised = normaliserOf(real, ghost);
-  /** All that the caller sent so far: it may be answered again, as its own. */
+  /** All data that the caller sent so far: answers may contain it, as its own. */
   let sent = '';
 
   async function answerTo(plan: Plan, side: Side): Promise<readonly [Request, Response]> {
@@ -35,7 +35,10 @@ export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): 
     return [request, response];
   }
 
-  /** What a call made is removed, so that no quota tells the second call of a pair from the first. */
+  /**
+   * Removes an object that a call created, so that no quota distinguishes the second call of a pair from the
+   * first.
+   */
   async function takeBack({ method, path }: Request, { text }: Response): Promise<void> {
     const { id } = JSON.parse(text) as { readonly id?: string };
     if (method !== 'POST' || id === undefined) return;
@@ -64,7 +67,7 @@ export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): 
   };
 }
 
-/** As many ids as a tenant has, of the same forms, none of which names anything. */
+/** As many ids as a tenant has, of the same forms, all nonexistent. */
 function ghostOf({ ids }: Tenant): Side {
   const known = new Map<string, string>();
   const twinOf = (id: string): string => {
@@ -76,7 +79,7 @@ function ghostOf({ ids }: Tenant): Side {
   for (const kind of KINDS) ghosts[kind] = ids[kind].map(twinOf);
   return { name: 'none', orgId: 987_654_321, ids: ghosts };
 
-  /** The time in a UUID stays: it decides where a log is searched, and between which entries a cursor points. */
+  /** Keeps the time in a UUID: it determines the searched part of a log, and the position of a cursor. */
   function makeTwin(id: string): string {
     const random = (length: number) => randomBytes(length).toString('hex').slice(0, length);
     if (id.match(UUID)?.[0] === id) return `${id.slice(0, 24)}${random(12)}`;
@@ -87,14 +90,17 @@ function ghostOf({ ids }: Tenant): Side {
   }
 }
 
-/** Headers whose values are of the moment, or follow from the body. */
+/** Headers with values that depend on the time, or follow from the body. */
 const OF_THE_MOMENT = ['date', 'x-request-id', 'content-length', 'etag', 'link'];
 
-/** Fields that count up, or take the time, with every call. */
+/** Fields that count up, or depend on the time, with every call. */
 const NUMBERS =
   /"(version|org_id|[a-z]+_ms|updated_ts|created_ts|_ts|partition|offset|index|entries)":"?[\d.]+"?/g;
 
-/** An answer as text, with what every two calls have different left out, and each foreign id told by its place. */
+/**
+ * An answer as text, without the parts that differ between any two calls, and with each foreign id replaced
+ * by its place.
+ */
 function normaliserOf(real: Side, ghost: Side): (response: Response) => string {
   const places = KINDS.flatMap((kind) =>
     real.ids[kind].flatMap((id, at) => [
@@ -118,7 +124,7 @@ function normaliserOf(real: Side, ghost: Side): (response: Response) => string {
   };
 }
 
-/** All that a tenant can read of itself, as text: what a call of somebody else must not change. */
+/** All that a tenant can read of itself, as text: it must not change through another tenant's calls. */
 export async function everythingOf(
   exchange: Exchange,
   routes: readonly RouteOptions[],
@@ -154,7 +160,7 @@ export async function everythingOf(
   return seen;
 }
 
-/** The paths of a route for every resource of a tenant. */
+/** The paths of a route for every object of a tenant. */
 function pathsOf(url: string, tenant: Tenant): readonly string[] {
   const [, name] = /:([a-zA-Z]+)/.exec(url) ?? [];
   if (name === undefined) return [url];
@@ -162,9 +168,12 @@ function pathsOf(url: string, tenant: Tenant): readonly string[] {
   return values.flatMap((value) => pathsOf(url.replace(`:${name}`, value), tenant));
 }
 
-/** When a key was last used is noted a moment later; how much was read to find an event is of the log, not of a tenant. */
+/**
+ * The last use of a key is recorded a moment later; the amount read to find an event depends on the log, not
+ * on a tenant.
+ */
 const NOT_OF_THE_TENANT = ['last_used_at', 'looked'];
-/** What destinations did in the last minute. */
+/** The destinations' figures of the last minute. */
 const OF_THE_LAST_MINUTE = '/health';
 
 function withoutUses(value: unknown): unknown {

@@ -2,33 +2,35 @@ import { type CredentialKind, type Operation, permissionOf } from '@tributary/co
 import type { RouteOptions } from 'fastify';
 import { KINDS, type Kind, type Request, type Tenant } from './tenant.ts';
 
-/** Where a call can carry an id. A `name` in a body has a dot before a field of an inner object. */
+/** A place for an id in a call. A `name` in a body has a dot before a field of an inner object. */
 export interface Slot {
   readonly place: 'path' | 'query' | 'header' | 'body';
   readonly name: string;
   readonly form: 'text' | 'list' | 'map' | 'maps' | 'object' | 'number';
-  /** What an id in this place is an id of; undefined where the schema does not say. */
+  /** The kind of object that an id in this place refers to; undefined where the schema does not state it. */
   readonly kind: Kind | undefined;
 }
 
-/** An id that is not the caller's: the `index`-th of a kind. */
+/** An id of another tenant: the `index`-th of a kind. */
 export interface Foreign {
   readonly kind: Kind;
   readonly index: number;
 }
 
-/** One call of the caller with ids of somebody else in some slots; everything else in it is the caller's own. */
+/**
+ * One call of the caller with another tenant's ids in some slots; all other ids in it are the caller's own.
+ */
 export interface Plan {
   readonly route: RouteOptions;
   readonly credential: CredentialKind;
   readonly slots: readonly { readonly slot: Slot; readonly foreign: Foreign }[];
-  /** Also in the header `X-Workspace-ID` where the path has a foreign workspace. */
+  /** Sets the header `X-Workspace-ID` too, where the path has a foreign workspace. */
   readonly headerFollows: boolean;
-  /** Different in every plan: names that must not meet each other. */
+  /** Different in every plan, for names that must not collide. */
   readonly serial: number;
 }
 
-/** The ids in the slots: those of an existing tenant, or as many that name nothing. */
+/** The ids in the slots: those of an existing tenant, or as many nonexistent ones. */
 export interface Side {
   readonly name: string;
   readonly orgId: number;
@@ -48,12 +50,12 @@ const operationOf = ({ config }: RouteOptions) => config?.operation as Operation
 const isOfProfiles = ({ url }: RouteOptions) => url.startsWith('/cdp/');
 
 /**
- * Not attacked. An address is no id: that one has an account is told to a caller who may invite it. The `subject` of an
- * event says by its hash which partition is read, whatever it names.
+ * Not attacked. An address is not an id: a caller who may invite it learns that it has an account. The
+ * `subject` of an event selects by its hash the partition to read, for any value.
  */
 const NO_IDS = /email$|^subject$/;
 
-/** Every place of a route in which an id can stand, from its path and its schemas. */
+/** Every place of a route for an id, from its path and its schemas. */
 export function slotsOf(route: RouteOptions): readonly Slot[] {
   const parameters = [...route.url.matchAll(/:([a-zA-Z]+)/g)].map(([, name = '']) => name);
   const queried = Object.entries((route.schema?.querystring as Schema | undefined)?.properties ?? {});
@@ -120,7 +122,7 @@ function slot(place: Slot['place'], name: string, form: Slot['form']): Slot {
   return { place, name, form, kind: KIND_OF[last] ?? KINDS.find((kind) => kind === camel) };
 }
 
-/** The call of a plan, as `caller` sends it with the ids of one side. */
+/** The call of a plan, sent by `caller` with the ids of one side. */
 export function requestOf(
   { route, credential, slots, headerFollows, serial }: Plan,
   caller: Tenant,
@@ -174,7 +176,7 @@ function ownParameter(name: string, caller: Tenant): string {
   return caller.ids[name as Kind]?.[0] ?? '';
 }
 
-/** A body that nothing is wrong with, about what is the caller's own. */
+/** A valid body, about the caller's own objects. */
 function ownBody(route: RouteOptions, caller: Tenant, fresh: string): Record<string, unknown> {
   const { examples, properties }: Schema = route.schema?.body ?? {};
   const body: Record<string, unknown> = { ...(examples?.[0] as object | undefined) };
@@ -193,7 +195,7 @@ function ownBody(route: RouteOptions, caller: Tenant, fresh: string): Record<str
   return body;
 }
 
-/** Programs that name an id, where a text is one. */
+/** Programs that use an id, where a text contains one. */
 const PROGRAMS: Readonly<Record<string, (id: string) => string>> = {
   source_code: (id) => `function transform(event) { return { ...event, user_id: '${id}' }; }`,
   filter: (id) => `event.user_id == '${id}'`,
@@ -226,7 +228,7 @@ function placed(
   return { ...body, [name]: placed((body[name] ?? {}) as Record<string, unknown>, rest, value) };
 }
 
-/** The credentials that a route takes; a public one takes none and is called with an ID token. */
+/** The credentials that a route accepts; a public one needs none and is called with an ID token. */
 export function credentialsOf(route: RouteOptions): readonly CredentialKind[] {
   const { credentials } = permissionOf(operationOf(route));
   return credentials.length === 0 ? ['id_token'] : credentials;

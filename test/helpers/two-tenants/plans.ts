@@ -10,8 +10,8 @@ export function attackable(routes: readonly RouteOptions[]): readonly RouteOptio
 }
 
 /**
- * Each route with an id of the fitting kind in each of its slots, one at a time, by the first `callers` kinds of
- * credential that may call it.
+ * Each route with an id of the fitting kind in each of its slots, one at a time, by the first `callers` kinds
+ * of credential that may call it.
  */
 export function sweep(routes: readonly RouteOptions[], callers: number): readonly Plan[] {
   let serial = 0;
@@ -37,7 +37,7 @@ const CREDENTIALS: readonly CredentialKind[] = ['id_token', 'api_key', 'write_ke
 /** Serials of random calls begin behind those of the sweep. */
 const RANDOM_SERIALS = 1_000_000;
 
-/** Random calls: some slots of a route, ids of any kind in them, by any credential. */
+/** Random calls: some slots of a route, ids of any kind, any credential. */
 export function randomPlan(
   routes: readonly RouteOptions[],
   isAllowed: (plan: Plan) => boolean,

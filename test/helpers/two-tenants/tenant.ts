@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 /** A call as any client could send it. */
 export interface Request {
   readonly method: string;
-  /** Below the server's address, with its query. */
+  /** Below the server's address, including the query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: unknown;
@@ -18,7 +18,7 @@ export interface Response {
 /** Sends a call to a gateway, in this process or over HTTP. */
 export type Exchange = (request: Request) => Promise<Response>;
 
-/** What the id of something is an id of; those of paths have the name of the parameter. */
+/** The kinds of objects that ids refer to; ids in paths have the name of the parameter. */
 export const KINDS = [
   'workspaceId',
   'organizationId',
@@ -39,9 +39,9 @@ export const KINDS = [
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** An organization with a workspace and one or more of everything in them. */
+/** An organization with a workspace and one or more of each kind of object. */
 export interface Tenant {
-  /** In every name, event and profile of the tenant. */
+  /** Part of every name, event and profile of the tenant. */
   readonly canary: string;
   readonly orgId: number;
   readonly tokens: {
@@ -64,7 +64,7 @@ const SOURCE = `function transform(event) {
   return event;
 }`;
 
-/** Makes a tenant of a person who signed in. */
+/** Creates a tenant for a signed-in person. */
 export async function openTenant(exchange: Exchange, idToken: string, canary: string): Promise<Tenant> {
   const call = async <T = Made>(
     method: string,

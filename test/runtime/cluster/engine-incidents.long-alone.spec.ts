@@ -1,4 +1,4 @@
-// Runs alone in the long form: it holds five processes to what they deliver.
+// Runs alone in the long form: it checks the deliveries of five processes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
@@ -19,12 +19,18 @@ const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const PARTITIONS = 3;
 const PROCESSORS = 3;
 const SENDERS = 4;
-/** What a process had in hand at its end may be delivered again: positions without emissions are stored twice a second. */
+/**
+ * Work in flight at the end of a process may be delivered again: positions without output records are
+ * committed twice a second.
+ */
 const IN_HAND_MS = 2_500;
 const TOPIC_RESOURCE = 2;
 const brokers = engines()?.kafkaBrokers ?? '';
 
-/** What operators do to Kafka while two gateways and three processors work, some of which are killed meanwhile. */
+/**
+ * Operators' interventions on Kafka while two gateways and three processors work, some of which are killed
+ * meanwhile.
+ */
 describe.runIf(LONG && engines() !== undefined)('what operators do to Kafka', () => {
   const prefix = freshPrefix();
   const environment: Record<string, string> = {};
@@ -47,7 +53,7 @@ describe.runIf(LONG && engines() !== undefined)('what operators do to Kafka', ()
       TRIBUTARY_PARTITIONS: String(PARTITIONS),
     });
     const urls: string[] = [];
-    // One after the other: five starts at once take longer than each may on a busy machine.
+    // One after the other: five concurrent starts would exceed their time limits on a busy machine.
     for (let n = 0; n < 2; n++) {
       const gateway = new ServerProcess(['gateway'], environment);
       gateways.push(gateway);
@@ -93,7 +99,10 @@ describe.runIf(LONG && engines() !== undefined)('what operators do to Kafka', ()
     await Promise.all(processors.splice(0, count).map((one) => one.kill()));
   }
 
-  /** Sends until the work is done, each event to one of the gateways, until it is acknowledged or refused for good. */
+  /**
+   * Sends events during the work, each to one of the gateways, retried until it is acknowledged or rejected
+   * for good.
+   */
   async function underLoad(work: () => Promise<void>, kib: (n: number) => number = () => 0): Promise<void> {
     let sending = true;
     const senders = Array.from({ length: SENDERS }, async () => {
@@ -148,7 +157,10 @@ describe.runIf(LONG && engines() !== undefined)('what operators do to Kafka', ()
     );
   }
 
-  /** Each event that was acknowledged was worked off once, counted once, and delivered once but for what kills had in hand. */
+  /**
+   * Each acknowledged event was processed once, counted once, and delivered once, except for repeats of work
+   * in flight at a kill.
+   */
   async function expectOnce(): Promise<void> {
     const ids = await readCommitted({ brokers, topic: `${prefix}${TOPIC.accepted}` }, ({ headers }) =>
       headers.get('message-id'),
@@ -181,7 +193,7 @@ describe.runIf(LONG && engines() !== undefined)('what operators do to Kafka', ()
       const left = async () =>
         (await admin.listGroups()).groups.map(({ groupId }) => groupId).filter((id) => id.startsWith(prefix));
       expect((await left()).length).toBeGreaterThan(5);
-      // Members that were killed count until their sessions end.
+      // Killed members count until their sessions end.
       await eventually(
         async () => {
           for (const id of await left()) await admin.deleteGroups([id]).catch(() => {});

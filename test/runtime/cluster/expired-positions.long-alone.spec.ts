@@ -1,4 +1,4 @@
-// Runs alone in the long form: a broker of its own takes minutes until it expires positions.
+// Runs alone in the long form: a dedicated broker takes minutes to expire positions.
 import { TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -16,7 +16,7 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
-/** The shortest retention that Kafka has: positions of a group without members are gone a minute after its last one left. */
+/** The shortest retention in Kafka: the positions of a group expire a minute after its last member left. */
 const EXPIRING = { 'offsets.retention.minutes': 1, 'offsets.retention.check.interval.ms': 1_000 };
 const EXPIRED_WITHIN_MS = 240_000;
 

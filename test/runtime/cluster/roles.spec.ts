@@ -19,7 +19,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const TOPIC_RESOURCE = 2;
 const TOPIC_FORMATS = ['table', 'strimzi', 'terraform'];
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** Of what both roles do by way of the same code, the short form tries one. */
+/** Where both roles use the same code, the short form tests one. */
 const eitherOf = (role: string, other: string) => (IS_LONG ? [[role], [other]] : [[role]]);
 
 describe.skipIf(!isThere)('the roles of a cluster', () => {
@@ -40,7 +40,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     onTestFinished(() => server.kill());
     return server;
   }
-  /** As somebody else would have made it. */
+  /** Changes a topic as another administrator would. */
   const alterTopic = (name: string, settings: Readonly<Record<string, string>>) =>
     withAdmin(engines()?.kafkaBrokers ?? '', (admin) =>
       admin.alterConfigs({
@@ -54,7 +54,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
         ],
       }),
     );
-  /** Where it answers about itself, which it does before it is ready. */
+  /** The address of its health endpoints, which answer before it is ready. */
   const address = async (server: ServerProcess) =>
     (await server.logged(/"url":"([^"]+)","message":"answering about itself"/))[1] ?? '';
   const status = async (url: string) => (await fetch(url)).status;
@@ -275,7 +275,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(await server.stop()).toBe(0);
   });
 
-  /** Leads to the broker of the run, which tells its own address to whoever asks. */
+  /** A bootstrap address in front of the run's broker, which advertises its own address. */
   async function startBootstrap(port: number): Promise<void> {
     const [host, brokerPort] = (engines()?.kafkaBrokers ?? '').split(':');
     const server = createServer((socket) => {

@@ -12,7 +12,7 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const [REQUESTS, LEAST_RESTARTS, CLIENTS] = [100_000, 4, 64];
-/** How often balancers usually poll, ms. */
+/** A common poll interval of balancers, ms. */
 const POLL_MS = 1_000;
 
 const EVENT = { event: 'Restarted', user_id: 'u1' };
@@ -55,7 +55,7 @@ describe.skipIf(!isLong || engines() === undefined)('a rolling restart of gatewa
     const workspaceId = await makeWorkspace(person, 'Rolling');
     const wanted = { name: 'k', environment: 'production' };
     const { key } = await person.with({ workspaceId }).post<{ key: string }>('./event-keys', wanted);
-    // The other gateway answers 401 until it has heard of the key.
+    // The other gateway answers 401 until it has folded the fact about the key.
     for (const url of urls)
       await expect
         .poll(() => new Client(url, key, workspaceId).call('POST', './events/track', { body: EVENT }))

@@ -43,7 +43,7 @@ async function callersAt(url: string, token: string): Promise<Callers> {
 const send = ({ producer }: Callers) => producer.call('POST', './events/track', { body: EVENT });
 const list = ({ owner }: Callers) => owner.call('GET', './event-keys');
 
-/** Of a gateway that does not trust its catalog: both kinds of call are put off, neither is refused for good. */
+/** A gateway with a stale catalog answers both kinds of call with a temporary refusal, never a final one. */
 async function expectPutOff(callers: Callers): Promise<void> {
   for (const answer of [await send(callers), await list(callers)]) {
     expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });
@@ -81,7 +81,7 @@ describe('a gateway that hears nothing of the log', () => {
       () => catalog.age,
       (age) => age > 500,
     );
-    // Else a balancer would take every gateway out, although each still answers what it knows.
+    // Otherwise a load balancer would remove every gateway, although each can still serve its current state.
     expect((await readyz(server.url)).code).toBe(200);
     expect((await list(callers)).status).toBe(200);
     expect(stream.isOver).toBe(false);
@@ -111,7 +111,7 @@ describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka',
   let server: ServerProcess;
   let adminUrl: string;
   let callers: Callers;
-  // One of each for both: it has to recover anyway.
+  // One installation for both tests, because it has to recover anyway.
   beforeAll(async () => {
     kafka = await ownEngines().kafka.start();
     folder = await temporaryFolder();

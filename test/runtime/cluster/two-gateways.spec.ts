@@ -9,7 +9,7 @@ import { temporaryFolder } from '../../helpers/folder.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-/** What a revocation may take to act on every gateway, ms. */
+/** The longest time for a revocation to take effect on every gateway, ms. */
 const ACTS_WITHIN_MS = 1_000;
 
 interface Key {
@@ -109,7 +109,7 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
       .toBe(403);
   });
 
-  // The last one: it ends a gateway.
+  // The last test, because it ends a gateway.
   it('refused connections as it was told to leave: it serves on until its balancer has noticed', async () => {
     const { key } = await here.post<Key>('./event-keys', { name: 'k', environment: 'production' });
     await expect.poll(async () => (await send(key)).status).toBe(202);

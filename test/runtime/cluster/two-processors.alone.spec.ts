@@ -1,4 +1,4 @@
-// Runs alone: it holds four processes to a second.
+// Runs alone: it requires four processes to react within a second.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HEADER, type LogEntry, TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
@@ -12,7 +12,7 @@ import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { scrape } from '../../helpers/scrape.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-/** What a change of a contract may take to act on every event, ms. */
+/** The longest time for a change of a contract to take effect on every event, ms. */
 const ACTS_WITHIN_MS = 1_000;
 /** Enough people for both partitions. */
 const PEOPLE = 12;
@@ -68,7 +68,7 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
 
   it('a change of a contract at one gateway judges what comes to the other within a second, on both processors, and each event says by which version it was judged', async () => {
     const { id } = await here.post<{ id: string }>('./event-contracts', terms('number'));
-    // Both have partitions, and the other gateway knows the contract.
+    // Both processors have partitions, and the other gateway has folded the contract.
     await eventually(
       async () => {
         for (let n = 0; n < PEOPLE; n++) await send(`warm-up ${Math.random()}`, `u${n}`);
@@ -111,7 +111,8 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
       expect(versions).toEqual(versions.toSorted((a, b) => a - b));
       expect(new Set(versions)).toEqual(new Set([1, 2]));
     }
-    // The version follows from what the event carries, and from nothing else: so it will on every replay.
+    // The version depends only on the catalog position that the event carries, so every replay gets the same
+    // one.
     const positions = (version: number) =>
       judged
         .filter(({ headers }) => headers[HEADER.contractVersion] === String(version))

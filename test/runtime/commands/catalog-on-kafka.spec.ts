@@ -15,9 +15,9 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 
 const GONE = 'planted-gone-93e5@example.com';
 
-/** A broker that looks after its segments all the time, not every five minutes. */
+/** A broker that checks its segments continuously, not every five minutes. */
 const BROKER = { 'log.retention.check.interval.ms': 200, 'log.initial.task.delay.ms': 200 };
-/** As operators may set them for erasure that does not wait for a day. */
+/** Settings that operators may use for an erasure within less than a day. */
 const CATALOG = { 'retention.ms': -1, 'retention.bytes': -1, 'segment.ms': 500, 'file.delete.delay.ms': 0 };
 
 describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 120_000 }, () => {
@@ -59,13 +59,13 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
   }
   const snapshot = () => join(folder.path, `${prefix}catalog.snapshot`);
 
-  /** Which files of the broker hold the text. */
+  /** The files of the broker that contain the text. */
   async function holding(text: string): Promise<readonly string[]> {
     const data = join(dirname(broker.logFile), 'data');
     const found: string[] = [];
     for (const entry of await readdir(data, { recursive: true, withFileTypes: true })) {
       if (!entry.isFile()) continue;
-      // Segments go while they are listed.
+      // Segments may be removed while they are listed.
       const bytes = await readFile(join(entry.parentPath, entry.name)).catch(() => Buffer.alloc(0));
       if (bytes.includes(text)) found.push(entry.name);
     }
@@ -92,7 +92,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     });
     const before = await known();
 
-    // From a snapshot.
+    // Starts from a snapshot.
     expect(await gateway.stop()).toBe(0);
     await access(snapshot());
     gateway = start('gateway');
@@ -100,7 +100,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     expect(gateway.log).toContain('the catalog begins from its snapshot');
     expect(await known()).toEqual(before);
 
-    // Sealed anew, beside both.
+    // Rotates the secrets beside both processes.
     const rotated = await ran('secrets', 'rotate');
     expect(rotated).toMatch(/^1 destination sealed anew under local-/);
     expect(rotated).toContain('local: nothing is sealed under it; it may go');
@@ -110,21 +110,22 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     expect((await holding(GONE)).length).toBeGreaterThan(0);
     expect((await holding('"$sealed":"local.')).length).toBeGreaterThan(0);
 
-    // Rewritten, beside both.
+    // Rewrites the catalog beside both processes.
     const rewritten = await ran('catalog', 'rewrite');
     expect(rewritten).toMatch(/^the catalog begins at [1-9]\d* now/);
     expect(rewritten).toContain(`Kafka removes the bytes with the segments of ${prefix}catalog`);
     expect(await known()).toEqual(after);
     expect((await readFile(snapshot())).includes(GONE)).toBe(false);
 
-    // Gone from the disks once the segment is closed, by the next fact at the latest, and was looked after.
+    // The bytes leave the disks once the segment is closed, by the next fact at the latest, and the broker
+    // has checked it.
     await owner().post('./sources', { name: 's', type: 'web' });
     await eventually(
       async () => [...(await holding(GONE)), ...(await holding('"$sealed":"local.'))],
       (files) => files.length === 0,
     );
 
-    // One that has no snapshot has the rows alone.
+    // A gateway without a snapshot has only the rows.
     expect(await gateway.stop()).toBe(0);
     await rm(snapshot());
     gateway = start('gateway');
@@ -132,7 +133,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     expect(gateway.log).toContain('the catalog was restored from the rows of a rewrite');
     expect(await known()).toEqual(after);
 
-    // And the audit log goes on, told by one that begins there too.
+    // The audit log continues, written by a processor that also starts at the rewrite.
     expect(await processor.stop()).toBe(0);
     const { id: sourceId } = await owner().post<{ id: string }>('./sources', { name: 'last', type: 'web' });
     await readyAt(start('processor', '--stages', 'audit,replay,notice'));

@@ -10,13 +10,13 @@ import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-/** What the command has told of when it is killed: right behind the step, or amid the next. */
+/** The step the command has reported when it is killed: right behind the step, or during the next. */
 const KILLED_AT = ['begun', 'ended', 'awaited'] as const;
 
-/** Between two edits: a workspace has a quota of changes a minute. */
+/** The pause between two edits: a workspace has a quota of changes a minute. */
 const PAUSE_MS = 200;
 
-/** All of them, several times; in the short form one, another in each run. */
+/** All steps, several times; the short form uses one, another in each run. */
 function killedAt(): readonly string[] {
   if (process.env.TRIBUTARY_TEST_LONG) return Array.from({ length: 4 }, () => KILLED_AT).flat();
   const seed = randomInt(2 ** 31);
@@ -25,7 +25,7 @@ function killedAt(): readonly string[] {
   return [step];
 }
 
-/** The command as an operator runs it, beside a server that goes on. */
+/** The command as an operator runs it, beside a running server. */
 describe('tributary catalog rewrite', () => {
   let tributary: Tributary;
   beforeAll(async () => {
@@ -42,7 +42,7 @@ describe('tributary catalog rewrite', () => {
     return run.output;
   }
 
-  /** Which files hold the text, but those of the history: what the audit log tells has a retention of its own. */
+  /** The files that contain the text, except those of the history: the audit log has its own retention. */
   async function holding(text: string): Promise<readonly string[]> {
     const found: string[] = [];
     for (const entry of await readdir(tributary.folder, { recursive: true, withFileTypes: true })) {
@@ -83,7 +83,7 @@ describe('tributary catalog rewrite', () => {
     const { folder } = tributary;
     expect(await tributary.stop()).toBe(0);
     expect(await holding(gone)).toEqual([]); // nor does the snapshot that it left
-    // Whoever starts without a snapshot has the rows alone.
+    // A start without a snapshot has only the rows.
     await rm(join(folder, 'catalog.snapshot'));
     tributary = await startTributary({ folder });
     expect(await members()).toEqual(after);
@@ -114,7 +114,7 @@ describe('tributary catalog rewrite', () => {
     expect((await tributary.owner.call('DELETE', `./members/${id}`)).status).toBe(200);
     let editing = true;
     let made = 0;
-    // Renames one source again and again: a workspace has quotas of sources and of changes a minute.
+    // Renames one source repeatedly: a workspace has quotas of sources and of changes a minute.
     const { id: sourceId } = await tributary.owner.post<{ id: string }>('./sources', {
       name: 's',
       type: 'web',
@@ -130,7 +130,7 @@ describe('tributary catalog rewrite', () => {
       await run.logged(new RegExp(`"step":"${step}"`));
       await run.kill();
     }
-    // Two at once, in two processes.
+    // Two concurrent rewrites, in two processes.
     const [output, here] = await Promise.all([ran('catalog', 'rewrite'), runHere('catalog', 'rewrite')]);
     for (const said of [output, here.output]) expect(said).toContain('the catalog begins at');
     editing = false;

@@ -18,7 +18,7 @@ describe('tributary dev', () => {
     return { server, url };
   };
 
-  /** A request that never ends, which a leaving server waits for. */
+  /** A request that never ends; a stopping server waits for it. */
   async function endlessRequest(url: URL) {
     const socket = connect(Number(url.port), url.hostname);
     socket.on('error', () => {}); // it is reset in the end
@@ -49,7 +49,7 @@ describe('tributary dev', () => {
     expect(another).toMatch(/^[0-9a-f-]{36}$/);
     expect(another).not.toBe(id);
 
-    // And this one is told to leave twice, while a request holds it up: it ends at once.
+    // A second signal while a request delays the shutdown ends the process at once.
     const socket = await endlessRequest(nextUrl);
     next.signal('SIGTERM');
     await next.logged(/"message":"shutting down"/);

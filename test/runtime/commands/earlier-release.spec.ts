@@ -15,7 +15,7 @@ import type { Tributary } from '../../helpers/running-tributary.ts';
  */
 const FOLDER_OF_0_1_0 = fileURLToPath(new URL('./data/0.1.0.tar.gz', import.meta.url));
 const LINES_OF_0_1_0 = 15;
-/** The events are from November 2026, and no test may end with their retention. */
+/** The events are from November 2026, and the test must not fail once their retention has passed. */
 const FOREVER = '3650d';
 
 describe('the data folder of an earlier release', () => {

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../../helpers/folder.ts';
 const LAUNCHER = fileURLToPath(new URL('../../../infra/runtime/tributary', import.meta.url));
 const PATH_OF_TOOLS = ['/usr/bin', '/bin'].join(delimiter);
 
-/** A folder for the front of the PATH whose `node` says that it is of this version. */
+/** A folder for the front of the PATH with a `node` that reports this version. */
 async function folderWithNode(version: string): Promise<string> {
   const folder = await temporaryFolder();
   onTestFinished(() => folder.remove());

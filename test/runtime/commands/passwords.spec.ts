@@ -8,7 +8,7 @@ import { ranHere } from '../../helpers/run-cli.ts';
 import { scrape } from '../../helpers/scrape.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-/** A port at which nobody answers. */
+/** A port without a server. */
 const NOBODY = '127.0.0.1:1';
 
 async function start(command: string, env: Readonly<Record<string, string>>): Promise<ServerProcess> {

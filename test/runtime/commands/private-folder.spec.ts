@@ -11,7 +11,7 @@ import type { Tributary } from '../../helpers/running-tributary.ts';
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
 
-/** Prints the paths of a folder that can be read, and one that can be made, as another user. */
+/** As another user, prints the readable paths of a folder, and one that can be created. */
 const INTRUDER = `
   const { readdirSync, readFileSync, writeFileSync } = require('node:fs');
   const [folder, ...paths] = process.argv.slice(1);
@@ -42,7 +42,7 @@ describe('the data folder', () => {
 
   beforeAll(async () => {
     parent = await temporaryFolder();
-    // Everybody may pass through: it is the data folder itself that must keep them out.
+    // The parent may be traversed by any user, so only the data folder itself can keep them out.
     chmodSync(parent.path, 0o755);
     folder = join(parent.path, 'data');
     mkdirSync(join(folder, 'history'), { recursive: true });
@@ -116,7 +116,8 @@ describe('the data folder', () => {
     expect(openEntries(folder)).toEqual([]);
     expect(tributary.log()).not.toContain('had access to the data folder');
     if (isRoot) expect(tributary.log()).toContain(`${strange} (uid ${NOBODY})`);
-    // A new file of the data folder is to be listed in DATA_ENTRIES, or the folder counts as one of other programs.
+    // A new file of the data folder must be listed in DATA_ENTRIES, or the folder counts as one of other
+    // programs.
     expect(tributary.log()).not.toContain('holds files of other programs');
   });
 });

@@ -10,7 +10,9 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const DESTINATIONS = 12;
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
-/** How long one of them runs before it is killed, ms: from before it reads the catalog until after it has ended. */
+/**
+ * The run time of a rotation before it is killed, ms: from before it reads the catalog until after its end.
+ */
 const KILLED_AFTER = [400, 1_900] as const;
 
 interface Made {
@@ -47,7 +49,7 @@ describe('tributary secrets rotate', () => {
     return run.output;
   }
 
-  /** What the catalog holds now: the keys in use, and each destination opened with the ring of the folder. */
+  /** The catalog now: the keys in use, and each destination opened with the key ring of the folder. */
   async function look() {
     const topics = declareTopics({ partitions: 4, retentionMs: 3_600_000, retryLabels: [], dedicated: [] });
     const folder = `${tributary.folder}/log`;
@@ -94,7 +96,7 @@ describe('tributary secrets rotate', () => {
       made.map(({ headers }) => headers),
     );
 
-    // The server that was running all the while seals under the new key too.
+    // The server that ran all the time seals under the new key too.
     const body = { name: 'later', type: 'webhook', settings: { url: 'https://example.com' }, enabled: true };
     const { id } = await tributary.owner.post<{ id: string }>('./destinations', body);
     made = [{ id, headers: '' }];
@@ -111,7 +113,7 @@ describe('tributary secrets rotate', () => {
         const stored = await tributary.owner.get<{ type: string; settings: { url: string } }>(path);
         const body = { name: `edited ${n}`, type: stored.type, settings: stored.settings, enabled: true };
         const { status } = await tributary.owner.call('PUT', path, { body });
-        // A rotation that came between is a conflict, as any other change would be.
+        // A concurrent rotation is a conflict, as any other change would be.
         expect([200, 409]).toContain(status);
       }
     })();

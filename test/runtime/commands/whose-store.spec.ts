@@ -17,7 +17,7 @@ async function folder(): Promise<string> {
   return path;
 }
 
-/** What a role does at its start: the id of its installation, and how often it opened the profiles. */
+/** The start of a role: the id of its installation, and the number of times it opened the profiles. */
 async function start(env: Env, act?: (log: Awaited<ReturnType<typeof openEventLog>>) => Promise<unknown>) {
   const config = readConfig(env);
   const log = await openEventLog(config, { logger: NO_LOGGER, metrics: NO_METRICS, dropExpired: false });

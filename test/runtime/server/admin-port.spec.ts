@@ -9,7 +9,7 @@ import { freePort } from '../../helpers/free-port.ts';
 import { openTestGateway } from '../../helpers/gateway.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-/** What an answer of the public port must not hold: the parts of a process and what is wrong with them. */
+/** Details of a process and its faults, which an answer of the public port must not contain. */
 const TROUBLE = 'does not answer: connect ECONNREFUSED 10.1.2.3:6379';
 const operations = (ready: boolean) => ({
   readiness: () => ({ ready, checks: { catalog: 'catching up', redis: TROUBLE } }),
@@ -23,7 +23,7 @@ async function adminServer(settings: Partial<typeof address> = {}, ready = true)
   return server.url;
 }
 
-/** The status of a request with this `Host`, which `fetch` does not let a caller choose. */
+/** The status of a request with this `Host`, which `fetch` does not allow to set. */
 async function statusFor(url: string, host: string): Promise<number | undefined> {
   const sent = request(`${url}/metrics`, { headers: { host } }).end();
   const [answer] = await once(sent, 'response');
@@ -97,7 +97,7 @@ describe('the admin port', () => {
       expect([host, await statusFor(url, host)]).toEqual([host, 421]);
     for (const host of [`127.0.0.1:${port}`, `localhost:${port}`, `[::1]:${port}`, 'localhost'])
       expect([host, await statusFor(url, host)]).toEqual([host, 200]);
-    // Beyond loopback the names are the operator's.
+    // Beyond loopback the operator chooses the names.
     expect(await statusFor(await adminServer({ adminHost: '0.0.0.0' }), 'gateway-1')).toBe(200);
   });
 
@@ -142,7 +142,7 @@ describe('the admin port', () => {
         await folder.remove();
       });
       await server.logged(/answering about itself/);
-      // The first one also compiles what it needs.
+      // The first request also compiles code.
       await fetch(`http://127.0.0.1:${port}/metrics`);
       for (let n = 0; n < 3; n++) {
         const from = performance.now();

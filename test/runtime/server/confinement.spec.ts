@@ -16,7 +16,7 @@ const isRoot = process.getuid?.() === 0;
 const isLinux = process.platform === 'linux';
 const confinement = confinementOf({ sandboxUid: NOBODY });
 
-/** What code that broke out of Node has: the user and the limits, no permission model. */
+/** The confinement of code that broke out of Node: the user and the limits, without the permission model. */
 const NATIVE = `
   const { readFileSync, writeFileSync } = require('node:fs');
   const [secret, host, filled] = process.argv.slice(1);
@@ -61,7 +61,7 @@ describe('other people’s code', () => {
     const { 'signal the host': signal, ...others } = attacked({}, confinement.wrapper);
     expect(Object.entries(others).filter(([, outcome]) => outcome !== 'ERR_ACCESS_DENIED')).toEqual([]);
     expect(Object.keys(others).length).toBeGreaterThan(12);
-    // The one thing that another user alone stops.
+    // Only the separate user prevents this one.
     expect(signal).toBe('done');
   });
 
@@ -94,7 +94,7 @@ describe('other people’s code', () => {
   );
 
   describe.skipIf(!isLinux)('ran as root beside confined code', () => {
-    /** What the kernel says of a confined process. */
+    /** Checks the kernel's view of a confined process. */
     function expectConfined(pid: number): void {
       const status = readFileSync(`/proc/${pid}/status`, 'utf8');
       if (isRoot) {
@@ -132,7 +132,7 @@ describe('other people’s code', () => {
       expectConfined(sandbox.workerPids()[0] ?? 0);
     });
 
-    /** A connection test of a destination of the pack, with the processes that came up for it. */
+    /** A connection test of a destination of the pack, with the processes started for it. */
     async function testPack(settings: Partial<Parameters<typeof createConnectors>[0]>) {
       const connectors = createConnectors({
         egressAllow: [],
@@ -173,7 +173,7 @@ describe('other people’s code', () => {
       },
     );
 
-    /** The processes of the pack that this process has. They stay for a minute after their last job. */
+    /** The pack processes of this process. They stay for a minute after their last job. */
     function packPids(): readonly number[] {
       return readdirSync('/proc')
         .filter((name) => /^\d+$/.test(name))

@@ -26,7 +26,7 @@ describe('a client that closed its writing side', () => {
     return Number(new URL(server.url).port);
   }
 
-  /** An append that waits until it is let go. */
+  /** An append that waits until the test releases it. */
   function heldLog() {
     const { log } = gateway.dependencies;
     const gate = Promise.withResolvers<void>();

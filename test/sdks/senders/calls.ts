@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What a sender is told: where to, with which key, under which name, and how many of each type. */
+/** The task of a sender: the address, the key, the name, and the number of calls of each type. */
 export interface Task {
   readonly url: string;
   readonly writeKey: string;
@@ -37,7 +37,7 @@ export function task(): Task {
   return { url, writeKey, name, rounds: Number(rounds) };
 }
 
-/** What every SDK calls alike. */
+/** The calls common to all SDKs. */
 export interface Client {
   track(call: object): unknown;
   identify(call: object): unknown;
@@ -45,7 +45,7 @@ export interface Client {
   group(call: object): unknown;
 }
 
-/** Makes the calls of each round, tells when half of them are on their way, and ends once the SDK is done. */
+/** Makes the calls of each round, reports when half of them are in flight, and ends once the SDK is done. */
 export async function sendAll(task: Task, client: Client, end: () => Promise<unknown>): Promise<void> {
   const { rounds } = task;
   for (let round = 0; round < rounds; round++) {

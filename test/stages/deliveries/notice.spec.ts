@@ -30,7 +30,7 @@ const turnOf = (fields: Partial<HealthChange> = {}): HealthChange => ({
   ...fields,
 });
 
-/** The stage, a destination whose alerts are as told, and one to tell them to. */
+/** The stage, a destination with the given alerts, and a mail address for notices. */
 function setUpNotice(alerts: Partial<Alerts> | null, notification_email: string | null = null) {
   const told = new Told();
   const sent: Mail[] = [];
@@ -51,7 +51,7 @@ function setUpNotice(alerts: Partial<Alerts> | null, notification_email: string 
     async close() {},
   };
   const set = setUp({}, { catalog, mailer, logger: told.logger, metrics: told.metrics });
-  /** A turn as the catalog took it, or refused it. */
+  /** A health change, as accepted or refused by the catalog. */
   const turned = async (turn: HealthChange, seen = 0, at = AT) => {
     const offset = catalog.position;
     const from = { address: '', request_id: '' };
@@ -100,7 +100,7 @@ describe('notice', () => {
       },
     });
     expect(emissions[0]?.value).not.toMatch(/sealed|crm\.example|org@/);
-    // A crash before the commit: the same again, to the byte.
+    // A crash before the commit: the same output again, to the byte.
     expect(await run('notice', [entry])).toEqual(emissions);
   });
 

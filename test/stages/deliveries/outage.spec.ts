@@ -13,10 +13,10 @@ const LADDER = parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']);
 const TICK_MS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1_000 : 500;
 const MINUTE = 60_000;
 const EVENTS_A_SECOND = 4;
-/** What the scripted connector takes with one call. */
+/** The batch size of the scripted connector. */
 const BATCH = 10;
 
-/** Entries that wait until they are due, as the retry topics hold them; jitter makes them late by up to a fifth. */
+/** Entries that wait until they are due, as in the retry topics; jitter delays them by up to a fifth. */
 class RetryTopics {
   readonly #waiting: { readonly at: number; readonly entry: LogEntry }[] = [];
   put(emission: OutputRecord, now: number): void {
@@ -105,7 +105,7 @@ it('a destination is down for an hour: its backlog comes back at a bounded rate,
   );
   expect(calls.get('well')).toHaveLength(sentTo.well);
   expect(Math.max(...latencies)).toBeLessThanOrEqual(TICK_MS);
-  // One call each time its circuit has cooled down, with what one holds.
+  // One call each time its circuit has cooled down, with one call's batch.
   expect(during).toBeLessThan((backAt / 15_000 + 10) * BATCH);
   expect(toDown.length - during).toBe(sentTo.down);
   expect(busiest).toBeLessThan(sentTo.down / 60);

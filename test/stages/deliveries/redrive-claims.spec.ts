@@ -11,7 +11,7 @@ import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, setUp, topicsOf } from '../harness.ts';
 import { WORKSPACE } from '../memory-catalog.ts';
 
-/** A delivery that became dead, as history has it, and the entries that redrives of it begin with. */
+/** A dead delivery, as in the history, and the entries that start its redrives. */
 async function setUpDead() {
   const set = setUp();
   set.catalog.addDestination('place');
@@ -27,7 +27,7 @@ async function setUpDead() {
   return { ...set, posts, dead };
 }
 
-/** As the gateway writes them. */
+/** As written by the gateway. */
 function begun(outcome: DeliveryOutcome, offset: number, topic: string = TOPIC.deliveries): LogEntry {
   const { delivery } = outcome;
   const redrives = delivery.redrives + 1;
@@ -52,7 +52,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
     const emissions = await run('deliver', [first, second]);
     expect(posts).toEqual([dead.delivery.id, dead.delivery.id]);
     expect(topicsOf(emissions)).toEqual([TOPIC.deliveriesDead]);
-    // As after a crash before the commit, with the other one in front.
+    // As after a crash before the commit, with the other entry first.
     expect(topicsOf(await run('deliver', [second, first]))).toEqual([TOPIC.deliveriesDead]);
     expect(posts).toHaveLength(3);
   });
@@ -64,7 +64,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
     expect(next.delivery.redrives).toBe(1);
     await run('deliver', [begun(next, 12), begun(next, 13)]);
     expect(posts).toHaveLength(3);
-    // Under the same id and as often redriven, as a replay may make it.
+    // Under the same id and number of redrives, as after a replay.
     time.pass(60_000);
     await run('deliver', [begun({ ...dead, at: new Date(time.now).toISOString() }, 14)]);
     expect(posts).toHaveLength(4);
@@ -79,7 +79,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
       expect.stringContaining('deliveries.retry.'),
       TOPIC.outcomes,
     ]);
-    // Passed on with its mark by a release that knew none.
+    // Passed on with its mark by an older release without support for marks.
     const marked = handedOn({
       topic: 'deliveries.retry.10s',
       key: retry?.key ?? '',

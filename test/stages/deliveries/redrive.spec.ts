@@ -15,7 +15,7 @@ import { openLog } from '../on-log.ts';
 
 type SetUp = ReturnType<typeof setUp>;
 
-/** What one redrive came to. */
+/** The result of one redrive. */
 interface Told {
   readonly outcome: RedriveOutcome;
   readonly stage: string | undefined;
@@ -28,7 +28,7 @@ const RECEIVED = 'events.production';
 const accepted = (id: string, offset = 0) => entryOf(TOPIC.accepted, offset, event(id));
 const received = (id: string, offset = 0) => entryOf(RECEIVED, offset, event(id));
 
-/** Puts there what a release gave up that could not take these entries. */
+/** Dead-letters entries, as a release would that could not process them. */
 async function giveUp(
   log: EventLog,
   ...records: readonly (readonly [stage: string, entry: ReturnType<typeof entryOf>])[]
@@ -39,7 +39,7 @@ async function giveUp(
   );
 }
 
-/** Redrives all that is there now, as the command does. */
+/** Redrives all current entries, as the command does. */
 async function redriven(
   log: EventLog,
   { stages, counters }: Pick<SetUp, 'stages' | 'counters'>,
@@ -68,7 +68,7 @@ async function valuesOf(log: EventLog, topic: string): Promise<readonly unknown[
   return entries.map(({ value }) => JSON.parse(value));
 }
 
-/** What is on `stages.dead` from an offset on. */
+/** The entries on `stages.dead` from an offset on. */
 async function textsOf(log: EventLog, from: number): Promise<readonly string[]> {
   const texts: string[] = [];
   for (let next = from; next < (await log.end(TOPIC.poison, 0)); ) {
@@ -82,7 +82,7 @@ async function textsOf(log: EventLog, from: number): Promise<readonly string[]> 
 const counted = ({ counters }: SetUp) =>
   counters.batches.flatMap(({ increments }) => increments).reduce((sum, { count }) => sum + count, 0);
 
-/** The stages, of which one takes nothing any more. */
+/** The stages, one of which fails on all entries. */
 function withBroken({ stages }: SetUp, name: string): readonly Stage[] {
   const broken = async () => {
     throw new Error('still broken');
@@ -162,7 +162,7 @@ describe('redrive', () => {
   it('leaves what was not chosen, and what it cannot read, as it is', async () => {
     const set = setUp();
     const log = await openLog();
-    // JSON inside of JSON: more than may be appended.
+    // JSON inside JSON: more than may be appended.
     await log.append(TOPIC.accepted, [{ key: 'k', value: JSON.stringify('"'.repeat(500_000)), headers: {} }]);
     const broken = withBroken(set, 'route').find(({ name }) => name === 'route');
     const run = await log.run(broken ?? expect.fail());

@@ -5,7 +5,7 @@ import { openLog, runOn } from '../on-log.ts';
 
 const OK: DeliveryResult = { outcome: 'delivered' };
 
-/** Two destinations, `a` and `b`, and deliveries to them as route makes them. */
+/** Two destinations, `a` and `b`, and deliveries to them as written by route. */
 function setUpPlaces(options: Parameters<typeof setUp>[0] = {}) {
   const set = setUp(options);
   for (const place of ['a', 'b']) {
@@ -36,7 +36,7 @@ it('a request moved to the slow queue was repeated at a graceful stop: the attac
   await log.append(TOPIC.deliveries, await deliveriesTo('a', 1));
   await until(() => release.length === 1);
   time.pass(501);
-  // what comes behind it in the slow queue is under way: so it was joined
+  // the next delivery in the slow queue is in flight, so the duplicate was attached to the first
   await until(async () => (await log.end(TOPIC.deliveriesSlow, 0)) === 1);
   await log.append(TOPIC.deliveriesSlow, await deliveriesTo('b', 1));
   await until(() => release.length === 2);
@@ -77,7 +77,8 @@ it('a slow destination with a backlog delayed all others in the slow queue: its 
       open.push({ at: time.elapsed + 4_000, answer: () => resolve(OK) });
     });
   const log = await openLog();
-  // Ten seconds of `a` are a third of the window, and its backlog many windows; behind it is somebody else's.
+  // Ten seconds of `a` are a third of the window, and its backlog many windows; another owner's deliveries
+  // follow.
   await log.append(TOPIC.deliveries, await deliveriesTo('a', 1_000));
   await log.append(TOPIC.deliveries, await deliveriesTo('b', 5));
   const runs = await runOn(log, stages, ['deliver', 'deliver.slow']);
@@ -90,7 +91,7 @@ it('a slow destination with a backlog delayed all others in the slow queue: its 
     await pass();
     return served.b === 5;
   }, 25_000);
-  // One after the other it would have been after a thousand of `a`, at ten in four seconds.
+  // In order it would have come after a thousand of `a`, at ten in four seconds.
   expect(served.a).toBeLessThan(200);
   const aside = await Promise.all(
     ['10s', '1m', '10m', '1h'].map((label) => log.end(`deliveries.retry.${label}`, 0)),
@@ -128,7 +129,7 @@ it('a quick destination was idle until the slots of deferred deliveries, estimat
     await new Promise((resolve) => setTimeout(resolve, 5));
     return served.size === 1_500;
   });
-  // None came too early, to be put aside again.
+  // None came too early and had to be deferred again.
   expect(await log.end(retryTopic('10s'), 0)).toBe(0);
   expect(await log.end(retryTopic('1h'), 0)).toBe(1_500);
 });

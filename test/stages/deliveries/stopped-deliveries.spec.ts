@@ -2,7 +2,7 @@ import { type DeliveryOutcome, type Draft, HEADER, type LogEntry, type Rule, TOP
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, passing, setUp, topicsOf } from '../harness.ts';
 
-/** A rule whose deliveries fail, with one of an event waiting for its second attempt. */
+/** A rule with failing deliveries, one of which waits for its second attempt. */
 async function setUpRetrying(rule: Partial<Draft<Rule>> = {}, transformed?: string) {
   const set = setUp();
   const { catalog, world, run } = set;

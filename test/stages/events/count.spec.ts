@@ -81,7 +81,7 @@ describe('count', () => {
     let end = 2;
     const asked = counters.applied.bind(counters);
     counters.applied = async (partition) => {
-      // Another owner of the partition was quicker.
+      // Another owner of the partition was faster.
       end = 5;
       counters.offsets.set(APPLIED, 5);
       return asked(partition);

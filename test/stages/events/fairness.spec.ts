@@ -74,17 +74,19 @@ describe('validate, beside a workspace whose contract takes long', () => {
     const { run, time, costly } = setUpCostly();
     const batch = [quiet(0), ...costly(300, 1)];
     const once = await run('validate', batch);
-    // A crash before the commit: the batch is handed over again, and this time all of it goes to the slow queue.
+    // A crash before the commit: the batch is dispatched again, and this time all of it goes to the slow
+    // queue.
     const again = await run('validate', batch);
     const bySlow = again.filter(({ topic }) => topic === TOPIC.receivedSlow);
     expect(bySlow.length).toBeGreaterThan(once.filter(({ topic }) => topic === TOPIC.receivedSlow).length);
-    // A copy that comes once the workspace is back in the quick queue, before the slow one is done.
+    // A copy that arrives once the workspace is back in the quick queue, before the slow queue is done.
     time.pass(60_000);
     const copies = costly(2, 299).map((entry, n) => ({
       ...entry,
       position: { ...entry.position, offset: 900 + n },
     }));
-    // Nobody knows the verdict on what waits in the slow queue, so a copy that is judged first takes the id.
+    // The verdict on events in the slow queue is still open, so a copy that is evaluated first takes the
+    // dedupe claim.
     const early = await run('validate', copies);
     const isSlow = ({ topic }: { readonly topic: string }) => topic === TOPIC.receivedSlow;
     const judged = await run('validate.slow', handed(bySlow));
@@ -94,9 +96,9 @@ describe('validate, beside a workspace whose contract takes long', () => {
         .toSorted(),
     );
     expect(early.some((emission) => !isSlow(emission))).toBe(true);
-    // The slow queue is handed over again after a crash, and gives the same.
+    // The slow queue is dispatched again after a crash, with the same result.
     expect(await run('validate.slow', handed(bySlow))).toEqual(judged);
-    // Copies that were sent to the slow queue each: the first one wins.
+    // Copies that were each sent to the slow queue: the first one wins.
     expect(
       await run(
         'validate.slow',

@@ -3,15 +3,21 @@ import { describe, expect, it } from 'vitest';
 import { hostileContract, hostileEvent } from '../../bench/hostile-contract-row.ts';
 import { HOSTILE_CONTRACTS } from '../../bench/hostile-contracts.ts';
 
-/** Many times what the bench sees: other code runs beside it, and nothing is warm here. A minute was usual once. */
+/**
+ * Many times the bench's figure: other code runs beside it, and nothing is warm here. Without the bound a
+ * minute was usual.
+ */
 const MOST_MS = 100;
 
-/** Made to be slow, and within what a contract may be or could be once: an event costs little, and gets one verdict. */
+/**
+ * Slow by design, within the limits of contracts now or in earlier releases: an event costs little, and gets
+ * one verdict.
+ */
 describe('A hostile contract', () => {
   const used = createContractEvaluator();
 
   it.each(HOSTILE_CONTRACTS)('$name', (hostile) => {
-    // Some take too much work to compile for a new contract; an earlier release may have taken them.
+    // Some exceed the limits of a new contract; an earlier release may have accepted them.
     const faults = checkSchema(hostile.definition);
     expect(faults.filter(({ message }) => !/take too much work to compile/.test(message))).toEqual([]);
     const contract = hostileContract(hostile);
@@ -22,7 +28,7 @@ describe('A hostile contract', () => {
     const again = used.evaluate(contract, event);
     const { user, system } = process.threadCpuUsage(before);
     expect((user + system) / 1_000).toBeLessThan(MOST_MS);
-    // Whatever was judged before, and wherever.
+    // The result is the same after earlier evaluations, in this process or another.
     expect(again).toEqual(first);
     expect(createContractEvaluator().evaluate(contract, event)).toEqual(first);
   });

@@ -13,7 +13,7 @@ function accepted(...offsets: readonly number[]): readonly LogEntry[] {
   return offsets.map((offset) => entryOf(TOPIC.accepted, offset, event(`m${offset}`), SEEN));
 }
 
-/** What a person would see now, of the workspace of the tests. */
+/** The items that a live stream of the tests' workspace would show now. */
 async function shown({
   liveTail,
 }: Pick<ReturnType<typeof setUp>, 'liveTail'>): Promise<readonly Record<string, unknown>[]> {

@@ -10,10 +10,10 @@ import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, setUp } from '../harness.ts';
 import { WORKSPACE } from '../memory-catalog.ts';
 
-/** More than a piece holds, and less than what all rules would make. */
+/** Larger than a piece, and smaller than the output of all rules. */
 const MOST_OF_A_PIECE = 4 * 1024 * 1024 + 8 * 300 * 1024;
 
-/** `count` rules whose transformation returns so many outputs of so many characters. */
+/** `count` rules with transformations that return this many outputs of this many characters. */
 function setUpFlood(rules: number, outputs: number, chars: number) {
   const set = setUp();
   set.catalog.addDestination('place');
@@ -38,7 +38,7 @@ function bytesOf(emissions: readonly OutputRecord[]): number {
   return emissions.reduce((bytes, { value }) => bytes + value.length, 0);
 }
 
-/** All that an event becomes, piece by piece, with the bytes of each piece. */
+/** All output of an event, piece by piece, with the bytes of each piece. */
 async function pieces({ run }: Pick<ReturnType<typeof setUp>, 'run'>, value: object) {
   const all: OutputRecord[] = [];
   const sizes: number[] = [];

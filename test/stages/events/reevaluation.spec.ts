@@ -31,7 +31,10 @@ const CONTRACT: Draft<Contract> = {
 
 const stepIn = ({ value }: OutputRecord) => JSON.parse(value) as ReplayStep;
 
-/** A workspace whose contract rejects every refund without a reason, and from `loosen` on none above 10 of amount. */
+/**
+ * A workspace with a contract that rejects every refund without a reason, and from `loosen` on only refunds
+ * above 10.
+ */
 async function setUpRefunds() {
   const log = await openLog();
   const set = setUp({}, { log });
@@ -45,7 +48,7 @@ async function setUpRefunds() {
           violations: [{ kind: 'required', path: '/reason', message: 'is missing', action: 'blocked' }],
         };
   let offset = 0;
-  /** What validate makes of a received event; what is rejected is appended to the log. */
+  /** The output of validate for a received event; a rejection is appended to the log. */
   const receive = async (id: string, fields: Parameters<typeof event>[1] = {}) => {
     const value = event(id, { event: 'Refunded', properties: { amount: 4 }, ...fields });
     return receiveText(JSON.stringify(value));
@@ -77,7 +80,7 @@ async function setUpRefunds() {
     return entryOf(TOPIC.catalog, at, set.catalog.facts[at] ?? {});
   };
   let slowOffset = 0;
-  /** Runs a replay to its end: what it sent to the slow queue of validate, as it stands there. */
+  /** Runs a replay to its end: the records it sent to the slow queue of validate, in that form. */
   const drive = async (created: LogEntry) => {
     const slow: LogEntry[] = [];
     const phases: (string | undefined)[] = [];

@@ -6,7 +6,7 @@ import { openLog } from '../on-log.ts';
 
 const HOUR_MS = 3_600_000;
 const EVENTS = 60;
-/** Of a tick at 100 events a second. */
+/** Entries of a tick at 100 events a second. */
 const A_STEP = 25;
 
 const stepIn = ({ value }: OutputRecord) => JSON.parse(value) as ReplayStep;
@@ -46,7 +46,7 @@ async function setUpReplay(fields: { rule_id?: string | null; events?: number; n
     });
     return entryOf(TOPIC.catalog, at, set.catalog.facts[at] ?? {});
   };
-  /** Runs a replay from its first step to its end: what it sent on, a step at a time. */
+  /** Runs a replay from its first step to its end: the records it sent on, by step. */
   const drive = async (first: OutputRecord | undefined) => {
     const steps: OutputRecord[][] = [];
     let step = first;

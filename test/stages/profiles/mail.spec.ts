@@ -30,7 +30,7 @@ function notice(fields: Partial<DeletionNotice> = {}): DeletionNotice {
   };
 }
 
-/** The stage with a mail server that answers as told; `undefined`: none is configured. */
+/** The stage with a mail server that gives the scripted answer; `undefined`: none is configured. */
 function setUpMail(
   answer: ((mail: Mail) => MailSendResult) | undefined,
   address: string | null = ADDRESS,

@@ -32,7 +32,7 @@ function setProfiles(catalog: MemoryCatalog, profile_settings: ProfileSettings):
   catalog.add('organization.updated', ORGANIZATION, { ...fields, profile_settings });
 }
 
-/** The stage over the embedded store, and what that published. */
+/** The stage over the embedded store, and the changes it published. */
 async function setUpStore() {
   const folder = await temporaryFolder();
   onTestFinished(() => folder.remove());
@@ -60,7 +60,7 @@ it('gives somebody who was anonymous one profile with what both said, once they 
     identified(0, { anonymous_id: 'a', traits: { plan: 'free' } }),
     identified(1, { user_id: 'u', traits: { age: 30 } }),
   ]);
-  // Else what was written to the one that is absorbed might be told by the merge alone.
+  // Otherwise the changes of the absorbed profile might be published only by the merge.
   await expect.poll(() => changes.length).toBe(2);
   await run('profile', [
     identified(2, { user_id: 'u', anonymous_id: 'a', received_at: '2026-01-01T10:00:01.000Z' }),
@@ -81,7 +81,7 @@ it('never makes one of two people: not on a shared device, nor with a shared e-m
     identified(3, { anonymous_id: 'tablet', traits: home }),
     identified(4, { user_id: 'bob', anonymous_id: 'device-3' }),
   ]);
-  // Either was first on the device; whoever was has it, and the other keeps their own.
+  // Either may be first on the device; the first one gets it, and the other keeps their own.
   const [ann, bob] = [await of('user_id', 'ann'), await of('user_id', 'bob')];
   expect(ann?.ucid).not.toBe(bob?.ucid);
   for (const [user, other] of [
@@ -116,7 +116,7 @@ it('changes nothing by a batch that comes again, also cut differently', async ()
   expect(before).toHaveLength(7);
   for (const part of [entries, entries.slice(20), entries.slice(50)]) await run('profile', part);
   expect(await found()).toEqual(before);
-  // A change that is told after those there may be: told once it is told, they were.
+  // A marker change behind all others: once it is published, they are.
   await run('profile', [identified(60, { user_id: 'last' })]);
   const last = await of('user_id', 'last');
   await expect.poll(() => changes.map(({ ucid }) => ucid)).toContain(last?.ucid);
@@ -140,7 +140,7 @@ it('does not bring back who was deleted after the event was received', async () 
   await run('profile', [old]);
   expect(await of('user_id', 'u')).toBeUndefined();
   const later = new Date(Date.now() + 1_000).toISOString();
-  // Received later, but of before the deletion; then one of after it.
+  // Received later, but it happened before the deletion; then an event from after it.
   await run('profile', [identified(1, { user_id: 'u', received_at: later })]);
   expect(await of('user_id', 'u')).toBeUndefined();
   await run('profile', [identified(2, { user_id: 'u', timestamp: later, received_at: later })]);
@@ -173,7 +173,7 @@ it('the first owner of a shared address got the events of all: past the limit it
   const traits = { email: 'frontdesk@hotel.example' };
   const guests = Array.from({ length: 8 }, (_, n) => identified(n, { user_id: `guest-${n}`, traits }));
   const emitted = [];
-  // One subject after the other, so that the first guest has the address; a part comes again after a crash.
+  // One subject after the other, so that the first guest gets the address; a part is repeated after a crash.
   for (const events of [guests.slice(0, 3), guests, guests.slice(5)])
     for (const one of events) emitted.push(...(await run('profile', [one])));
   const owner = await of('user_id', 'guest-0');

@@ -1,4 +1,4 @@
-// Runs alone: it holds how long the event loop stands still.
+// Runs alone: it measures the longest turns of the event loop.
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';

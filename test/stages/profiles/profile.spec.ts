@@ -4,7 +4,7 @@ import { Told } from '../../helpers/recording-logger.ts';
 import { entryOf, event, setUp } from '../harness.ts';
 import { RecordedProfiles } from './recorded-profiles.ts';
 
-/** Accepted events as the log hands them over, each of its subject. */
+/** Accepted events as the log dispatches them, each keyed by its subject. */
 function accepted(...events: readonly Partial<CanonicalEvent>[]) {
   return events.map((fields, offset) => {
     const { event: _event, properties: _properties, ...about } = event(`m${offset}`, { type: 'identify' });

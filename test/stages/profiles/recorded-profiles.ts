@@ -9,13 +9,13 @@ import {
   type ProfileWriteOutcome,
 } from '@tributary/core';
 
-/** A store that keeps the writes it was given, takes its time, and may refuse or be away. */
+/** A store that records its writes, is slow, and may refuse or be unavailable. */
 export class RecordedProfiles implements ProfileStore {
   readonly writes: ProfileWrite[] = [];
-  /** Calls that were begun and have not ended, and how many there were at most. */
+  /** Calls in progress, and their maximum. */
   underWay = 0;
   most = 0;
-  /** What it does with a write. Default: takes it. */
+  /** Answers a write. Default: written. */
   answer: (write: ProfileWrite) => ProfileWriteOutcome | Promise<ProfileWriteOutcome> = (write) => ({
     kind: 'written',
     profile: freshProfile(write, 'a ucid', 0),

@@ -36,7 +36,7 @@ export function settingsOf(spec: TopicSpec, replicas: number): TopicSettings {
       ? { 'segment.bytes': String(COMPACTED_SEGMENT_BYTES), 'min.cleanable.dirty.ratio': '0.1' }
       : {}),
     'max.message.bytes': String(MAX_BATCH_BYTES),
-    // Whatever the cluster's is: to compress a batch the broker decodes it, and each reader again.
+    // Overrides the cluster's setting: to compress a batch the broker would decode it, and each reader again.
     'compression.type': 'producer',
     'unclean.leader.election.enable': 'false',
     ...(replicas >= SAFE_REPLICATION ? { 'min.insync.replicas': '2' } : {}),

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { SplitPlan } from './batch-work.ts';
 
-/** Plays a plan against a stage that throws for some entries. */
+/** Runs a plan against a stage that throws for some entries. */
 function play(length: number, guilty: ReadonlySet<number>) {
   const plan = new SplitPlan(length);
   const done: number[] = [];

@@ -15,10 +15,10 @@ import type { Work } from './work.ts';
 
 const PAUSE_MS = 150;
 const POSITION_PAUSE_MS = 60_000;
-/** The value of an entry that the stage makes nothing of. */
+/** The value of an entry without output records. */
 const NOTHING = 'nothing';
 
-/** A flow stage at work that rests after each commit, and the offsets committed with the time of each. */
+/** A running flow stage that pauses after each commit, and the committed offsets with their times. */
 function setUp({
   windowBytes = 1_000_000,
   before = async (_: LogEntry) => {},
@@ -128,7 +128,7 @@ describe('a flow stage on an engine that throttles commits', () => {
     const { flow, commits, admit } = setUp();
     admit(0);
     await flow.drained();
-    // A sixteenth of the 1,000 that the window takes.
+    // A sixteenth of the window's 1,000 entries.
     for (let offset = 1; offset <= 63; offset++) admit(offset, NOTHING);
     await flow.drained();
     expect(commits.map(({ to }) => to)).toEqual([1, 64]);

@@ -25,7 +25,7 @@ class ThrottledPartition implements OwnedPartition {
   readonly stored: number[] = [];
   end = async () => this.#written;
   #written = 0;
-  /** How many commits in a row are not answered. */
+  /** The number of commits in a row without an answer. */
   outages = 0;
 
   write(entries: number): void {
@@ -65,7 +65,7 @@ interface Setting {
   readonly process?: (offsets: readonly number[]) => void;
 }
 
-/** A stage that emits nothing at work on such a partition, two entries at a time. */
+/** A running stage without output records on such a partition, two entries at a time. */
 function atWork({ dueAt, repeats, process }: Setting = {}) {
   const owned = new ThrottledPartition();
   const handled: number[] = [];

@@ -19,7 +19,7 @@ function table() {
   return { written, inHand: () => rangesInHand(memory, names) };
 }
 
-/** The notes of a log that holds these. */
+/** The notes of crashes of a log with these entries. */
 async function suspectsOf(notes: readonly NewEntry[], stage = 's') {
   const entries = notes.map((note, offset): LogEntry => {
     return { ...note, position: { topic: TOPIC.crashes, partition: 0, offset, index: 0 }, timestamp: 0 };

@@ -74,7 +74,7 @@ export interface Documents {
   holdsLive(scope: ProfileScope | undefined): Promise<boolean>;
 }
 
-/** What the document of a profile that is not deleted contains. */
+/** The document of a profile that is not deleted. */
 export interface Content {
   readonly profile: Profile;
   /**
@@ -94,7 +94,10 @@ export interface Pending {
   readonly n: number;
 }
 
-/** What remains of a deleted profile, or fences a ucid that must never become a profile. Without personal data. */
+/**
+ * Kept in place of a deleted profile, or to fence a ucid that must never become a profile. Contains no
+ * personal data.
+ */
 export interface Tombstone extends ProfileScope {
   readonly ucid: string;
   readonly version: number;

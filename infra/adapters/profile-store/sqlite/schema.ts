@@ -78,7 +78,7 @@ export function ucidBytes(ucid: string): Buffer {
   return Buffer.from(ucid.replaceAll('-', ''), 'hex');
 }
 
-/** What remains of a deleted profile: its claim keys (hexadecimal) and ucids, no personal data. */
+/** Kept in place of a deleted profile: its claim keys (hexadecimal) and ucids, no personal data. */
 export interface Tombstone {
   readonly claims: readonly string[];
   readonly ucids: readonly string[];

@@ -17,7 +17,7 @@ import {
 } from './next-steps.ts';
 import type { Entry, Report, WorkerRequest } from './protocol.ts';
 
-/** What is sent to a worker for one chunk. */
+/** The message that sends one chunk to a worker. */
 export interface Task {
   readonly chunk: Chunk;
   readonly request: Omit<WorkerRequest, 'program' | 'owner' | 'source'>;

@@ -17,7 +17,7 @@ export interface Fault extends SandboxFault {
   readonly kind: SandboxErrorKind;
 }
 
-/** What to do once a worker has stopped working on a chunk. Events with an answer are done. */
+/** The work left after a worker has stopped on a chunk. Events with an answer are done. */
 export interface NextSteps {
   /** To be run next. */
   readonly chunks: readonly Chunk[];

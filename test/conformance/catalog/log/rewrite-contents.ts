@@ -14,14 +14,14 @@ const PLANTED = 'planted@example.com';
 /** More than one record of rows. */
 const LARGE = 'x'.repeat(300_000);
 
-/** Proposes a fact that must be applied; answers its position. */
+/** Proposes a fact that must be applied; returns its position. */
 export async function offsetOf(catalog: Catalog, fact: Fact): Promise<number> {
   const verdict = await catalog.propose(fact);
   if (!verdict.applied) throw new Error(`refused: ${verdict.conflict}`);
   return verdict.position;
 }
 
-/** Something of everything that a rewrite must keep or lose; answers the last position. */
+/** Adds facts of every kind that a rewrite must keep or drop; returns the last position. */
 export async function fill(catalog: Catalog): Promise<number> {
   await offsetOf(catalog, workspaceFact());
   await offsetOf(catalog, contractFact('c1', 'order'));

@@ -15,7 +15,7 @@ const PLANTED = 'planted-7c1f@example.com';
 /** Facts of a page of SQLite each, and several of one: pages of every kind are filled, split and left behind. */
 const SIZES = [10, 300, 2_000, 9_000, 40_000];
 
-/** The log may write a file and its write-ahead log while it has them open: SQLite alone knows what is in both. */
+/** The log may be writing to the open file and its write-ahead log, so SQLite itself has to make the copy. */
 function copyDatabase(from: string, to: string): void {
   const database = new DatabaseSync(from, { readOnly: true });
   database.prepare('VACUUM INTO ?').run(to);
@@ -50,7 +50,7 @@ describe('the files of an embedded catalog that was rewritten', () => {
     return catalog;
   }
 
-  /** Somebody who came and went, and facts that speak of them, in every size. */
+  /** Members who joined and left, and facts that mention them, in every size. */
   async function fill(catalog: Catalog): Promise<void> {
     await catalog.propose(workspaceFact());
     for (let n = 0; n < 60; n++) {
@@ -60,12 +60,12 @@ describe('the files of an embedded catalog that was rewritten', () => {
       await catalog.propose(renameFact(`c${n}`, `${PLANTED}${padding}${PLANTED}`, 1));
       await catalog.propose(renameFact(`c${n}`, 'forgotten', 2));
       await catalog.propose(factOf('workspace_member.removed', `m${n}`, {}));
-      // Contracts are kept for events of their time; those of these names never judged one.
+      // Contracts are kept for events of their time; the contracts of these names never evaluated one.
       await catalog.propose(factOf('contract.archived', `c${n}`, {}));
     }
   }
 
-  /** Which files below the folder hold the text. */
+  /** The files below the folder that contain the text. */
   async function holding(text: string): Promise<readonly string[]> {
     const found: string[] = [];
     for (const entry of await readdir(folder.path, { recursive: true, withFileTypes: true })) {
@@ -92,7 +92,8 @@ describe('the files of an embedded catalog that was rewritten', () => {
     await fill(catalog);
     expect((await holding(PLANTED)).length).toBeGreaterThan(1);
     await caughtUp(reader);
-    // One with snapshots knows how long events are kept, and so which contracts judge none any more.
+    // A catalog with snapshots knows the retention of events, and so the contracts that no longer evaluate
+    // any.
     const forgetting = openWithSnapshots(log, file, options);
     await forgetting.catchUp(10_000);
     await forgetting.rewrite(REWRITE);

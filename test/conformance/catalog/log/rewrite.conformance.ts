@@ -24,7 +24,10 @@ const REWRITER = new URL('../programs/rewriter.ts', import.meta.url);
 const STEPS = ['begun', 'piece', 'ended', 'read back', 'awaited', 'dropped'];
 const REWRITE = { by: 'operator:catalog', stages: [], stageTimeoutMs: 5_000 };
 
-/** What the catalog of any log promises about `rewrite`; `steps` are those after which one is killed. */
+/**
+ * The contract of `rewrite` for the catalog of any log. `steps` are the steps after which a rewrite is
+ * killed.
+ */
 export function describeRewrite(harness: CatalogHarness, steps: readonly string[] = STEPS): void {
   describe(`the rewrite of the ${harness.name} catalog`, () => {
     let store: CatalogStore;
@@ -42,7 +45,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
       await store.dispose();
     });
 
-    /** Without a snapshot: whatever it knows, it read from the log. */
+    /** Opens a catalog without a snapshot, so all of its state was read from the log. */
     function opened(over: LogCatalogOptions['log'] = log, logger = NO_LOGGER): RewritableCatalog {
       const catalog = openLogCatalog({ log: over, logger, fetchWaitMs: 50, proposeTimeoutMs: 10_000 });
       closing.push(catalog);
@@ -70,7 +73,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
         expect(each.ready).toBe(true);
         expect(each.position).toBe(catalog.position);
       }
-      // Events carry positions of before the rewrite, and are judged as before.
+      // Events have positions from before the rewrite, and are evaluated by the same contracts as before.
       const judges = (each: Catalog) =>
         Array.from({ length: offset + 5 }, (_, position) =>
           each.state.contractAt(WORKSPACE_ID, 'track', 'order', position),
@@ -162,7 +165,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
       await fill(other);
       await caughtUp(one);
       const known = digestOf(other);
-      // `one` has its record in the log and reads on only when the other one dropped it.
+      // `one` has its record in the log and continues reading only after the other one dropped it.
       const appended = held.hold();
       const begins: string[] = [];
       const first = one.rewrite({ ...REWRITE, done: (step) => step === 'begun' && begins.push(step) });
@@ -190,7 +193,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
         const done = (step: string) => {
           steps.push(step);
           if (step !== at || second !== undefined) return;
-          // What it does next waits for the other one.
+          // The next step of this rewrite waits for the other rewrite.
           held.hold();
           second = other.rewrite(REWRITE).finally(() => held.release());
         };
@@ -326,7 +329,10 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
       });
     });
 
-    /** A log whose appends are made but whose reads and answers wait from `hold`, which tells of the first append, on. */
+    /**
+     * A log that performs appends but holds back reads and answers after `hold`, which reports the first
+     * append.
+     */
     function holding(over: EventLog) {
       let released: Promise<void> = Promise.resolve();
       let release = () => {};
@@ -347,7 +353,7 @@ export function describeRewrite(harness: CatalogHarness, steps: readonly string[
             await released;
             const since = released;
             const read = await over.read(topic, partition, from, options);
-            // One that was under way when the holding began is made again.
+            // A read in flight when holding began is repeated.
             if (since === released) return read;
           }
         },

@@ -4,13 +4,13 @@ import { openLogCatalog } from '@tributary/infra/adapters/catalog/log';
 import type { CatalogHarness, CatalogOptions } from '../suite/harness.ts';
 import { harness as plain } from './harness.ts';
 
-/** So often that the suite meets files of every age, and its kills meet files half-written. */
+/** So frequent that the suite meets files of every age, and its kills leave half-written files. */
 const EVERY_MS = 5;
 const RETENTION_MS = 60_000;
 
 const folders = new WeakMap<EventLog, string>();
 
-/** Of the catalogs of a log that lies in this folder. */
+/** The snapshot of the catalogs of the log in this folder. */
 export function snapshotFile(folder: string): string {
   return join(dirname(folder), `${folder.split('/').at(-1)}.snapshots`, 'catalog.snapshot');
 }
@@ -39,7 +39,7 @@ export const harness: CatalogHarness = {
 
   async open(log, options) {
     const folder = folders.get(log);
-    // Logs that the suite makes fail are wrapped, and need no file of others.
+    // Logs with injected faults are wrapped, and need no shared file.
     if (folder === undefined) return openLogCatalog({ log, fetchWaitMs: 50, ...options });
     return openWithSnapshots(log, snapshotFile(folder), options);
   },

@@ -32,7 +32,7 @@ describe('the snapshot of a catalog', () => {
     await folder.remove();
   });
 
-  /** Opens a catalog that writes at its close alone, and says what it read of the log and what it warned of. */
+  /** Opens a catalog that writes a snapshot only at close, and reports its log reads and its warnings. */
   function start(over: EventLog = log, everyMs = 3_600_000) {
     const read: LogEntry[] = [];
     const warnings: string[] = [];
@@ -76,7 +76,7 @@ describe('the snapshot of a catalog', () => {
     expect(warnings).toEqual([]);
     expect(names(catalog)).toHaveLength(known.length);
     expect(names(catalog).find((one) => 'id' in one && one.id === 'c1')).toMatchObject({ name: 'later' });
-    // The fact that proves whose snapshot it is, and the one that came later.
+    // The fact that proves the snapshot belongs to this log, and the later one.
     expect(new Set(read.map(({ position }) => position.offset)).size).toBe(2);
     expect((await catalog.propose(contractFact('c-new', 'pair-0'))).applied).toBe(false);
     await between.catalog.close();
@@ -101,7 +101,7 @@ describe('the snapshot of a catalog', () => {
     const position = slow.catalog.position;
     const quick = start();
     await quick.catalog.propose(contractFact('c1', 'order'));
-    // The slow one stops before it hears of it: here, since it is closed in the same turn.
+    // The slow catalog stops before it reads the new fact, because it is closed in the same turn.
     await quick.catalog.close();
     await slow.catalog.close();
     expect((await headerOf(file)).position).toBeGreaterThan(position);
@@ -135,7 +135,7 @@ describe('the snapshot of a catalog', () => {
     expect(warnings).toEqual([expect.stringMatching(/^the catalog snapshot is ignored/)]);
     expect(names(catalog)).toEqual(known);
     expect(read.length).toBeGreaterThanOrEqual(22);
-    // And the next one is good again.
+    // And the next snapshot is good again.
     await catalog.propose(contractFact('another', 'another'));
     await catalog.close();
     const next = start();
@@ -236,7 +236,7 @@ async function headerOf(file: string): Promise<{ position: number }> {
   return JSON.parse(text.slice(0, text.indexOf('\n'))) as { position: number };
 }
 
-/** The same file with another header and a checksum that fits. */
+/** The same file with another header and a matching checksum. */
 function sealed(bytes: Buffer, change: (header: Record<string, unknown>) => object): Buffer {
   const lines = bytes.toString('utf8').split('\n').slice(0, -2);
   const [header = '', ...rows] = lines;

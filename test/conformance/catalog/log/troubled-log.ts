@@ -9,14 +9,14 @@ import {
   Unavailable,
 } from '@tributary/core';
 
-/** A real log that can be made to fail as engines do: no answer, or an error that passes. */
+/** A real log with injected engine failures: no answer, or a transient error. */
 export class TroubledLog implements EventLog {
   readonly #log: EventLog;
-  /** Every call is `Unavailable`. */
+  /** Every call fails with `Unavailable`. */
   failing = false;
-  /** Reads answer only after this is false again, or they are aborted. */
+  /** Reads answer only once this is false again, or fail when aborted. */
   silentReads = false;
-  /** It ends so much earlier than it did: facts were lost. */
+  /** The number of facts lost at the end of the log. */
   lost = 0;
 
   constructor(log: EventLog) {

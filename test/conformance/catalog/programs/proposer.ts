@@ -1,6 +1,6 @@
 /**
- * A process that proposes, for the suite: `proposer.ts <harness module> <settings> <name> <facts>`.
- * It proposes contracts for pairs that its rivals want too, and tells each verdict.
+ * A process that proposes, for the suite: `proposer.ts <harness module> <settings> <name> <facts>`. It
+ * proposes contracts for pairs that its rivals propose too, and reports each verdict.
  */
 import { NO_LOGGER } from '@tributary/core';
 import { tell, told } from '../../../helpers/child.ts';

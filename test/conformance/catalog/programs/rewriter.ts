@@ -1,6 +1,6 @@
 /**
- * A process that rewrites a catalog, for the suite: `rewriter.ts <harness module> <settings> <step>`. It kills itself
- * right after the step, or tells what it did where no step is called so.
+ * A process that rewrites a catalog, for the suite: `rewriter.ts <harness module> <settings> <step>`. It
+ * kills itself right after the step, or reports its result if there is no such step.
  */
 import { NO_LOGGER } from '@tributary/core';
 import { openLogCatalog } from '@tributary/infra/adapters/catalog/log';

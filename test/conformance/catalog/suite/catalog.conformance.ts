@@ -17,7 +17,7 @@ const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 const PROPOSER = new URL('../programs/proposer.ts', import.meta.url);
 const OPTIONS: CatalogOptions = { logger: NO_LOGGER, staleAfterMs: 10_000, proposeTimeoutMs: 5_000 };
 
-/** What every `Catalog` promises. */
+/** The contract of the `Catalog` port. */
 export function catalogConformance(harness: CatalogHarness): void {
   describe(`the ${harness.name} catalog`, () => {
     let store: CatalogStore;
@@ -330,7 +330,7 @@ async function tried(proposal: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** All but the first line, which says that the process is there. */
+/** All but the first line, which reports that the process is up. */
 function verdicts(lines: readonly unknown[]): readonly Told[] {
   return lines.slice(1) as readonly Told[];
 }

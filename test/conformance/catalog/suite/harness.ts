@@ -1,15 +1,15 @@
 import type { Catalog, EventLog, Fact, FactData, FactType, Logger } from '@tributary/core';
 
-/** How the suite, and the processes it starts, reach one adapter on one log. */
+/** Access of the suite, and of the processes it starts, to one adapter on one log. */
 export interface CatalogHarness {
   readonly name: string;
-  /** URL of the module that exports this very object as `harness`, for other processes. */
+  /** URL of the module that exports this object as `harness`, for other processes. */
   readonly module: string;
-  /** Makes room for an empty log. */
+  /** Creates an empty log. */
   create(): Promise<CatalogStore>;
   /** Opens the log, with its topics; several may be open at once, in any process. */
   openLog(settings: string): Promise<EventLog>;
-  /** `staleAfterMs` as in the port: how old the last successful fetch may be. */
+  /** `staleAfterMs` as in the port: the maximum age of the last successful fetch. */
   open(log: EventLog, options: CatalogOptions): Promise<Catalog>;
 }
 
@@ -79,7 +79,7 @@ export function memberFact(id: string, email: string): Fact {
   return factOf('workspace_member.added', id, data);
 }
 
-/** One that holds whatever the version. */
+/** A fact that applies at any version. */
 export function factOf<T extends FactType>(type: T, entity: string, data: FactData[T]): Fact {
   return { ...stamp, type, entity, data } as Fact;
 }

@@ -53,7 +53,7 @@ interface SearchAnswer {
   readonly hits: { readonly hits: readonly { readonly _source: ReceivedBody & { '@timestamp': string } }[] };
 }
 
-/** The mapping says that it is a number. */
+/** The mapping requires a number here. */
 export function spoil(delivery: Delivery): Delivery {
   return { ...delivery, event: { ...delivery.event, properties: { n: 'many' } } };
 }

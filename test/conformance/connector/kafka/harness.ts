@@ -68,7 +68,7 @@ function readerOf(brokers: string, topic: string) {
   };
 }
 
-/** More than a broker takes in one record. */
+/** More than a broker accepts in one record. */
 export function spoil(delivery: Delivery): Delivery {
   return { ...delivery, event: { ...delivery.event, properties: { text: 'x'.repeat(2_000_000) } } };
 }

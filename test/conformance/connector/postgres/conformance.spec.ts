@@ -32,7 +32,9 @@ describe.skipIf(server === undefined)('on a real engine', () => {
         await client.end();
       }
     };
-    /** 45 deliveries of which some are of the user Mallory, to a table that `prepare` makes picky. */
+    /**
+     * Sends 45 deliveries, some of them of the user Mallory, to a table that `prepare` makes reject those.
+     */
     async function sendTo(prepare: (table: string) => string, spoiled: readonly number[]) {
       const place = await harness();
       const connectors = createTestConnectors(place.connectors);

@@ -5,7 +5,7 @@ import { freshPrefix } from '../../../helpers/engines.ts';
 import { startFaultyProxy } from '../suite/faulty-proxy.ts';
 import { type ConnectorHarness, ENGINE_CONNECTORS, type ReceivedBody } from '../suite/harness.ts';
 
-/** On a server that its spec started. Every harness has a table of its own, which the connector makes. */
+/** A table on a server started by the spec. Every harness has its own table, which the connector creates. */
 export async function postgresHarness(server: RunningEngine): Promise<ConnectorHarness> {
   const url = new URL(server.url);
   const proxy = await startFaultyProxy({ host: url.hostname, port: Number(url.port) });
@@ -49,7 +49,7 @@ async function rowsOf(reader: pg.Client, table: string): Promise<readonly Receiv
   return rows as ReceivedBody[];
 }
 
-/** A time that PostgreSQL cannot read. */
+/** A timestamp that PostgreSQL cannot parse. */
 export function spoil(delivery: Delivery): Delivery {
   return { ...delivery, event: { ...delivery.event, timestamp: 'no time' } };
 }

@@ -1,11 +1,11 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { JsonObject } from '@tributary/core';
 
-/** A server that means harm: what it does with a connection, and the settings by which a destination leads to it. */
+/** A hostile server: its behaviour on a connection, and the settings that point a destination at it. */
 export interface HostilePlace {
   readonly type: string;
   readonly name: string;
-  /** What the connection test says at the end. */
+  /** The reason that the connection test reports at the end. */
   readonly reason: RegExp;
   serve(socket: Socket): void;
   settings(port: number): JsonObject;
@@ -33,7 +33,7 @@ export async function startServer(serve: (socket: Socket) => void) {
   };
 }
 
-/** Writes until the connection is gone, at the other side's pace. */
+/** Writes until the connection is closed, at the reader's pace. */
 function pour(socket: Socket, chunk: Buffer | string): void {
   const more = () => {
     while (!socket.destroyed && socket.write(chunk));
@@ -70,7 +70,7 @@ const VERSIONS = list(
 
 type KafkaAnswers = Partial<Record<keyof typeof API, (request: Buffer) => Buffer>>;
 
-/** A broker that answers as it should but where it is told otherwise. */
+/** A broker with correct answers, except those overridden. */
 function broker(answers: KafkaAnswers, mechanism = 'SCRAM-SHA-512') {
   const usual: KafkaAnswers = {
     versions: () => Buffer.concat([int(2, 0), VERSIONS]),
@@ -92,7 +92,7 @@ function broker(answers: KafkaAnswers, mechanism = 'SCRAM-SHA-512') {
   };
 }
 
-/** Asks for that many iterations, with the nonce that the client sent. */
+/** Requests that many iterations, with the client's nonce. */
 const scramFirst = (iterations: string) => (request: Buffer) => {
   const nonce = /r=([^,]+)$/.exec(request.toString('latin1'))?.[1] ?? '';
   const first = Buffer.from(`r=${nonce}more,s=c2FsdHNhbHRzYWx0,i=${iterations}`);
@@ -354,7 +354,7 @@ export const HOSTILE_PLACES: readonly HostilePlace[] = [
   ),
 ];
 
-/** Servers that ask for as much work as is accepted. */
+/** Servers that demand as much work as the client accepts. */
 export const COSTLY_PLACES: readonly HostilePlace[] = [
   kafka('asks for 100,000 iterations', REFUSED, broker({ authenticate: scramFirst('100000') }), USER),
   postgres('asks for 100,000 iterations', REFUSED, asksScram('100000')),

@@ -1,4 +1,4 @@
-/** Serves hostile places in a process of its own, so that what they send costs the other side alone. */
+/** Serves hostile destinations in a separate process, so that their own cost is not measured. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ export interface ServedPlace {
   readonly port: number;
 }
 
-/** One of each kind, and those that ask for as much work as they may, `each` times. */
+/** Starts one of each kind, and `each` of the servers that demand the maximum of work. */
 export async function servePlaces(each: number) {
   const child = fork(fileURLToPath(import.meta.url), [String(each)], {
     execArgv: ['--disable-warning=ExperimentalWarning'],

@@ -8,7 +8,7 @@ import { startFaultyProxy } from '../suite/faulty-proxy.ts';
 import { type ConnectorHarness, ENGINE_CONNECTORS, type ReceivedBody } from '../suite/harness.ts';
 
 const BUCKET = 'customer-events';
-/** The one key that the server knows. */
+/** The server's only access key. */
 const KEY = 'S3RVER';
 
 /** A server in this process, with its objects in a temporary folder. It checks signatures. */

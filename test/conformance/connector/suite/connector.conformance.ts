@@ -14,7 +14,7 @@ import {
   unhurried,
 } from './harness.ts';
 
-/** What every connector promises, whatever kind of place it speaks to. */
+/** The contract of every connector, for any kind of destination. */
 export function connectorConformance(type: string, openHarness: () => Promise<ConnectorHarness>) {
   const description = descriptionOf(type);
   describe(`the ${type} connector`, () => {
@@ -257,7 +257,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       const got = idsOf(await harness.received());
       expect([...new Set(got)]).toEqual(idsOf([first, second]));
       const { events } = connector().batchLimits(place());
-      // An object holds what one request brought, repeated ids too.
+      // An object contains the deliveries of one request, repeated ids too.
       if (harness.idempotent && type !== 's3' && events > 1) expect(got).toHaveLength(2);
     });
 

@@ -2,19 +2,21 @@ import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Socket } from 'node:net';
 
 /**
- * What a connection goes through: `pass` lets all through; `refuse` ends every connection, old and new; `hang` takes
- * connections and forwards nothing; `cut` forwards what is asked, and ends the connection after the first
- * bytes of the answer.
+ * The fault injected into a connection:
+ * - `pass` forwards everything;
+ * - `refuse` ends every connection, old and new;
+ * - `hang` accepts connections and forwards nothing;
+ * - `cut` forwards the request, and ends the connection after the first bytes of the answer.
  */
 export type Fault = 'pass' | 'refuse' | 'hang' | 'cut';
 
-/** Less than the shortest answer, the number of Redis. */
+/** Shorter than the shortest answer, the number of Redis. */
 const CUT_BYTES = 2;
 
-/** Stands before an engine on 127.0.0.1, and misbehaves when told to. */
+/** A proxy for an engine on 127.0.0.1 that injects faults on demand. */
 export interface FaultyProxy {
   readonly port: number;
-  /** Connections it ever took. */
+  /** All connections so far. */
   readonly taken: number;
   /** Connections that are open. */
   readonly open: number;
@@ -22,7 +24,9 @@ export interface FaultyProxy {
   close(): Promise<void>;
 }
 
-/** `announced` is an address that the engine tells its clients; they are told the proxy's port in its place. */
+/**
+ * `announced` is an address that the engine announces to its clients; the proxy replaces its port by its own.
+ */
 export async function startFaultyProxy(target: {
   readonly host: string;
   readonly port: number;

@@ -12,12 +12,12 @@ import {
 } from '@tributary/core';
 import type { FaultyProxy } from './faulty-proxy.ts';
 
-/** How long a call to a destination may take in these tests, ms. */
+/** The timeout of a call to a destination in these tests, ms. */
 export const TIMEOUT_MS = 400;
 
 export const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
 
-/** What a destination got of one delivery. */
+/** One delivery as the destination received it. */
 export interface ReceivedBody {
   readonly id: string;
   readonly type: string;
@@ -27,48 +27,50 @@ export interface ReceivedBody {
   readonly attempt: number;
 }
 
-/** A place of one kind, and how to make it misbehave. */
+/** A destination of one kind, with controls for its failures. */
 export interface ConnectorHarness {
-  /** As a user would write them, every setting given. */
+  /** As a user would write them, with every setting. */
   readonly settings: JsonObject;
-  /** Valid settings for a place that can never take anything. */
+  /** Valid settings for a destination that can never accept a delivery. */
   readonly hopeless: JsonObject;
   readonly connectors: Partial<ConnectorsOptions>;
-  /** False where a reader cannot tell in which order the calls were made. */
+  /** False where a reader cannot determine the order of the calls. */
   readonly ordered: boolean;
-  /** True where a delivery that is sent again leaves nothing more behind. */
+  /** True where a repeated delivery leaves no second copy. */
   readonly idempotent: boolean;
-  /** Of a place that is reached by connections. */
+  /** For a destination reached over a network. */
   readonly network?: NetworkHarness;
-  /** Everything it got so far, in order where there is one. */
+  /** Everything received so far, in order where there is one. */
   received(): Promise<readonly ReceivedBody[]>;
-  /** From now on it fails in a way that may pass; `mend` ends that. */
+  /** Makes it fail with a transient error; `mend` ends that. */
   fail(): Promise<void>;
   mend(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** How long a call to a real engine may take where nothing is wrong with it, ms. */
+/** The timeout of a call to a healthy real engine, ms. */
 const ENGINE_TIMEOUT_MS = 8_000;
 
-/** For places that are real engines, on 127.0.0.1. Names stand for nothing unless a test says so. */
+/**
+ * For destinations that are real engines, on 127.0.0.1. Names resolve to nothing unless a test defines them.
+ */
 export const ENGINE_CONNECTORS: Partial<ConnectorsOptions> = {
   egressAllow: ['127.0.0.0/8'],
   timeoutMs: ENGINE_TIMEOUT_MS,
   resolve: () => Promise.reject(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })),
 };
 
-/** For what runs only where there are engines. */
+/** Fails loudly if a test that requires an engine runs without one. */
 export function noEngine(name: string): never {
   throw new Error(`no ${name} in this run`);
 }
 
-/** A place behind a proxy. */
+/** A destination behind a proxy. */
 export interface NetworkHarness {
   readonly proxy: FaultyProxy;
-  /** Several calls are made on one connection. */
+  /** Several calls use one connection. */
   readonly sharesConnections?: boolean;
-  /** The settings of the same place under another host: a name, or an address as it stands in a URL. */
+  /** The settings of the same destination under another host: a name, or an address in the form of a URL. */
   at(host: string): JsonObject;
 }
 
@@ -88,7 +90,7 @@ export function destination(settings: JsonObject): ConnectorDestination {
   return { id: newId(), workspaceId: WORKSPACE_ID, version: 1, settings };
 }
 
-/** What the gateway stores of what a user wrote. */
+/** The settings that the gateway stores for the settings a user wrote. */
 export function completed(description: ConnectorDescription, settings: JsonObject): JsonObject {
   return description.generate?.(settings, (bytes) => new Uint8Array(bytes).fill(9)) ?? settings;
 }

@@ -16,15 +16,16 @@ import {
 
 const REFUSED: DeliveryResult = { outcome: 'dead', reason: 'address not allowed' };
 
-/** How long a call may take where a test waits for its end, ms. */
+/** The timeout of a call where a test waits for it to expire, ms. */
 export const SHORT_MS = 700;
 
-/** Calls to one destination at a time, of the many that there may be. */
+/** Concurrent calls to one destination, below the limit. */
 const AT_ONCE = 12;
 
 /**
- * What every connector promises that reaches its place by connections, whatever becomes of these. `spoil` makes of a
- * delivery one that the place refuses for its own sake, where it looks at deliveries.
+ * The contract of every connector that reaches its destination over a network, under connection faults.
+ * `spoil` turns a delivery into one that the destination rejects for its content, where the destination
+ * inspects deliveries.
  */
 export function networkConformance(
   type: string,
@@ -138,7 +139,7 @@ export function networkConformance(
       const connector = connect();
       const where = place();
       for (let n = 0; n < 8; n++) expect(await connector.test(where, unhurried)).toMatchObject({ ok: true });
-      // A few may be kept for the next calls.
+      // A few connections may be kept for the next calls.
       await expect.poll(() => network.proxy.open, { timeout: 15_000 }).toBeLessThan(4);
     });
 
@@ -206,14 +207,15 @@ export function networkConformance(
 
       it('a name that changes between check and use gains nothing', async () => {
         let asked = 0;
-        // The first answer is fine; whoever asked a second time for one connection would go elsewhere.
+        // The first lookup resolves to a permitted address. A second lookup for the same connection would
+        // resolve elsewhere.
         const resolve = async () => (asked++ === 0 ? at('127.0.0.1') : at('10.0.0.1'));
         const connector = connect({ egressAllow: ['127.0.0.1/32'], resolve });
         const where = place(network.at('rebinding.example'));
         expect(await connector.deliver(where, [delivery()], unhurried)).toMatchObject([
           { outcome: 'delivered' },
         ]);
-        // A new connection asks anew, and the new answer is judged.
+        // A new connection resolves again, and the new address is checked.
         network.proxy.set('refuse');
         await connector.deliver(where, [delivery()], unhurried);
         network.proxy.set('pass');

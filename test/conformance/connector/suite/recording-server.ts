@@ -11,14 +11,14 @@ export interface RecordedRequest {
 
 export type Answer = (response: ServerResponse, socket: Socket) => void;
 
-/** An HTTP server on 127.0.0.1 that remembers what it was sent. */
+/** An HTTP server on 127.0.0.1 that records its requests. */
 export interface RecordingServer {
   readonly url: string;
   readonly port: number;
   readonly requests: readonly RecordedRequest[];
-  /** TCP connections it ever took, and those still open. */
+  /** TCP connections so far, and those still open. */
   readonly connections: { taken: number; open: number };
-  /** What it does with a request that arrived whole. Default: 204. */
+  /** The behaviour on a complete request. Default: 204. */
   answer: Answer;
   close(): Promise<void>;
 }

@@ -6,7 +6,7 @@ export const WEBHOOK_SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 
 export async function webhookHarness(): Promise<ConnectorHarness> {
   const server = await startRecordingServer();
-  // Echoes what it was sent, as some debugging services do.
+  // Echoes the request, as some debugging services do.
   const takes: typeof server.answer = (response) => {
     response.writeHead(200).end(JSON.stringify(server.requests.at(-1)?.headers));
   };

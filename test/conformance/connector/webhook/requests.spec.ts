@@ -99,7 +99,7 @@ describe('the webhook connector, on the wire', () => {
       for (let n = 0; n < 20; n++)
         await connectorOf(connectors, 'webhook').deliver(same, [delivery()], unhurried);
       expect(server.requests).toHaveLength(20);
-      // Two take turns: the one just used is free again a moment after its answer was read.
+      // Two connections alternate: the one just used becomes free only a moment after its answer was read.
       expect(server.connections.taken).toBeLessThanOrEqual(2);
     });
   });
@@ -208,7 +208,7 @@ describe('the webhook connector, on the wire', () => {
       const result = await sendOne();
       expect(result).toMatchObject({ outcome: 'retry', status: 500, response: 'x'.repeat(1_024) });
       await expect.poll(() => server.connections.open).toBe(0);
-      // What fits into the buffers between the two, and not what 400 ms would carry.
+      // Bounded by the buffers between the two sides, far below the volume that 400 ms could carry.
       expect(written).toBeLessThan(32 * 1_024 * 1_024);
     });
   });

@@ -9,7 +9,7 @@ import {
 } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-/** How the suite reaches one adapter. */
+/** Access of the suite to one adapter. */
 export interface ContractWorkersHarness {
   readonly name: string;
   open(bounds: { readonly waitingEach?: number; readonly waiting?: number }): ContractWorkers;
@@ -73,7 +73,7 @@ export function contractWorkersConformance({ name, open }: ContractWorkersHarnes
       const events = EVENTS.map((properties) => paid('w', properties));
       for (const contract of [contractOf('w', AMOUNT), contractOf('w', { type: 'object' })]) {
         const expected = events.map((event) => evaluate(contract, event));
-        // The second time the contract is known already.
+        // In the second round the contract is already loaded.
         for (let round = 0; round < 2; round++)
           expect(await workers.evaluate(contract, events)).toEqual(expected);
       }

@@ -1,4 +1,7 @@
-/** A process that claims, for the suite: `claimer.ts <harness module> <settings> race|stream <first offset>`. */
+/**
+ * A process that makes dedupe claims, for the suite: `claimer.ts <harness module> <settings> race|stream
+ * <first offset>`.
+ */
 import { tell, told } from '../../../helpers/child.ts';
 import { claimant, type DeduplicatorHarness } from '../suite/harness.ts';
 
@@ -15,7 +18,7 @@ async function race(harness: DeduplicatorHarness, firstOffset: number): Promise<
   for (const round of [1, 2]) {
     const won: string[] = [];
     for (let start = 0; start < RACE_IDS; start += RACE_BATCH) {
-      // Each process begins somewhere else, so that batches overlap in every way.
+      // Each process begins at another offset, so that batches overlap in every way.
       const claims = Array.from({ length: RACE_BATCH }, (_, i) => (start + i + firstOffset) % RACE_IDS).map(
         (id) => claimant(`race-${id}`, firstOffset + id),
       );

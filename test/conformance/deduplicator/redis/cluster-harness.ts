@@ -3,7 +3,7 @@ import { redisHarness } from './harness.ts';
 
 let cluster: RedisCluster | undefined;
 
-/** Starts the cluster of this process's harness; the processes of the suite are told its address. */
+/** Starts the cluster of this process's harness; the suite's child processes get its address. */
 export async function start(): Promise<RedisCluster> {
   cluster = await startRedisCluster();
   return cluster;

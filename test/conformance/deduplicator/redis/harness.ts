@@ -11,7 +11,7 @@ interface Settings {
   readonly windowMs: number;
 }
 
-/** The harness of the Redis at `url`, a server or a cluster of which `cleaned` names every primary. */
+/** The harness of the Redis at `url`, a server or a cluster; `cleaned` lists every primary. */
 export function redisHarness(
   name: string,
   module: string,
@@ -28,7 +28,7 @@ export function redisHarness(
       return {
         settings: JSON.stringify(settings),
         open: () => open(settings),
-        // Redis forgets by its own clock.
+        // Redis expires keys by its own clock.
         elapse: (ms) => sleep(ms),
         async dispose() {
           await Promise.all(cleaned().map((primary) => removeKeys(primary, settings.prefix)));

@@ -37,7 +37,7 @@ describe.skipIf(!engines())('on a real cluster', () => {
     await cluster.nodes[2]?.kill();
     await expect(deduplicator.claim(claims(0))).rejects.toThrow(Unavailable);
     await cluster.nodes[2]?.restart();
-    // It keeps no users.
+    // A server does not persist its users.
     await withDocumentedRights(cluster.nodes[2]?.url ?? '');
     for (const deadline = Date.now() + 20_000; ; ) {
       const won = await deduplicator.claim(claims(5_000)).catch((error) => {

@@ -15,7 +15,7 @@ async function openDeduplicator(url: string, logger: Logger = NO_LOGGER): Promis
   return deduplicator;
 }
 
-/** Claims as the stage does: again, for as long as it takes. */
+/** Makes a dedupe claim as the stage does: retries until it is answered. */
 async function claim(
   deduplicator: Deduplicator,
   ids: readonly string[],
@@ -114,7 +114,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     await expect(openDeduplicator(evicting.url)).rejects.toThrow('set maxmemory-policy to noeviction');
     await command(evicting.url, 'CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
     const deduplicator = await openDeduplicator(evicting.url);
-    // It comes back as it was configured.
+    // It restarts with its original configuration.
     await evicting.restart();
     await expect(deduplicator.claim([claimant('a', 1)])).rejects.toThrow(Unavailable);
     await command(evicting.url, 'CONFIG', 'SET', 'maxmemory-policy', 'noeviction');

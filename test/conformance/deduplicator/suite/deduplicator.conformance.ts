@@ -10,7 +10,7 @@ const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
 const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
 const CLAIMER = new URL('../programs/claimer.ts', import.meta.url);
 
-/** What every `Deduplicator` promises. */
+/** The contract of the `Deduplicator` port. */
 export function deduplicatorConformance(harness: DeduplicatorHarness): void {
   describe(`the ${harness.name} deduplicator`, () => {
     let store: DeduplicatorStore;
@@ -265,7 +265,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       const original = ids.map((offset) => claimant(`stream-${offset}`, offset));
       const other = ids.map((offset) => claimant(`stream-${offset}`, offset + 500_000));
       const answers = await deduplicator.claim(other);
-      // The killed position wins on replay exactly where no other took over.
+      // The killed position wins on replay exactly where no other position took over.
       expect(await deduplicator.claim(original)).toEqual(answers.map((won) => !won));
     });
   });

@@ -12,7 +12,7 @@ const brokers = engines()?.kafkaBrokers ?? '';
 const PARTITIONS = 2;
 const { ConfigResourceTypes } = kafkajs;
 
-/** Beyond one block of every codec, and of what packs badly and well. */
+/** Larger than one block of every codec, and both compressible and incompressible. */
 const LARGE = JSON.stringify(Array.from({ length: 24_000 }, (_, n) => [n, Math.sin(n), 'a'.repeat(n % 20)]));
 
 describe.skipIf(engines() === undefined)('topics that brokers compress', () => {
@@ -64,7 +64,7 @@ describe.skipIf(engines() === undefined)('topics that brokers compress', () => {
     );
     const own = resources.map(({ configEntries }) => configEntries[0]);
     expect(own).toHaveLength(installed.topics.size);
-    // Whatever their brokers do with others' topics.
+    // Independent of the brokers' settings for other topics.
     expect(own.every((entry) => entry?.configValue === 'producer' && !entry.isDefault)).toBe(true);
   });
 });

@@ -1,4 +1,4 @@
-// Runs alone in the long form: it kills who works 80 times.
+// Runs alone in the long form: it kills the processor 80 times.
 import { afterAll, beforeAll, describe } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { describeEventLog } from '../suite/event-log.conformance.ts';

@@ -65,7 +65,7 @@ describe.skipIf(engines() === undefined)('an operator who lowers max.message.byt
     const failed = outcomes.flatMap(({ status }, n) => (status === 'rejected' ? [n] : []));
     expect(failed).toEqual([17, 44]);
     for (const n of failed) await expect(calls[n]).rejects.toBeInstanceOf(TooLarge);
-    // It is learned, and what fits goes on in groups.
+    // The limit is learned from the broker, and the remaining entries go on in groups that fit.
     await Promise.all(
       numbers(50, 100).map((n) => log.append(RECEIVED, [{ key: `k${n}`, value: `${n}`, headers: {} }])),
     );

@@ -85,7 +85,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
       const members = await Promise.all([installed.open(), installed.open(), installed.open()]);
       await Promise.all(members.map((member) => member.log.run(work.stage())));
       await setTimeout(300 * round);
-      // Also with a join under way.
+      // Also while a join is in progress.
       expect(await timed(() => Promise.all(members.map((member) => member.log.close())))).toBeLessThan(5_000);
     }
     const run = await log.run(work.stage());
@@ -102,7 +102,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     const run = await hasty.log.run(batchStage(eachOf(() => {})));
     await setTimeout(100);
     expect(await timed(() => run.stop())).toBeLessThan(3_000);
-    // Wherever it was caught: the session of a ghost would be waited for.
+    // At any point of the join: otherwise the group would wait for the session of a ghost member.
     await stays.log.append(SOURCE, entriesOf(0, 100));
     const took = await timed(() =>
       eventually(async () => (await readAll(stays.log, TARGET)).length === 100, 'not all is copied'),
@@ -128,7 +128,7 @@ function gained(before: Part, after: Part): readonly string[] {
   return [...(after ?? [])].filter((name) => !before?.has(name));
 }
 
-/** Who handed what over, when, and to whom. */
+/** Counts how often each entry was dispatched to the stage, to find repeats. */
 class Work {
   readonly #handed = new Map<string, number>();
 
@@ -166,7 +166,7 @@ function startFeed({ open }: Installation) {
       await setTimeout(20);
     }
   })();
-  feeding.catch(() => {}); // `stop` tells
+  feeding.catch(() => {}); // `stop` rejects
   return {
     count: () => count,
     async stop() {

@@ -13,7 +13,7 @@ const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const PAUSE_MS = LONG ? 20_000 : 3_000;
 const CALLERS = 8;
 
-/** An append says within its timeout (1 s here) and a few seconds what became of it. */
+/** An append reports its outcome within its timeout (1 s here) and a few seconds. */
 const APPEND_WITHIN_MS = 5_000;
 
 describe.skipIf(engines() === undefined)('Kafka does not answer', () => {

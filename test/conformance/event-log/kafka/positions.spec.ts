@@ -26,7 +26,7 @@ describe.skipIf(engines() === undefined)('positions that consumer groups lost', 
   const copy = batchStage(eachOf(() => {}));
   const toEach = (count: number, from = 0) => KEYS.flatMap((key) => numbered(key, count, from));
   const sorted = (values: readonly unknown[]) => values.map(Number).sort((a, b) => a - b);
-  /** What there is when each key had these values. */
+  /** The expected values when each key had these. */
   const ofEach = (values: readonly number[]) => sorted(values.flatMap((n) => KEYS.map(() => n)));
   const errors = (lines: readonly LogLine[]) => lines.filter(({ level }) => level === 'error');
 
@@ -35,7 +35,7 @@ describe.skipIf(engines() === undefined)('positions that consumer groups lost', 
       await admin.deleteGroups([nameOf('stage')]);
     });
 
-  /** As after an upgrade from a release that recorded no positions. */
+  /** As after an upgrade from a release that did not record positions. */
   async function forgetRecorded(): Promise<void> {
     await withAdmin(brokers, (admin) => deleteTopics(admin, [nameOf('stages.positions')]));
     const { log } = await installed.open();
@@ -129,7 +129,8 @@ describe.skipIf(engines() === undefined)('positions that consumer groups lost', 
     const { log, lines } = await installed.open();
     await log.append(SOURCE, numbered(KEYS[0] ?? '', 20));
     await runThrough(log, copy);
-    // The others were empty and have a position; a stage that comes later has none, and no topic is empty any more.
+    // The other partitions were empty and have a position. A stage added later has none, and no topic is
+    // empty any more.
     await log.append(SOURCE, toEach(5, 20));
     await runThrough(
       log,

@@ -20,7 +20,7 @@ const CHAOS_MS = LONG ? 240_000 : 6_000;
 
 interface Member {
   readonly process: ChildProcess;
-  /** Values of each chunk it said to hold. */
+  /** Values of each chunk it reported as held. */
   readonly holds: readonly (readonly string[])[];
   end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
 }
@@ -89,7 +89,7 @@ describe.skipIf(engines() === undefined)('members on Kafka that are killed and s
       await caughtUp(run);
       const position = await positionOf(partition);
       zombie.process.kill('SIGCONT');
-      // What it holds ends at once; then it joins again, and gets its part.
+      // The member stops its partitions at once, then rejoins and is assigned its share.
       await log.append(
         SOURCE,
         Array.from({ length: 40 }, (_, i) => ({ key: `other${i}`, value: String(100 + i), headers: {} })),

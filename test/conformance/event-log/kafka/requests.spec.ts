@@ -38,7 +38,7 @@ async function setConfig(topic: string, config: Config): Promise<void> {
   );
 }
 
-/** The definition as if the broker knew no newer version. */
+/** The definition as if the broker supported no newer version. */
 const upTo = <T extends { readonly versions: readonly string[] }>(definition: T, newest: number): T => ({
   ...definition,
   versions: definition.versions.filter((version) => Number(version) <= newest),
@@ -114,7 +114,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
       await client.endTransaction(producer);
     }
 
-    /** As kafkajs stores it, naming neither member nor generation. */
+    /** In kafkajs' version, without member and generation. */
     async function commitByVersion1(producer: Producer, member: Member, offset: number): Promise<void> {
       await client.addGroup(producer, topic);
       await raw.withGroup(topic, 'storing a position', (broker) =>
@@ -183,7 +183,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
       expect(await stored()).toBe('7');
       const [mine, theirs] = await Promise.all([join(client, member.memberId), joining]);
       await expect(commit(await begin(), member, 8)).rejects.toThrow('ILLEGAL_GENERATION');
-      // Before it knows its part of the new generation a member goes on with what it had.
+      // Until it gets its assignment in the new generation, a member continues with its old one.
       await commit(await begin(), { ...member, generationId: mine.generationId }, 9);
       expect(await stored()).toBe('9');
       await client.leaveGroup(topic, mine.memberId);
@@ -213,7 +213,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
         headers: i % 2 === 0 ? { 'catalog-position': String(i), empty: '' } : {},
       }));
 
-    /** Appends, in a transaction where there is a producer. */
+    /** Appends, in a transaction if a producer is given. */
     async function append(
       written: ReturnType<typeof messages>,
       producer?: Producer,
@@ -250,7 +250,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
         topics: [{ topic, partitions: [{ partition: 0, fetchOffset: String(offset), maxBytes }] }],
       }) as const;
 
-    /** One answer by our version, and one by the newest of kafkajs. */
+    /** One answer in our version, and one in kafkajs' newest. */
     async function fetchBoth(offset: number, maxBytes = 1_048_576) {
       const request = requestFrom(offset, maxBytes);
       const answers = [
@@ -283,7 +283,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
       expect(ours.batches.filter(({ isAbort }) => isAbort)).toHaveLength(5);
       expect(ours.abortedTransactions).toHaveLength(5);
       expect(ours.highWatermark).toBe((ours.batches.at(-1)?.lastOffset ?? -1) + 1);
-      // Cut anywhere: within a batch, and in the midst of the bytes of one.
+      // Cut anywhere: within a batch, and within the bytes of a record.
       for (const [offset, maxBytes] of [
         [50, 1_048_576],
         [105, 2_000],
@@ -308,10 +308,10 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
       });
       const [record] = messages('key', 1);
       if (record === undefined) throw new Error('a message was made');
-      // A compacted batch stays as long as it is its producer's last one.
+      // A compacted batch is kept while it is its producer's last one.
       await transaction('a', [record], 'commit');
       const isEmptied = async () => {
-        // Each append begins a segment, as only closed ones are compacted.
+        // Each append begins a segment, because only closed segments are compacted.
         await append([record]);
         await setTimeout(500);
         const { ours } = await fetchBoth(0);

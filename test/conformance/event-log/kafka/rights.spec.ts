@@ -15,7 +15,7 @@ const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePattern
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 
-/** What docs/rights.md tells operators to grant, on all that begins with the prefix. */
+/** The grants that docs/rights.md asks operators for, on all resources with the prefix. */
 const GRANTS = [
   ...(['CREATE', 'READ', 'WRITE', 'DELETE', 'DESCRIBE_CONFIGS', 'ALTER_CONFIGS'] as const).map(
     (right) => ['TOPIC', right] as const,
@@ -30,7 +30,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
   beforeAll(async () => {
     const settings = {
       'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
-      // Who comes without a name: the broker itself, and the test.
+      // Connections without a user: the broker itself, and the test.
       'super.users': 'User:ANONYMOUS',
     };
     kafka = await ownEngines().kafka.start({ secured: true, settings });
@@ -84,7 +84,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     expect(await log.offsetAt(SOURCE, partition, 0)).toBe(0);
     await log.dropBelow(SOURCE, partition, 1);
     await eventually(async () => (await log.first(SOURCE, partition)) === 1, 'nothing is dropped');
-    // That of brokers is asked for with a right on the cluster, which need not be granted.
+    // The broker settings require a right on the cluster, which need not be granted.
     expect((await log.topicFaults()).map(({ message }) => message)).toEqual([
       expect.stringMatching(/^offsets.retention.minutes .* not known, .*CLUSTER_AUTHORIZATION_FAILED/),
     ]);

@@ -49,7 +49,7 @@ describe.skipIf(engines() === undefined)('a Kafka that wants to know who asks', 
     ),
   };
 
-  // The mechanisms differ in their first words alone; TLS carries any.
+  // The mechanisms differ only in their first messages; TLS carries any of them.
   const QUICK = ['TLS', 'plain', 'scram-sha-256', 'scram-sha-512 over TLS'];
   const tried = Object.entries(ways).filter(([way]) => LONG || QUICK.includes(way));
   it.each(tried)('is appended to, read and worked off: %s', async (_way, connectionOf) => {

@@ -15,7 +15,10 @@ import { type PlayedCluster, playCluster } from './installation/played-brokers.t
 
 const APPEND_TIMEOUT_MS = 1_000;
 
-/** What an append to a broker that answers may take while another does not, on a machine that others use, ms. */
+/**
+ * The longest time an append to an answering broker may take while another broker is silent, on a shared
+ * machine, ms.
+ */
 const UNDISTURBED_MS = 500;
 
 describe('Kafka is silent', () => {

@@ -49,7 +49,7 @@ describe.skipIf(found === undefined)('values on Kafka', () => {
     expect(copies.map((copy) => copy.value === value)).toEqual([true, true]);
   });
 
-  // JSON inside of JSON: a quote becomes two bytes, a backslash too.
+  // JSON inside JSON: quotes and backslashes become two bytes each.
   it('the largest there may be is given up on stages.dead, where it is twice as large', async () => {
     const { log } = await openWith(2);
     const value = JSON.stringify('"'.repeat(MAX_VALUE_BYTES / 2 - 1));
@@ -215,7 +215,7 @@ const MARKED: ValueFraming = {
   close: async () => {},
 };
 
-/** Shows how values lie there. */
+/** Reads values with a mark on the framed ones, to show the stored layout. */
 const BARE: ValueFraming = {
   ...MARKED,
   unframe: (_topic, bytes) => `${bytes[0] === FRAME_MARKER ? 'framed ' : ''}${unframeValue(bytes)}`,

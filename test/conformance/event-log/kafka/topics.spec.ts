@@ -50,7 +50,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     await runThrough(before.log, copy);
     await before.log.close();
     await makeAnew(SOURCE);
-    // Kafka forgets the positions of topics that are deleted; those of another cluster, or restored ones, stay.
+    // Kafka drops the positions of deleted topics; positions from another cluster, or a restored one, stay.
     await withAdmin(brokers, (admin) =>
       admin.setOffsets({
         groupId: nameOf('stage'),
@@ -131,7 +131,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
   it('retention overtakes a stage in the midst of its work', async () => {
     const { log, counted } = await installed.open({ fetchBytes: 1 });
     const [holds, goOn] = [gate(), gate()];
-    // Each append is a batch of its own, so that one answer does not hold them all.
+    // Each append is its own batch, so that one answer does not contain them all.
     for (const n of numbers(30)) await log.append(SOURCE, numbered('k', 1, n));
     const run = await log.run(
       batchStage(
@@ -204,7 +204,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     expect(altered).toContain(`${nameOf('catalog')}, retention.ms: 86400000 -> -1`);
     await eventually(async () => (await found()).length === 0, 'it is not altered');
     expect(await log.alterTopics()).toEqual([]);
-    // What an operator chose beside it stays.
+    // Other settings chosen by the operator stay.
     const { resources } = await withAdmin(brokers, (admin) =>
       admin.describeConfigs({
         includeSynonyms: false,

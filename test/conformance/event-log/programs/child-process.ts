@@ -4,12 +4,12 @@ import { fileURLToPath } from 'node:url';
 import type { EventLogHarness, Medium } from '../suite/harness.ts';
 import { eventually } from '../suite/log-contents.ts';
 
-/** What `child.ts` is told to do. */
+/** The task of `child.ts`. */
 export type ChildTask =
   | { readonly mode: 'append'; readonly run: number; readonly callers: number }
   | { readonly mode: 'stages' };
 
-/** What it says, one JSON text a line. */
+/** Its output: one JSON text a line. */
 export interface ChildLine {
   readonly ready?: boolean;
   readonly acknowledged?: { readonly topic: string; readonly caller: string; readonly n: number };
@@ -19,7 +19,7 @@ export interface ChildLine {
 export interface Child {
   readonly pid: number;
   readonly lines: readonly ChildLine[];
-  /** Waits until the lines are as the test wants them. */
+  /** Waits until the lines fulfil the check. */
   saw(check: () => boolean): Promise<void>;
   signal(name: NodeJS.Signals): void;
   kill(): Promise<void>;
@@ -29,12 +29,12 @@ export interface Child {
 
 const running = new Set<ChildProcess>();
 
-/** Starts a process of its own that opens the same medium. */
+/** Starts a process that opens the same medium. */
 export function startChild(harness: EventLogHarness, medium: Medium, task: ChildTask): Child {
   return start('./child.ts', [harness.module, JSON.stringify(medium), JSON.stringify(task)], 'inherit');
 }
 
-/** Starts one whose stages an entry may end. */
+/** Starts a process with stages that an entry may crash. */
 export function startCrashingChild(harness: EventLogHarness, medium: Medium): Child {
   return start('./crashing-child.ts', [harness.module, JSON.stringify(medium)], 'ignore');
 }
@@ -66,7 +66,7 @@ function start(name: string, args: readonly string[], errors: 'inherit' | 'ignor
   };
 }
 
-/** After a test that failed half-way. */
+/** Cleans up after a test that failed half-way. */
 export async function killChildren(): Promise<void> {
   await Promise.all(
     [...running].map((child) => {

@@ -5,7 +5,7 @@ import { RECEIVED, SOURCE } from '../suite/harness.ts';
 import type { ChildLine, ChildTask } from './child-process.ts';
 import { batchCopy, flowCopy } from './copy-stages.ts';
 
-/** A process that appends, or runs stages, until it is killed; SIGTERM makes it leave in order. */
+/** A process that appends, or runs stages, until it is killed; SIGTERM makes it leave cleanly. */
 const [module, mediumText, taskText] = process.argv.slice(2);
 if (!module || !mediumText || !taskText) throw new Error('child.ts <harness module> <medium> <task>');
 const { harness }: { harness: EventLogHarness } = await import(module);
@@ -45,7 +45,7 @@ async function runStages(on: EventLog): Promise<void> {
   }
 }
 
-/** An owner that was stopped may hold the engine up for a while. */
+/** A stopped owner may block the engine for a while. */
 async function runOnceThere(on: EventLog, stage: Stage): Promise<StageRun> {
   for (;;) {
     try {

@@ -9,7 +9,7 @@ export interface Numbered {
   readonly copy?: number;
 }
 
-/** What the batch stage emits for an entry: nothing, one or two. */
+/** The output records of the batch stage for an entry: none, one or two. */
 export function copiesOf({ key, n }: Numbered): Numbered[] {
   if (n % 7 === 0) return [];
   return n % 5 === 0
@@ -41,7 +41,7 @@ export function batchCopy(): BatchStage {
   };
 }
 
-/** From what the batch stage emits, finishing out of order. */
+/** From the output of the batch stage, finishing out of order. */
 export function flowCopy(): FlowStage {
   return {
     kind: 'flow',

@@ -10,7 +10,7 @@ import { tell } from '../../../helpers/child.ts';
 import type { EventLogHarness } from '../suite/harness.ts';
 import type { CrashingThreadData } from './crashing-thread.ts';
 
-/** A process whose stages run in a thread: it survives that one, notes what was in hand, and leaves. */
+/** A process with stages in a thread: it survives the thread, records the entries in flight, and exits. */
 const [module, mediumText] = process.argv.slice(2);
 if (!module || !mediumText) throw new Error('crashing-child.ts <harness module> <medium>');
 const { harness }: { harness: EventLogHarness } = await import(module);
@@ -20,7 +20,7 @@ const names = new Map<number, SlotName>();
 const workerData: CrashingThreadData = { module, medium, memory };
 const thread = new Worker(new URL('./crashing-thread.ts', import.meta.url), {
   workerData,
-  // A small young generation: else V8 may end the whole process, which nobody here tells from a kill.
+  // A small young generation: otherwise V8 may end the whole process, which looks like a kill here.
   resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 },
 });
 let isAsked = false;
@@ -28,7 +28,7 @@ thread.on('message', (message: { readonly slot: number; readonly name: SlotName 
   if ('slot' in message) names.set(message.slot, message.name);
   else tell(message);
 });
-thread.on('error', () => {}); // it exits, too
+thread.on('error', () => {}); // followed by `exit`
 thread.on('exit', async () => {
   if (isAsked) process.exit(0);
   const log = await harness.open(medium);

@@ -3,20 +3,20 @@ import { asyncHandler, type BatchStage, type FlowStage, type LogEntry } from '@t
 import { InHandTable, type SlotName } from '@tributary/infra/adapters/event-log/suspects';
 import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 
-/** What the thread is started with. */
+/** The thread's start data. */
 export interface CrashingThreadData {
   readonly module: string;
   readonly medium: Medium;
   readonly memory: SharedArrayBuffer;
 }
 
-/** An entry of the test; one that is deadly ends the thread that the named stage runs in. */
+/** An entry of the test; a deadly one ends the thread that runs the named stage. */
 export interface Deadly {
   readonly n: number;
   readonly deadly?: { readonly to: 'batch' | 'flow'; readonly by: 'exit' | 'heap' | 'uncaught' };
 }
 
-// Two stages in a thread that an entry may end, as the stages of a process are.
+// Two stages in a thread that an entry may end, like the stages of a process.
 const { module, medium, memory } = workerData as CrashingThreadData;
 const { harness }: { harness: EventLogHarness } = await import(module);
 const named = (slot: number, name: SlotName) => parentPort?.postMessage({ slot, name });
@@ -51,7 +51,7 @@ parentPort?.postMessage({ ready: true });
 async function meet({ value }: LogEntry, stage: 'batch' | 'flow'): Promise<void> {
   const { deadly } = JSON.parse(value) as Deadly;
   if (deadly?.to !== stage) return;
-  // Later, as code that runs wild does: others are in hand by then.
+  // Delayed, as with runaway code: other entries are in flight by then.
   await new Promise((resolve) => setTimeout(resolve, 20));
   if (deadly.by === 'exit') process.exit(7);
   if (deadly.by === 'uncaught')

@@ -31,7 +31,7 @@ const runs = await Promise.all(
 );
 await Promise.all(runs.map((run) => run.ended));
 
-/** Tells what it got, and keeps it for a moment. */
+/** Reports each chunk, and holds it for a moment. */
 function holding(): Stage {
   return batchStage(async ({ entries }) => {
     tell({ holds: entries.map(({ value }) => value) });

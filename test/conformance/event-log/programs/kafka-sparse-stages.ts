@@ -3,7 +3,10 @@ import { asyncHandler, type BatchStage, type FlowStage, type LogEntry } from '@t
 import { OTHER_TARGET, SOURCE, TARGET } from '../suite/harness.ts';
 import { copyOf } from '../suite/stages.ts';
 
-/** The `n`th entry of a key is copied or not, in stretches: whole chunks emit nothing, and store a position alone. */
+/**
+ * Whether the `n`th entry of a key is copied, in ranges: whole chunks have no output records, and commit only
+ * a position.
+ */
 export function isCopied(n: number): boolean {
   return Math.floor(n / 16) % 3 === 0;
 }

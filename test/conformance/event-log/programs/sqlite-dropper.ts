@@ -1,6 +1,6 @@
 /**
- * A process that drops records of an embedded log, for its suite: `sqlite-dropper.ts <folder> <offset> <step> <time>`.
- * It kills itself right after the step came for that time.
+ * A process that drops records of an embedded log, for its suite: `sqlite-dropper.ts <folder> <offset> <step>
+ * <time>`. It kills itself right after this occurrence of the step.
  */
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
@@ -12,8 +12,8 @@ import { afterCall } from '../../../helpers/after-call.ts';
 export const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retryLabels: [], dedicated: [] });
 
 /**
- * Steps of a drop, by what it does to a segment: its rows are gone for readers, its file is built anew, its write-ahead
- * log is empty, or its files are removed.
+ * Calls back after each step of a drop, recognized by its effect on a segment: its rows are gone for readers,
+ * its file is rebuilt, its write-ahead log is empty, or its files are removed.
  */
 function afterSteps(done: (step: string) => void): void {
   let isDeleting = false;

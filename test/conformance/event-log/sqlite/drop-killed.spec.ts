@@ -38,7 +38,7 @@ describe('a drop of an embedded log that is killed', () => {
     await folder.remove();
   });
 
-  /** The dropped records of which some file of the log still holds bytes. */
+  /** The dropped records with bytes left in some file of the log. */
   async function held(): Promise<readonly number[]> {
     const files: Buffer[] = [];
     for (const entry of await readdir(folder.path, { recursive: true, withFileTypes: true }))
@@ -65,7 +65,7 @@ describe('a drop of an embedded log that is killed', () => {
     ['written anew', 1, 0],
     ['emptied', 1, 0],
     ['removed', 1, 0],
-    // Also who comes next and asks for less finishes what was begun.
+    // The next drop completes an interrupted one, even with a smaller bound.
     ['deleted', 1, 3],
     ['written anew', 1, 3],
   ])(

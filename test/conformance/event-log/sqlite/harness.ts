@@ -36,7 +36,7 @@ export const harness: EventLogHarness = {
       ...overrides,
     }),
 
-  /** Holds the write lock of the newest file of every topic group. */
+  /** Takes the write lock of the newest file of every topic group. */
   async outage(medium) {
     const databases = ['received', 'catalog', 'stages'].map((group) => {
       const folder = join(folderOf(medium), group);

@@ -36,7 +36,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Segments roll with every write, and files are dropped when the test says so. */
+/** Segments roll with every write, and files are dropped on the test's request. */
 async function open(options: Partial<SqliteEventLogOptions> = {}) {
   const log = await openSqliteEventLog({
     folder,

@@ -6,7 +6,7 @@ import { eventually, numbered, numbers, readAll, readPartition, valuesOf } from 
 
 const SIGKILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 
-/** What `append` promises. */
+/** The contract of `append`. */
 export function describeAppending(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   it('returns where each entry stands, in order', async () => {
     const entries = ['a', 'b', 'c', 'd', 'e'].map((key) => ({

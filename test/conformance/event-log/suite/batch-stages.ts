@@ -20,7 +20,7 @@ import {
 import { eventually, keyPerPartition, numbered, numbers, readAll, valuesOf } from './log-contents.ts';
 import { batchStage, caughtUp, copyOf, eachOf, poisoned, runThrough } from './stages.ts';
 
-/** What a batch stage may rely on. */
+/** The guarantees for a batch stage. */
 export function describeBatchStages(
   harness: EventLogHarness,
   medium: () => Medium,

@@ -9,7 +9,7 @@ import { eventually, readAll } from './log-contents.ts';
 const STOPS = process.env.TRIBUTARY_TEST_LONG ? 10 : 1;
 const KEYS = 40;
 
-/** Exactly once through two stages in processes of their own, whatever is killed or stopped and when. */
+/** Exactly-once processing through two stages in separate processes, with kills and stops at any time. */
 export function describeCrashes(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   const kills = process.env.TRIBUTARY_TEST_LONG ? 80 : (harness.kills ?? 4);
 
@@ -17,7 +17,7 @@ export function describeCrashes(harness: EventLogHarness, medium: () => Medium, 
     const feed = startFeed(log());
     for (let kill = 0; kill < kills; kill++) {
       const child = startChild(harness, medium(), { mode: 'stages' });
-      // Now and then before it is at work, else at any point of its work.
+      // Sometimes before it runs, else at any point of its work.
       if (kill % 3 === 2) await setTimeout(50 + Math.random() * 400);
       else await child.saw(() => child.lines.length > 0);
       await setTimeout(Math.random() * 150);
@@ -63,7 +63,7 @@ function startFeed(log: EventLog): { readonly counts: ReadonlyMap<string, number
       await setTimeout(5);
     }
   })();
-  // A test that fails before `stop` closes the log under it.
+  // A test that fails before `stop` closes the log while appends continue.
   feeding.catch(() => {});
   return {
     counts,
@@ -85,8 +85,8 @@ async function progress(log: EventLog, withinMs?: number): Promise<void> {
 }
 
 /**
- * Stops the owner in the midst of its work and starts another. Where the engine is in the stopped process itself it
- * may hold a lock: then it gets another moment.
+ * Stops the owner in the middle of its work and starts another. With an embedded engine the stopped process
+ * may hold a lock, so it gets another moment.
  */
 async function replaceStopped(
   owner: Child,
@@ -94,7 +94,8 @@ async function replaceStopped(
   medium: Medium,
   log: EventLog,
 ): Promise<Child> {
-  // One that is stopped between its two claims would make the second when it goes on, and be the newest owner again.
+  // A process stopped between its two ownership claims would make the second one when it continues, and
+  // become the newest owner again.
   await owner.saw(() => owner.lines.some(({ ready }) => ready === true));
   owner.signal('SIGSTOP');
   const newer = startChild(harness, medium, { mode: 'stages' });
@@ -124,7 +125,7 @@ async function expectEachOnce(log: EventLog, counts: ReadonlyMap<string, number>
     expected.set(key, copies);
     total += copies.length;
   }
-  // An end may count more than entries.
+  // An end offset may count more than entries.
   await eventually(async () => (await emitted(log)) >= total, `${total} emissions`, 60_000);
   await eventually(
     async () =>

@@ -5,14 +5,14 @@ import { eventually, numbered, numbers, readPartition } from './log-contents.ts'
 import { batchStage, eachOf, runThrough } from './stages.ts';
 
 const PARTITION = partitionOf('k', PARTITIONS);
-/** More than one segment of the embedded log holds. */
+/** Larger than one segment of the embedded log. */
 const LARGE = 'x'.repeat(20_000);
 
-/** What `first`, `positionOf` and `dropBelow` promise. */
+/** The contract of `first`, `positionOf` and `dropBelow`. */
 export function describeDropping(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   const valuesFrom = async (from: number, of = log()) =>
     (await readPartition(of, SOURCE, PARTITION, from)).map(({ value }) => Number(value));
-  /** One append each, so that the offsets are apart wherever records hold several. */
+  /** One append each, so that the offsets differ even where a record holds several entries. */
   async function append(count: number, first = 0): Promise<readonly number[]> {
     const offsets: number[] = [];
     for (const n of numbers(count, first)) {
@@ -121,7 +121,7 @@ export function describeDropping(harness: EventLogHarness, medium: () => Medium,
     await log().dropBelow(SOURCE, PARTITION, keep);
     await beside;
     const seen = await reading;
-    // In order, and what it was not given was dropped.
+    // In order; positions missing here were dropped before they were read.
     expect(seen).toEqual(seen.toSorted((a, b) => a - b));
     expect(seen.filter((offset) => offset >= keep)).toEqual(
       offsets.filter((offset) => offset >= keep && offset <= (seen.at(-1) ?? -1)),
@@ -143,7 +143,7 @@ export function describeDropping(harness: EventLogHarness, medium: () => Medium,
 
   it('says where a stage goes on, also while it does not run; of one that never ran, nothing', async () => {
     const stage = batchStage(eachOf(() => {}));
-    // Whoever knows the positions of stages may have to be found first.
+    // The coordinator that stores the stages' positions may have to be looked up first.
     const nowhere = async () => (await log().positionOf(stage.name, SOURCE, PARTITION)) === undefined;
     await eventually(nowhere, 'a stage that never ran is somewhere');
     await append(5);

@@ -11,7 +11,7 @@ import { describeQuarantine } from './quarantine.ts';
 import { describeReading } from './reading.ts';
 import { describeRunning } from './running.ts';
 
-/** What the `EventLog` port promises, against any adapter. */
+/** The contract of the `EventLog` port, against any adapter. */
 export function describeEventLog(name: string, harness: EventLogHarness): void {
   describe(`event log on ${name}`, () => {
     let medium: Medium;

@@ -4,7 +4,7 @@ import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from './h
 import { eventually, gate, numbered, numbers, valuesOf } from './log-contents.ts';
 import { caughtUp, copyOf, flowStage, poisoned, runThrough } from './stages.ts';
 
-/** What a flow stage may rely on. */
+/** The guarantees for a flow stage. */
 export function describeFlowStages(
   harness: EventLogHarness,
   medium: () => Medium,

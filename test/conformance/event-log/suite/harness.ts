@@ -2,7 +2,7 @@ import type { Clock, EventLog, Metrics, TopicSpec } from '@tributary/core';
 import { declareTopics } from '@tributary/core';
 import type { InHandTable } from '@tributary/infra/adapters/event-log/suspects';
 
-/** Where a log's data is, as JSON, so that a child process can open the same. */
+/** The location of a log's data, as JSON, so that a child process can open the same. */
 export type Medium = Readonly<Record<string, string>>;
 
 export interface OpenOverrides {
@@ -14,16 +14,16 @@ export interface OpenOverrides {
   readonly inHand?: InHandTable;
 }
 
-/** What an adapter brings to run the suite. Its module is loaded by child processes too. */
+/** The part of the suite that an adapter provides. Child processes load its module too. */
 export interface EventLogHarness {
   /** The module that exports this harness as `harness`, for child processes. */
   readonly module: string;
-  /** How often the short form of the suite kills a process: fewer where each costs a session. Default 4. */
+  /** Kills of a process in the short form: fewer where each costs a session timeout. Default 4. */
   readonly kills?: number;
   /** A fresh medium with the topics of `TOPICS` created. */
   create(): Promise<Medium>;
   open(medium: Medium, overrides?: OpenOverrides): Promise<EventLog>;
-  /** The engine does not answer writes any more, until the function returned is called. */
+  /** Makes the engine stop answering writes until the returned function is called. */
   outage(medium: Medium): Promise<() => Promise<void>>;
   destroy(medium: Medium): Promise<void>;
 }
@@ -37,7 +37,7 @@ export const TOPICS: ReadonlyMap<string, TopicSpec> = declareTopics({
   dedicated: [],
 });
 
-/** A packed one, three that are not, one to delay. */
+/** A packed topic, three plain ones, and a delayed one. */
 export const RECEIVED = 'events.production';
 export const SOURCE = 'events.accepted';
 export const TARGET = 'deliveries';

@@ -19,7 +19,8 @@ export async function readPartition(
   const all: LogEntry[] = [];
   let next = from;
   let end: number | undefined;
-  // What was just committed may take a moment to be readable; a log that was just silent, to answer.
+  // A record just committed may take a moment to become readable; a log that was just silent may take a
+  // moment to answer.
   await eventually(
     async () => {
       end ??= await log.end(topic, partition);
@@ -58,7 +59,7 @@ export function keyPerPartition(): string[] {
   return keys;
 }
 
-/** Polls until `check` is true and the log answers; fails with what was waited for when it is not in time. */
+/** Polls until `check` is true and the log answers; fails with the awaited condition on timeout. */
 export async function eventually(
   check: () => boolean | Promise<boolean>,
   what: string,

@@ -9,7 +9,7 @@ import { poisoned } from './stages.ts';
 
 const ENTRIES = 400;
 
-/** No entry ends the process more than twice, and none is blamed for what others did from outside. */
+/** An entry ends the process at most twice, and is never blamed for crashes with other causes. */
 export function describeQuarantine(
   harness: EventLogHarness,
   medium: () => Medium,

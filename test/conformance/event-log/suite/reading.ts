@@ -5,7 +5,7 @@ import { eventually, numbered, numbers, readPartition } from './log-contents.ts'
 
 const PARTITION = partitionOf('k', PARTITIONS);
 
-/** What `read` and `end` promise. */
+/** The contract of `read` and `end`. */
 export function describeReading(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   it('reads from any offset on', async () => {
     const positions = await log().append(SOURCE, numbered('k', 50));
@@ -62,7 +62,7 @@ export function describeReading(harness: EventLogHarness, medium: () => Medium, 
   });
 
   it('finds what it took at a time or later, however much there is, and after some was dropped', async () => {
-    // More than one segment of the embedded log holds.
+    // Larger than one segment of the embedded log.
     const value = JSON.stringify('x'.repeat(20_000));
     for (const _ of numbers(60)) {
       await log().append(SOURCE, [{ key: 'k', value, headers: {} }]);

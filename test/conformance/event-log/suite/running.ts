@@ -4,7 +4,7 @@ import { DELAYED, type EventLogHarness, type Medium, PARTITIONS, SOURCE, TARGET 
 import { eventually, gate, keyPerPartition, numbered, numbers, readAll, valuesOf } from './log-contents.ts';
 import { batchStage, caughtUp, copyOf, eachOf, flowStage, poisoned, runThrough } from './stages.ts';
 
-/** What holds for runs of either kind: stopping, going on, delays, lag. */
+/** The guarantees for runs of either kind: stopping, continuing, delays, lag. */
 export function describeRunning(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   it('goes on where the run before it ended, in another process too', async () => {
     await log().append(SOURCE, numbered('k', 10));

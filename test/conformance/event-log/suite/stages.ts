@@ -41,7 +41,7 @@ export function flowStage(
   return { ...fixed, reads: [{ topic: SOURCE }], handle: asyncHandler(handle), ...rest };
 }
 
-/** A batch stage that copies what `each` does not throw at. */
+/** A batch stage that copies the entries for which `each` does not throw. */
 export function eachOf(each: (entry: LogEntry) => void): BatchStage['process'] {
   return async (batch: Batch) =>
     batch.entries.map((entry) => {

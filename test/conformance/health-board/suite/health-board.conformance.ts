@@ -2,10 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type HealthBoard, type HealthReport, mergeHealth } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
 
-/** How the suite reaches one adapter. */
+/** Access of the suite to one adapter. */
 export interface HealthBoardHarness {
   readonly name: string;
-  /** Opens one more way to a board that forgets after `keptMs`; those of one `scope` are the same. */
+  /**
+   * Opens another instance of a board that expires entries after `keptMs`; instances of one `scope` share
+   * their data.
+   */
   open(scope: string, keptMs: number): Promise<HealthBoard>;
   dispose(scope: string): Promise<void>;
 }
@@ -36,7 +39,7 @@ function report(destination: string, process = 'p1', fields: Partial<HealthRepor
 const byName = (reports: readonly HealthReport[]) =>
   reports.map(({ destination_id, process }) => `${destination_id}/${process}`).sort();
 
-/** What every `HealthBoard` promises. */
+/** The contract of the `HealthBoard` port. */
 export function healthBoardConformance(harness: HealthBoardHarness): void {
   describe(`the ${harness.name} health board`, () => {
     const opened: HealthBoard[] = [];

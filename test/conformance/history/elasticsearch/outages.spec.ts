@@ -27,7 +27,7 @@ async function open(url: string, prefix: string): Promise<History> {
   return history;
 }
 
-/** Puts as a stage does: again, as long as the engine does not answer. */
+/** Puts as a stage does: retries until the engine answers. */
 async function putInTheEnd(history: History, entries: readonly HistoryEntry[]): Promise<void> {
   while (true) {
     try {
@@ -58,7 +58,7 @@ describe.skipIf(!engines())('a history whose Elasticsearch fails', () => {
     const writing = writers.map(async (history, writer) => {
       for (let n = 0; n < total || !stopped; n += 20) {
         const some = Array.from({ length: 20 }, (_, index) => {
-          // Each entry comes from both, in four versions, in no order.
+          // Both writers put each entry, in four versions, in no order.
           const version = 2 * ((n + index * 7) % 2) + writer;
           return [version, 3 - version].map((each) =>
             entry((n + index) % total, { version: each, body: { version: each } }),

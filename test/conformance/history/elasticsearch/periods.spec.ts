@@ -10,7 +10,7 @@ const DAY_MS = 24 * HOUR_MS;
 const NOON = Date.parse('2026-03-05T12:00:00Z');
 const QUERY = { kind: 'delivery', workspaceId: WORKSPACE_ID, limit: 1_000 } as const;
 
-/** An installation of its own whose clock stands still. */
+/** An installation with a fixed clock. */
 class Installation {
   readonly prefix: string;
   readonly url = engines()?.elasticsearchUrl ?? '';
@@ -34,12 +34,12 @@ class Installation {
     return history;
   }
 
-  /** Opens a history that drops what has expired when it opens, and closes it. */
+  /** Opens a history, which drops expired entries at that time, and closes it. */
   async drop(): Promise<void> {
     await (await this.open(DAY_MS)).close();
   }
 
-  /** The dates of the indices there are. */
+  /** The dates of the existing indices. */
   async dates(): Promise<readonly string[]> {
     return (await this.indices()).map((name) => name.slice(-'2026.03.05-01234567'.length, -9)).sort();
   }
@@ -208,7 +208,7 @@ describe.skipIf(!engines())('the indices of the Elasticsearch history', () => {
     await installation.ask('DELETE', `${index}`);
     const base = `tributary-${installation.prefix}history`;
     const aliases = { [base]: {}, [`${base}-1d-2026.03.05`]: { is_write_index: true } };
-    // What stands for facets is no number.
+    // The type of the `facets` field is not a number, so this mapping is wrong.
     const properties = { ...mappings.properties, facets: { type: 'long' } };
     const made = await installation.ask('PUT', `${index}`, {
       aliases,
@@ -286,7 +286,7 @@ describe.skipIf(!engines())('the Elasticsearch history', () => {
       seen.push(...found.entries.map(({ id }) => id));
       cursor = found.next;
       if (cursor === undefined) break;
-      // Newer ones, others in between, and old ones in a new version.
+      // Newer entries, older ones in between, and a new version of an old one.
       await other.put([
         at(NOON + 1 + page, { facets }),
         at(NOON - 3 - 10 * (page * 7), { facets: { third: '2' } }),

@@ -13,7 +13,7 @@ const { key, cert } = selfSignedCertificate();
 const prefix = freshPrefix();
 const fronts: Server[] = [];
 
-/** In front of the node of the run, which speaks none, at an address of this machine. */
+/** A TLS front for the node of the run, which has no TLS, at an address of this machine. */
 async function startFront(address: string): Promise<number> {
   const front = createServer({ key, cert }, (secured) => {
     const { hostname, port } = new URL(plain ?? '');

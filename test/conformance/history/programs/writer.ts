@@ -1,6 +1,6 @@
 /**
- * A process that puts entries until it is killed, for the suite: `writer.ts <harness module> <settings> <first> <start>`,
- * where start is what the times of the suite begin with.
+ * A process that puts entries until it is killed, for the suite: `writer.ts <harness module> <settings>
+ * <first> <start>`; start is the time origin of the suite.
  */
 import { tell } from '../../../helpers/child.ts';
 import { entries, type HistoryHarness, START } from '../suite/harness.ts';

@@ -5,7 +5,7 @@ import { entry, START, WORKSPACE_ID } from './harness.ts';
 const HOUR_MS = 3_600_000;
 const hourOf = (at: number) => Math.floor(at / HOUR_MS) * HOUR_MS;
 
-/** What is promised of a kind whose lists are always narrowed by one facet. */
+/** The guarantees for a kind with lists that are always narrowed by one facet. */
 export function describeLeadingFacet(history: () => History): void {
   const pagesOf = async (facets: Readonly<Record<string, string>>) => {
     const found: unknown[] = [];
@@ -67,7 +67,7 @@ export function describeLeadingFacet(history: () => History): void {
   });
 }
 
-/** What `countByHour` promises. */
+/** The contract of `countByHour`. */
 export function describeCounting(history: () => History): void {
   const count = (changes: Partial<HistoryCountQuery> = {}) =>
     history().countByHour({

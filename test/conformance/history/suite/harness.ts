@@ -1,11 +1,11 @@
 import type { History, HistoryEntry } from '@tributary/core';
 
-/** How the suite, and the processes it starts, reach one adapter. */
+/** Access of the suite, and of the processes it starts, to one adapter. */
 export interface HistoryHarness {
   readonly name: string;
-  /** URL of the module that exports this very object as `harness`, for other processes. */
+  /** URL of the module that exports this object as `harness`, for other processes. */
   readonly module: string;
-  /** Makes an empty store that keeps entries for a day at least. */
+  /** Creates an empty store with a retention of at least a day. */
   create(): Promise<HistoryStore>;
   /** Opens a store by its settings; several may be open at once, in any process. */
   open(settings: string): Promise<History>;

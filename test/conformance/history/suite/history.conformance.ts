@@ -25,7 +25,7 @@ const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
 const HISTORIES = process.env.TRIBUTARY_TEST_LONG ? 30 : 10;
 const WRITER = new URL('../programs/writer.ts', import.meta.url);
 
-/** What every `History` promises. */
+/** The contract of the `History` port. */
 export function historyConformance(harness: HistoryHarness): void {
   describe(`the ${harness.name} history`, () => {
     let store: HistoryStore;
@@ -49,7 +49,7 @@ export function historyConformance(harness: HistoryHarness): void {
     });
     const list = (changes: Partial<HistoryQuery> = {}) => history.list(query(changes));
     const numbers = (some: readonly HistoryEntry[]) => some.map(({ body }) => body.n);
-    /** What was put is listed within a second. */
+    /** A record is listed within a second of being put. */
     const listed = async (expected: readonly number[], changes: Partial<HistoryQuery> = {}) =>
       expect
         .poll(async () => numbers((await list(changes)).entries), { timeout: 1_000, interval: 20 })

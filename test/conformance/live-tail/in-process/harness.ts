@@ -10,7 +10,7 @@ export const harness: LiveTailHarness = {
     const tail = openInProcessLiveTail({ logger: NO_LOGGER, limits });
     return {
       openWriter: async () => tail,
-      // There is one; a test that closes it closes all.
+      // There is one tail; a test that closes it closes all readers.
       openReader: async () => tail,
       dispose: () => tail.close(),
     };
@@ -19,7 +19,7 @@ export const harness: LiveTailHarness = {
 
 const READERS = 3;
 
-/** The gateway at the other end of a channel, across which everything is copied as between threads. */
+/** The gateway at the other end of a channel that copies everything, as between threads. */
 export const linkedHarness: LiveTailHarness = {
   name: 'in process, across a channel',
   async create(limits) {

@@ -4,7 +4,7 @@ import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { removeKeys } from '../../../helpers/redis.ts';
 import type { LiveTailHarness } from '../suite/harness.ts';
 
-/** The harness of the Redis at `url`, a server or a cluster of which `cleaned` names every primary. */
+/** The harness of the Redis at `url`, a server or a cluster; `cleaned` lists every primary. */
 export function redisHarness(
   name: string,
   url: () => string,

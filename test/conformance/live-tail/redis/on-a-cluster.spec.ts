@@ -28,7 +28,7 @@ describe.skipIf(!engines())('on a real cluster', () => {
     const following = await Promise.all(
       readers.flatMap((reader) => workspaces.map((workspaceId) => follow(reader, { workspaceId }))),
     );
-    await new Promise((resolve) => setTimeout(resolve, 1_000)); // all listen by now
+    await new Promise((resolve) => setTimeout(resolve, 1_000)); // until all listen
     const startedAt = performance.now();
     for (const [n, workspaceId] of workspaces.entries()) {
       await writer.append(batch(events(n, n + 1, { workspaceId })));
@@ -37,7 +37,7 @@ describe.skipIf(!engines())('on a real cluster', () => {
       () => following.every(({ data }) => data().length === 1),
       (all) => all,
     );
-    // Sooner than by looking, which is once a second.
+    // Faster than by polling, which happens once a second.
     expect(performance.now() - startedAt).toBeLessThan(900);
     expect(following.slice(0, 12).flatMap(({ data }) => data())).toEqual(said(0, 12));
   });

@@ -21,7 +21,7 @@ async function openTail(url: string, limits = LIMITS): Promise<LiveTail> {
   return tail;
 }
 
-/** As the stage does: for as long as it takes. */
+/** Appends as the stage does: retries until it succeeds. */
 async function appendInTheEnd(tail: LiveTail, from: number, to: number): Promise<void> {
   for (;;) {
     try {

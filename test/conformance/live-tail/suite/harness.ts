@@ -7,17 +7,17 @@ import {
   type TailLimits,
 } from '@tributary/core';
 
-/** How the suite reaches one adapter. */
+/** Access of the suite to one adapter. */
 export interface LiveTailHarness {
   readonly name: string;
   create(limits: TailLimits): Promise<LiveTailPlace>;
 }
 
-/** One place where tails are kept. */
+/** One store of tails. */
 export interface LiveTailPlace {
-  /** As the stages have it. */
+  /** A writer, as used by the stages. */
   openWriter(): Promise<LiveTail>;
-  /** As a gateway has it; each as if in a process of its own, where the adapter spans processes. */
+  /** A reader, as used by a gateway; each as if in its own process, where the adapter spans processes. */
   openReader(): Promise<LiveTail>;
   dispose(): Promise<void>;
 }
@@ -26,7 +26,7 @@ export const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
 export const OTHER_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a02';
 export const LIMITS: TailLimits = { ...TAIL_LIMITS, events: 200, characters: 40_000 };
 
-/** Events of these offsets; what an event says of itself is its offset. */
+/** Events with these offsets; each event carries its offset as its data. */
 export function events(
   from: number,
   to: number,
@@ -51,11 +51,11 @@ export function batch(
   return { topic: 'events.accepted', partition: 0, events: taken, ...changes };
 }
 
-/** A follower that takes what there is whenever it is woken. */
+/** A follower that takes all items whenever it is woken. */
 export interface Following {
   readonly items: readonly TailItem[];
   events(): readonly KeptEvent[];
-  /** What its events say of themselves. */
+  /** The data of its events. */
   data(): readonly string[];
   place(): string | undefined;
   close(): void;
@@ -80,7 +80,7 @@ export async function follow(
       items.push(...taken);
     }
   };
-  // Assigned by the time it is first woken with something to take.
+  // Set before it is first woken with items.
   let follower: Awaited<ReturnType<LiveTail['follow']>> | undefined;
   follower = await tail.follow(workspaceId, { wake: takeAll, ...(after === undefined ? {} : { after }) });
   takeAll();
@@ -97,7 +97,7 @@ export async function follow(
   };
 }
 
-/** What events of these offsets say of themselves. */
+/** The data of the events with these offsets. */
 export function said(from: number, to: number): readonly string[] {
   return events(from, to).map(({ data }) => data);
 }

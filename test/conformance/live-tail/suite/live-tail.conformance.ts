@@ -12,7 +12,7 @@ import {
   WORKSPACE_ID,
 } from './harness.ts';
 
-/** What every `LiveTail` must do. */
+/** The contract of the `LiveTail` port. */
 export function liveTailConformance(harness: LiveTailHarness): void {
   async function openPlace(limits: TailLimits = LIMITS) {
     const place = await harness.create(limits);

@@ -1,14 +1,17 @@
 import type { Mailer } from '@tributary/core';
 import type { MailStep, TakenMail } from '../../../helpers/mail-server.ts';
 
-/** A mailer and the server behind it, in the hand of the test. */
+/** A mailer, with a server that the test controls. */
 export interface MailerHarness {
   readonly mailer: Mailer;
-  /** What the server took. */
+  /** The mails that the server accepted. */
   readonly taken: readonly TakenMail[];
-  /** Makes the server refuse at a step, with `<code> <text>`, or by `cut` of the connection, until told otherwise. */
+  /**
+   * Makes the server refuse at a step, with `<code> <text>`, or by `cut` of the connection, until the next
+   * call.
+   */
   refuse(refusal: { readonly step: MailStep; readonly reply: string } | undefined): void;
-  /** Takes the server away, and brings it back to where it was. */
+  /** Stops the server, and restarts it at the same address. */
   stopServer(): Promise<void>;
   startServer(): Promise<void>;
   close(): Promise<void>;

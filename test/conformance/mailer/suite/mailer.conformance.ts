@@ -15,7 +15,7 @@ function mail(fields: Partial<Mail> = {}): Mail {
   };
 }
 
-/** What every mailer promises. */
+/** The contract of the `Mailer` port. */
 export function mailerConformance(name: string, openHarness: () => Promise<MailerHarness>): void {
   describe(`mailer conformance: ${name}`, () => {
     async function open(): Promise<MailerHarness> {
@@ -159,7 +159,7 @@ const HEADERS = [
   'to',
 ];
 
-/** A header's words out of their quoted-printable or base64 form (RFC 2047). */
+/** The words of a header, decoded from quoted-printable or base64 (RFC 2047). */
 function decoded(header: string): string {
   return header
     .replace(/\?=\s+=\?/g, '?==?')

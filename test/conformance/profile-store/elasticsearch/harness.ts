@@ -8,7 +8,7 @@ export interface ElasticsearchSettings {
   readonly url: string;
   readonly prefix: string;
   readonly retentionMs: number;
-  /** Of one call of the engine. */
+  /** The timeout of one call of the engine. */
   readonly timeoutMs?: number;
 }
 

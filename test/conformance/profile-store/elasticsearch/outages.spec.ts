@@ -44,7 +44,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
 
   it('say so soon, show nothing half done, and serve again by themselves', async () => {
     const people = new People(await open(settings()));
-    // The index is made by the first one: on a busy machine that takes longer than a call may.
+    // The first write creates the index: on a busy machine that takes longer than a call's timeout.
     const first = { attributes: [attribute('n', 1)], ts: 1 };
     const before = await untilAnswered(() => people.write(['email:a@x', 'cookie:1'], first));
     const other = await untilAnswered(() => people.write(['email:b@x'], { ts: 1 }));
@@ -59,7 +59,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
       await expect(people.find('email:a@x')).rejects.toThrow(Unavailable);
       await expect(people.delete(['email:a@x'])).rejects.toThrow(Unavailable);
       expect(performance.now() - startedAt).toBeLessThan(6 * TIMEOUT_MS);
-      // A store that is opened while the engine does not answer serves as soon as it does.
+      // A store opened during an outage works as soon as the engine answers.
       const late = new People(await open(settings()));
       await expect(late.write(['email:a@x'])).rejects.toThrow(Unavailable);
       await start();
@@ -67,7 +67,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
       expect(await untilAnswered(() => late.find('email:a@x'))).toEqual(made);
     }
     const found = await untilAnswered(() => people.search(['email:a@x', 'email:b@x']));
-    // What was not answered may have been carried out: then all of it.
+    // An unanswered write may still have been carried out; if so, completely.
     const isMerged = found.length === 1;
     const isDeleted = found.length === 0 || found[0]?.ucid === other.ucid;
     if (isMerged && !isDeleted) expect(treeOf(found[0])).toEqual({ d: { n: 2 } });
@@ -143,7 +143,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
   );
 });
 
-/** So many shards a node may have; `null`: as many as by default. */
+/** The maximum number of shards of a node; `null`: the default. */
 async function limitShards(url: string, shards: number | null): Promise<void> {
   const { status } = await fetch(`${url}/_cluster/settings`, {
     method: 'PUT',

@@ -9,7 +9,7 @@ import { isMoving, type Operation, operationOf, type Traffic } from '../traffic/
 export interface WritersTask {
   readonly traffic: Traffic;
   readonly writers: readonly { readonly writer: number; readonly from: number; readonly to: number }[];
-  /** Whether somebody else's deletion may explain that a write is not seen. */
+  /** Whether a concurrent deletion by another writer may explain that a write is not visible. */
   readonly seesItsWrites: boolean;
 }
 
@@ -35,16 +35,16 @@ export type WriterLine =
       readonly linked: readonly string[];
     }
   | { readonly kind: 'unlinked'; readonly writer: number; readonly n: number }
-  /** `outcome`: `split`, why it was refused, or `none` where the writer knew no ucid. */
+  /** `outcome`: `split`, the reason it was refused, or `none` where the writer had no ucid to split. */
   | { readonly kind: 'split'; readonly writer: number; readonly n: number; readonly outcome: string }
-  /** Of moving traffic: the write is attempted, perhaps once more. */
+  /** With splits and unlinks: the write is attempted, perhaps again after a restart. */
   | { readonly kind: 'begun'; readonly writer: number; readonly n: number }
-  /** A promise that was broken in front of a writer. */
+  /** A promise that a writer saw broken. */
   | { readonly kind: 'broken'; readonly what: string };
 
 const say = (line: WriterLine) => tell(line);
 
-/** Ucids that writers of this process were told are part of others, the newest last. */
+/** Ucids that answers to writers of this process reported as merged into others, the newest last. */
 const linkedUcids: string[] = [];
 const MOST_LINKED = 20;
 
@@ -119,7 +119,7 @@ async function carryOut(
   say({ kind: 'written', writer, n, ucid: profile.ucid, leftOut: leftOut.length });
 }
 
-/** An engine that does not answer may have carried it out: every operation may be repeated. */
+/** An engine that does not answer may have carried out the operation, so every operation may be repeated. */
 async function untilAnswered(attempt: () => Promise<void>): Promise<void> {
   while (true) {
     try {

@@ -11,7 +11,7 @@ const limits: IdentityLimits = {
   user_ids: 3,
 };
 
-/** Profiles of more identities than they have room for, and identities of more people than they are good for. */
+/** Profiles with more identities than their limit, and identities shared by more people than their limit. */
 export function crowds(stage: Stage): void {
   describe('a profile with more devices than it has room for', () => {
     const device = (people: People, n: number, ts = n) =>

@@ -67,7 +67,8 @@ export function deleting(stage: Stage): void {
         reason: 'nothing_left',
       });
       expect(await people.search(['user_id:ada', 'anonymous_id:1'])).toEqual([]);
-      // What it says is the deleted person's, whoever else is named: on a shared device above all.
+      // The event's content belongs to the deleted person, even if it names other people too, above all on a
+      // shared device.
       const elsewhere = await people.write(['user_id:eve', 'anonymous_id:2']);
       expect(await people.upsert(['user_id:ada', 'anonymous_id:2'], event(receivedAt))).toEqual({
         kind: 'refused',
@@ -122,7 +123,7 @@ export function deleting(stage: Stage): void {
           kind: 'refused',
           reason: 'nothing_left',
         });
-      // Also when who was written anew became another.
+      // Also when the newly written profile was merged into another.
       const merged = await people.write(['cookie:older', 'user_id:ada']);
       expect(await people.upsert(['user_id:ada'], event(before, 3))).toEqual({
         kind: 'refused',

@@ -1,13 +1,16 @@
 import type { Clock, ProfileChange, ProfileStore, PublishProfileChanges } from '@tributary/core';
 
-/** How the suite, and the processes it starts, reach one adapter. */
+/** Access of the suite, and of the processes it starts, to one adapter. */
 export interface ProfileStoreHarness {
   readonly name: string;
-  /** URL of the module that exports this very object as `harness`, for other processes. */
+  /** URL of the module that exports this object as `harness`, for other processes. */
   readonly module: string;
-  /** Whether whoever has the store open publishes what others wrote that are there and cannot; else each its own. */
+  /**
+   * Whether any process with the store open publishes changes for live processes that cannot; otherwise each
+   * publishes its own.
+   */
   readonly publishesForOthers: boolean;
-  /** Makes an empty installation that remembers deletions for `retentionMs`. */
+  /** Creates an empty installation that remembers deletions for `retentionMs`. */
   create(retentionMs: number): Promise<ProfileInstallation>;
   /** Opens its store by its settings; several may be open at once, in any process. */
   open(settings: string, opening: Opening): Promise<ProfileStore>;
@@ -18,8 +21,8 @@ export interface Opening {
   /** Default `Date.now`. */
   readonly clock?: Clock;
   /**
-   * How often the store looks after what is left over, ms: deletions past the retention, changes and half-done writes
-   * of who died. Default: as in production.
+   * The interval of the store's cleanup, ms: expired deletions, and changes and half-done writes of dead
+   * processes. Default: as in production.
    */
   readonly tidyEveryMs?: number;
 }
@@ -34,7 +37,7 @@ export const RETENTION_MS = 60 * 60 * 1000;
 /** Publishes into a list. */
 export class Published {
   readonly changes: ProfileChange[] = [];
-  /** While it is set, publishing fails. */
+  /** While it is true, publishing fails. */
   broken = false;
 
   readonly publish: PublishProfileChanges = async (changes) => {

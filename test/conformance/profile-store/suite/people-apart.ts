@@ -48,7 +48,7 @@ export function peopleApart(stage: Stage): void {
       ]);
       // A second user of that device is another person.
       expect(identitiesOf(await alias('user_id:eve', 'tablet'))).toEqual(['user_id:eve']);
-      // Two who are known stay who they are.
+      // Two people with known ids stay separate.
       expect(identitiesOf(await alias('user_id:eve', 'ann'))).toEqual(['user_id:eve']);
     });
 
@@ -68,7 +68,7 @@ export function peopleApart(stage: Stage): void {
       await people.delete(['user_id:old']);
       expect(await alias('user_id:new')).toEqual({ kind: 'refused', reason: 'nothing_left' });
       expect(await people.search(['user_id:new', 'user_id:old', 'anonymous_id:old'])).toEqual([]);
-      // Somebody known was another person all the time, and what the event says is theirs.
+      // A known user was a different person all along, so the content of the event goes to that user.
       expect(await alias('user_id:known')).toMatchObject({ kind: 'written', profile: { ucid: known.ucid } });
       expect(identitiesOf(await people.find('user_id:known'))).toEqual(['user_id:known']);
     });
@@ -125,7 +125,7 @@ export function peopleApart(stage: Stage): void {
       expect(treeOf(found)).toEqual({ d: { n: 1 } });
       expect(await people.find('anonymous_id:1')).toEqual(other);
       expect(await people.find('crm:new')).toBeUndefined();
-      // A strong one has room of its own.
+      // A strong identity has its own limit.
       expect(await people.find('email:new@x')).toEqual(found);
     });
   });

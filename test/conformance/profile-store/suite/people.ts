@@ -25,10 +25,13 @@ export function identity(text: string): Identity {
   return result.identity;
 }
 
-/** What an event writes. */
+/** The options of a write by an event. */
 export const EVENT = { linking: 'keep-people-apart' } as const;
 
-/** One scope of a store in a few words; identities are `type:value`. A fresh one belongs to nobody else. */
+/**
+ * Test access to one scope of a store; identities are `type:value`. A fresh scope shares no identities with
+ * others.
+ */
 export class People {
   readonly store: ProfileStore;
   readonly scope: ProfileScope;
@@ -62,7 +65,7 @@ export class People {
     });
   }
 
-  /** Must be written. */
+  /** A write that must succeed. */
   async write(
     identities: readonly string[],
     changes: Partial<Omit<ProfileWrite, 'identities'>> = {},
@@ -77,7 +80,7 @@ export class People {
     return this.store.search({ org, regions: [region], identities: identities.map(identity), ucids });
   }
 
-  /** Must be one or none. */
+  /** Expects at most one profile. */
   async find(text: string): Promise<Profile | undefined> {
     return only(await this.search([text]));
   }

@@ -14,7 +14,7 @@ import { together } from './together.ts';
 import { unlinking } from './unlinking.ts';
 import { writing } from './writing.ts';
 
-/** What every `ProfileStore` promises. */
+/** The contract of the `ProfileStore` port. */
 export function profileStoreConformance(harness: ProfileStoreHarness): void {
   describe(`the ${harness.name} profile store`, () => {
     const stage = new Stage(harness);

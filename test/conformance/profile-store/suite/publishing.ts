@@ -10,7 +10,7 @@ export function publishing(stage: Stage): void {
   describe('every change', () => {
     it('is published: writes, merges and deletions, and nothing where nothing changed', async () => {
       const people = stage.people();
-      // What was written to one profile before it is published may be published as one.
+      // Several writes to one profile before publishing may be published as one change.
       const told = async (profile: Profile) => {
         const versions = () => stage.published.of(profile.ucid).map(({ version }) => version);
         await expect.poll(versions, SOON).toContain(profile.version);
@@ -125,7 +125,7 @@ export function publishing(stage: Stage): void {
       const expected = stage.harness.publishesForOthers ? made : [own];
       await expect.poll(() => toldOf(expected), SOON).toEqual(expected);
       expect(broken.changes).toEqual([]);
-      // In the end all of it is told, whoever it was that could not.
+      // In the end every change is published, also those of a process that failed to publish.
       broken.broken = false;
       const last = ({ ucid }: (typeof made)[number]) =>
         [...healthy.of(ucid), ...broken.of(ucid)].at(-1)?.profile;

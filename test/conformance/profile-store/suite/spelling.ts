@@ -3,12 +3,15 @@ import { describe, expect, it } from 'vitest';
 import { attribute, EVENT, identitiesOf, identity, treeOf } from './people.ts';
 import type { Stage } from './stage.ts';
 
-/** As an earlier release wrote it. */
+/** As an earlier release stored it. */
 function asStored(value: string): Identity {
   return { type: 'email', value };
 }
 
-/** What names an identity of `type:value` as it was sent: the identity, and where it may have been stored before. */
+/**
+ * Names an identity by a `type:value` text as it was sent: the identity, and the older spellings under which
+ * it may be stored.
+ */
 function spelled(...texts: readonly string[]): Pick<ProfileWrite, 'identities' | 'olderSpellings'> {
   const sent = texts.map((text) => ({ text, of: identity(text) }));
   return {
@@ -24,7 +27,7 @@ export function spelling(stage: Stage): void {
     const OLD = 'zo\u00eb@\u00f8st.example';
     const NEW = 'zo\u00eb@xn--st-kka.example';
 
-    /** A profile as it was before. */
+    /** A profile from before the upgrade. */
     async function before(value = OLD, others: readonly string[] = []) {
       const people = stage.people();
       const rest = { ...people.scope, preferences: [], consents: [], linking: 'merge' as const };

@@ -9,7 +9,7 @@ export function splitting(stage: Stage): void {
     if (outcome.kind === 'refused') throw new Error(outcome.reason);
     return outcome;
   };
-  /** Two that were merged by mistake: the older one, the younger one, and what they are together. */
+  /** Two profiles that were merged by mistake: the older, the younger, and the merged one. */
   const merged = async (people: People) => {
     const first = await people.write(['user_id:ann', 'email:a@x'], {
       attributes: [attribute('city', 'Bonn', 5), attribute('pet', 'cat', 2)],
@@ -48,7 +48,7 @@ export function splitting(stage: Stage): void {
       ]);
       expect(bob).toMatchObject({ consents: [{ name: 'ads', value: 'no', ts: 3 }], linked: [] });
       expect(bob?.version).toBeGreaterThan(one.version);
-      // In every process at once, by every name.
+      // At once in every process, by every identity.
       const elsewhere = people.through(stage.other());
       for (const known of ['email:a@x', 'cookie:b'])
         expect(await elsewhere.find(known)).toEqual(known === 'cookie:b' ? bob : ann);

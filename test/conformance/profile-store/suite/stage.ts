@@ -3,7 +3,10 @@ import { onTestFinished } from 'vitest';
 import { type Opening, type ProfileInstallation, type ProfileStoreHarness, Published } from './harness.ts';
 import { People } from './people.ts';
 
-/** Where the tests play: one installation with two stores open, for people of an organization of their own each. */
+/**
+ * The environment of the tests: one installation with two stores open; each test uses people of a new
+ * organization.
+ */
 export class Stage {
   readonly harness: ProfileStoreHarness;
   readonly published = new Published();
@@ -31,7 +34,7 @@ export class Stage {
     return this.#installation.settings;
   }
 
-  /** Somebody nobody else knows, through the first store. */
+  /** People in a fresh scope, through the first store. */
   people(): People {
     return new People(this.#store(0));
   }

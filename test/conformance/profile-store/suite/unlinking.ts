@@ -39,7 +39,7 @@ export function unlinking(stage: Stage): void {
       const other = await people.write(['email:e@x', 'anonymous_id:d2'], EVENT);
       expect(other.ucid).not.toBe(first.ucid);
       expect(await people.find('email:e@x')).toEqual(other);
-      // By neither of the ids that they have, in either order.
+      // Not linked by either of its ids, in either order.
       for (const identities of [
         ['user_id:u', 'anonymous_id:d2'],
         ['anonymous_id:d2', 'anonymous_id:d'],
@@ -122,5 +122,5 @@ export function unlinking(stage: Stage): void {
   });
 }
 
-/** Of nobody. */
+/** A ucid that no profile has. */
 const stageUcid = '018f0000-0000-7000-8000-000000000000';

@@ -147,7 +147,7 @@ export function writing(stage: Stage): void {
       const people = stage.people();
       const words = ['__proto__', 'constructor', 'a\0b', 'é🚀', '"\\\n\u2028', '%_*', "'; DROP TABLE"];
       const made = await people.write(
-        // A value that stands alone as `__proto__` is the leftover of a template, and names nobody.
+        // A value of only `__proto__` is the leftover of a template and identifies no person.
         words.map((word, at) => `id_${at}:v${word}`),
         { attributes: words.map((word) => ({ path: [word, word], value: word })), ts: 1 },
       );
@@ -275,7 +275,7 @@ export function writing(stage: Stage): void {
         for (const { who, path, value, ts } of writes)
           await people.write(who, { attributes: [{ path, value, order: 0 }], ts });
         const found = await people.search(['cookie:c1', 'cookie:c2', 'email:3@x', 'email:4@x']);
-        // Which values were written before a merge is what the order decides.
+        // Only the order decides which values were written before a merge, so origins are left out.
         const bare = ({ from: _, ...rest }: { readonly from?: string }) => rest;
         return found
           .map(({ identities, attributes }) => JSON.stringify([identities.map(bare), attributes.map(bare)]))

@@ -1,22 +1,25 @@
 import type { Json, ProfileDeletion, ProfileScope, ProfileUnlink, ProfileWrite } from '@tributary/core';
 import { Dice } from '../../../chaos/dice.ts';
 
-/** What many writers do to the same people at the same time, told by a seed: who is killed does the same again. */
+/**
+ * The operations of many writers on the same people at the same time, drawn from a seed: a writer restarted
+ * after a kill repeats the same operations.
+ */
 export interface Traffic {
   readonly scope: ProfileScope;
   readonly seed: number;
-  /** Groups of identities that writes make one in the end, three at a time or in chains. */
+  /** Groups of identities that writes eventually join into one profile, three at a time or in chains. */
   readonly groups: number;
   readonly identitiesOfGroup: number;
-  /** Share of deletions, and of events, which keep people apart. */
+  /** Shares of deletions, and of events, which keep people apart. */
   readonly deletions: number;
   readonly events: number;
-  /** Share of unlinks, and of splits of ucids that the writer was told of. Default none. */
+  /** Share of unlinks, and of splits of ucids that the writer got in answers. Default none. */
   readonly unlinks?: number;
   readonly splits?: number;
 }
 
-/** Whether identities and values may leave a profile that stays. */
+/** Whether identities and values may leave a surviving profile. */
 export function isMoving({ unlinks = 0, splits = 0 }: Traffic): boolean {
   return unlinks + splits > 0;
 }
@@ -25,10 +28,10 @@ export type Operation =
   | { readonly kind: 'write'; readonly id: string; readonly write: ProfileWrite }
   | { readonly kind: 'delete'; readonly id: string; readonly deletion: ProfileDeletion }
   | { readonly kind: 'unlink'; readonly id: string; readonly unlink: ProfileUnlink }
-  /** `which`: of the ucids that the writer knows. */
+  /** `which`: index into the ucids that the writer got in answers. */
   | { readonly kind: 'split'; readonly id: string; readonly which: number };
 
-/** Attributes that one write writes together: whoever shows one of them by a write shows both. */
+/** Attributes written together: a profile that shows one of them by a write must show both. */
 export const PAIR = ['left', 'right'] as const;
 
 const GROUP_ATTRIBUTES = 5;
@@ -69,7 +72,7 @@ export function operationOf(traffic: Traffic, writer: number, n: number): Operat
       : distinct.map((member) => groupIdentity(group, member)),
     attributes: [
       ...PAIR.map((side) => attribute([`${name}`, side], id)),
-      // A category that is one value and an object by turns.
+      // A category that alternates between a value and an object.
       attribute(dice.falls(0.2) ? ['mixed'] : ['mixed', name], id),
     ],
     preferences: [{ name, value: id }],
@@ -80,7 +83,7 @@ export function operationOf(traffic: Traffic, writer: number, n: number): Operat
   return { kind: 'write', id, write };
 }
 
-/** The group whose identities the write names: no write of another one meets it. */
+/** The group of the write's identities: writes of other groups never meet it. */
 export function groupOf({ identities }: Pick<ProfileWrite, 'identities'>): string {
   return identities[0]?.value.split('-')[1] ?? '';
 }

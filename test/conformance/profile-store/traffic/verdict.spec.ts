@@ -15,7 +15,7 @@ const TRAFFIC: Traffic = {
 };
 const OPERATIONS = 60;
 
-/** What the judge of killed writers says of a run in which nothing went wrong, and of the same run misreported. */
+/** The verdict on killed writers, for a run in which nothing went wrong and for the same run misreported. */
 describe('the verdict on writers', () => {
   let dispose: () => Promise<void>;
   let store: ProfileStore;

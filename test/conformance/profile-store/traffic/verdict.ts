@@ -11,8 +11,8 @@ interface Written {
 }
 
 /**
- * What is wrong with the profiles after the traffic, by what the writers were answered; nothing when all promises were
- * kept. Knows no store: it asks through the port, and replays the writes by itself.
+ * Lists faults of the profiles after the traffic, given the answers that the writers got; empty when all
+ * promises were kept. Independent of the store: it reads through the port, and replays the writes itself.
  */
 export async function verdictOn(
   store: ProfileStore,
@@ -51,7 +51,7 @@ function writesIn(traffic: Traffic, lines: readonly WriterLine[]): readonly Writ
   });
 }
 
-/** The live profile each ucid leads to. */
+/** The live profile that each ucid resolves to. */
 async function rootsOf(
   store: ProfileStore,
   { scope: { org, region } }: Traffic,
@@ -161,7 +161,7 @@ function heldBy(profile: Profile): ReadonlyMap<string, Value> {
 const isNewer = (one: Value, other: Value) =>
   one.ts > other.ts || (one.ts === other.ts && JSON.stringify(one.value) > JSON.stringify(other.value));
 
-/** What a write wrote is there, or something newer. */
+/** A write's content is present, or was replaced by newer content. */
 function lostBy(written: Written, profile: Profile | undefined): readonly string[] {
   if (profile === undefined) return [];
   const held = heldBy(profile);
@@ -173,7 +173,7 @@ function lostBy(written: Written, profile: Profile | undefined): readonly string
     .map(({ place }) => `${written.operation.id} lost ${place}`);
 }
 
-/** What a profile shows is what a serial replay by time of the writes that were answered with it gives. */
+/** The content of a profile must equal a serial replay, by time, of the writes that were answered with it. */
 function contentFaults(
   profile: Profile,
   writes: readonly Written[],
@@ -207,7 +207,10 @@ function contentFaults(
   return faults;
 }
 
-/** Which writes were sent once, as `<writer>-<n>`: of one that was sent again the first one may have been carried out too. */
+/**
+ * The writes that were sent once, as `<writer>-<n>`: the first attempt of a repeated write may have been
+ * carried out too.
+ */
 function attemptedOnce(lines: readonly WriterLine[]): (id: string) => boolean {
   const attempts = new Map<string, number>();
   for (const line of lines) {
@@ -219,8 +222,9 @@ function attemptedOnce(lines: readonly WriterLine[]): (id: string) => boolean {
 }
 
 /**
- * Where values may be split off, what is there is less than a replay gives, but each value is where it was written to:
- * in the profile that the answered ucid leads to now. The newest of its group was never replaced, so it is there.
+ * Where values may be split off, a profile may hold less than a replay gives, but each value is in its own
+ * place: the profile that the answered ucid resolves to now. The newest value of its group was never
+ * replaced, so it must be present.
  */
 function movingFaults(
   live: readonly Profile[],
@@ -249,7 +253,7 @@ function movingFaults(
   return [...lost, ...live.flatMap((profile) => strangersIn(profile, byId, byUcid, isOnce))];
 }
 
-/** Values of a profile that were not written to it, and halves of writes. */
+/** Values in a profile that were written elsewhere, and partial writes. */
 function strangersIn(
   profile: Profile,
   byId: ReadonlyMap<string, Written>,
@@ -281,7 +285,7 @@ function strangersIn(
   ];
 }
 
-/** The category that is one value or an object, as it is shown. */
+/** The category that is a value or an object, as shown. */
 function mixedIn(profile: Profile): readonly unknown[] {
   return visibleAttributes(profile.attributes)
     .filter(({ path }) => path[0] === 'mixed')
@@ -289,7 +293,7 @@ function mixedIn(profile: Profile): readonly unknown[] {
     .sort();
 }
 
-/** The same, written one after the other. */
+/** The same, from serial writes. */
 function mixedBy(writes: readonly Written[]): readonly unknown[] {
   const all = writes
     .flatMap(({ operation: { write } }) =>
@@ -312,7 +316,10 @@ function mixedBy(writes: readonly Written[]): readonly unknown[] {
   return [...shown.values()].sort();
 }
 
-/** A consumer that takes the newest word on each ucid, its own or that of one which lists it, knows what is there. */
+/**
+ * A consumer that keeps the newest change of each ucid, its own or that of a profile listing it, has the
+ * current state.
+ */
 function consumerFaults(live: readonly Profile[], lines: readonly WriterLine[]): readonly string[] {
   const own = new Map<string, number>();
   const asLinked = new Map<string, number>();

@@ -17,15 +17,15 @@ export interface WritersOptions {
   readonly seesItsWrites: boolean;
 }
 
-/** What all writers told, those that were killed included. */
+/** The output of all writers, including the killed ones. */
 export interface Evidence {
   readonly lines: readonly WriterLine[];
   readonly kills: number;
 }
 
 /**
- * Lets processes of writers work through the traffic while some of them are killed; who was killed starts again with
- * the first operations that were not answered. Whether those were carried out nobody knows.
+ * Runs processes of writers through the traffic while some of them are killed. A killed process is restarted
+ * at its first operations without an answer; those may or may not have been carried out.
  */
 export async function runWriters(options: WritersOptions): Promise<Evidence> {
   const { processes, kills } = options;
@@ -38,7 +38,7 @@ export async function runWriters(options: WritersOptions): Promise<Evidence> {
       await Promise.race([...crews.map((crew) => crew.ended()), tick()]);
       for (const crew of crews) crew.startAgainIfKilled();
       const answered = crews.reduce((sum, crew) => sum + crew.answered, 0);
-      // The last tenth runs undisturbed, so that every kill has something to interrupt.
+      // The last tenth runs without kills, so that every kill interrupts something.
       const due = Math.floor((answered / (0.9 * total)) * kills + 0.5);
       const victims = crews.filter((crew) => crew.running && !crew.done);
       const victim = victims[Math.floor(Math.random() * victims.length)];
@@ -55,14 +55,14 @@ export async function runWriters(options: WritersOptions): Promise<Evidence> {
 
 type Answer = Extract<WriterLine, { kind: 'written' | 'deleted' | 'unlinked' | 'split' }>;
 
-/** Whether an operation was over with the line. */
+/** Whether the line ends an operation. */
 export function isAnswer(line: WriterLine): line is Answer {
   return ['written', 'deleted', 'unlinked', 'split'].includes(line.kind);
 }
 
 const tick = () => new Promise((resolve) => setTimeout(resolve, 15));
 
-/** One process of writers and those that came after it was killed. */
+/** One process of writers and its restarts after kills. */
 class Crew {
   readonly #options: WritersOptions;
   readonly #first: number;
@@ -104,7 +104,7 @@ class Crew {
     this.#finished.catch(() => {});
   }
 
-  /** Rejects when the process failed by itself. */
+  /** Rejects when the process failed on its own. */
   ended(): Promise<void> {
     return this.running ? this.#finished : new Promise(() => {});
   }
@@ -129,7 +129,7 @@ class Crew {
     this.#child = undefined;
   }
 
-  /** The operation each writer is to begin with. */
+  /** Each writer's next operation. */
   #next(): ReadonlyMap<number, number> {
     const writers = Array.from({ length: this.#options.writersOfProcess }, (_, n) => this.#first + n);
     const next = new Map(writers.map((writer) => [writer, 0]));

@@ -2,15 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { RateLimiter } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
 
-/** How the suite reaches one adapter. */
+/** Access of the suite to one adapter. */
 export interface RateLimiterHarness {
   readonly name: string;
-  /** Opens one more way to a limiter of so many a minute; those of one `scope` count together. */
+  /**
+   * Opens another instance of a limiter with this rate a minute; instances of one `scope` share their count.
+   */
   open(perMinute: number, scope: string): Promise<RateLimiter>;
   dispose(scope: string): Promise<void>;
 }
 
-/** What every `RateLimiter` promises. */
+/** The contract of the `RateLimiter` port. */
 export function rateLimiterConformance(harness: RateLimiterHarness): void {
   describe(`the ${harness.name} rate limiter`, () => {
     const opened: RateLimiter[] = [];

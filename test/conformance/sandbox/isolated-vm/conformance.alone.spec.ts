@@ -1,4 +1,4 @@
-// Runs alone: it holds times and pauses beside programs that eat all they get.
+// Runs alone: it checks times and pauses beside programs that use all available resources.
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { describeHostileCode } from '../suite/hostile.conformance.ts';
@@ -6,8 +6,8 @@ import { describeSandbox } from '../suite/sandbox.conformance.ts';
 
 const COMMON = { metrics: NO_METRICS, logger: NO_LOGGER };
 /**
- * Each piece of hostile code runs until a limit ends it, so the short form has smaller ones: the code, and what ends it,
- * are the same.
+ * Each piece of hostile code runs until a limit ends it. The short form lowers the limits; the code and the
+ * way it ends are the same.
  */
 const LIMITS =
   process.env.TRIBUTARY_TEST_LONG === undefined

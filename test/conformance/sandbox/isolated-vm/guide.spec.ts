@@ -4,7 +4,7 @@ import { openIsolatedVmSandbox } from '@tributary/infra';
 import { afterAll, describe, expect, it } from 'vitest';
 import { program } from '../suite/transformations.ts';
 
-/* Runs what docs/transformations.md shows. */
+/* Runs the examples of docs/transformations.md. */
 
 const text = readFileSync(new URL('../../../../docs/transformations.md', import.meta.url), 'utf8');
 const TEST_TIME = '2026-01-01T00:00:00.000Z';
@@ -23,7 +23,7 @@ interface Example {
   expected: { readonly output?: unknown; readonly failure?: unknown };
 }
 
-/** Each source with what stands between it and the next. */
+/** Each source with the text up to the next. */
 function examplesOf(guide: string): readonly Example[] {
   const examples: Example[] = [];
   for (const [, kind, body = ''] of guide.matchAll(/```\w+ (\w+)\n([\s\S]*?)```/g)) {

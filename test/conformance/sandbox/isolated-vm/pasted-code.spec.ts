@@ -7,13 +7,13 @@ import ts from 'typescript';
 import { afterAll, describe, expect, it } from 'vitest';
 import { input, inputs, messageIn, output, program } from '../suite/transformations.ts';
 
-/* What people paste into a transformation, and what it expects of its world. */
+/* Code that people paste into a transformation, with its assumptions about the environment. */
 
 const sandbox = openIsolatedVmSandbox({ processes: 1, metrics: NO_METRICS, logger: NO_LOGGER });
 afterAll(() => sandbox.close());
 const find = createRequire(import.meta.url);
 
-/** What `expression` gives in each of three runs in one batch, the last of them on the first event again. */
+/** The value of `expression` in each of three runs in one batch; the third run gets the first event again. */
 async function seenBy(expression: string, before = ''): Promise<readonly unknown[]> {
   const source = `${before}\n;const transform = async (event) => ({ ...event, seen: await (${expression}) });`;
   const results = await sandbox.run(program(source), [input(1), input(2), input(1)]);
@@ -232,7 +232,7 @@ describe('hashing in the sandbox', () => {
   });
 });
 
-/** Each is evaluated here and in the sandbox, and must come to the same. */
+/** Each expression is evaluated here and in the sandbox, with the same result. */
 describe('what the web has, as Node has it', () => {
   it.each([
     `[btoa('abc\\xff'), atob('YWJj/w=='), atob(' YQ = = '), btoa(''), atob('YWI')]`,

@@ -28,11 +28,11 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { FLOATING_REJECTIONS, HOSTILE_REJECTIONS } from '../suite/hostile-rejections.ts';
 import { badOn, HONEST, input, inputs, outcomes, program } from '../suite/transformations.ts';
 
-/** How Linux schedules threads: see sched(7). */
+/** The scheduling policies of Linux: see sched(7). */
 const NORMAL = 0;
 const WHEN_IDLE = 5;
 
-/** How the threads of a process are scheduled, each way once: the 41st field of `proc(5)`. */
+/** The distinct scheduling policies of a process's threads: the 41st field of `proc(5)`. */
 function policiesOf(pid = 0): readonly number[] {
   const threads = readdirSync(`/proc/${pid}/task`);
   const policies = threads.map((thread) => {
@@ -60,7 +60,7 @@ describe('The worker processes of isolated-vm', () => {
     await Promise.all(opened.splice(0).map((sandbox) => sandbox.close()));
   });
 
-  /** Whether the program had to be loaded for an event: nothing else tells that its isolate is another. */
+  /** Whether the program was loaded for an event: the only sign that it runs in another isolate. */
   const loads = async (sandbox: ReturnType<typeof open>, one: SandboxProgram) =>
     ((await sandbox.run(one, [input(1)]))[0]?.loadMs ?? 0) > 0;
   const each = async (sandbox: ReturnType<typeof open>, programs: readonly SandboxProgram[]) => {
@@ -86,7 +86,8 @@ describe('The worker processes of isolated-vm', () => {
   it('share the programs, and a new worker takes the place of a lost one', async () => {
     const sandbox = open({ processes: 2 });
     const programs = Array.from({ length: 12 }, () => program(HONEST));
-    // All at once, before either worker is up: each waits for its own, where one after the other goes to the first.
+    // All at once, before either worker is up: each waits for its own worker. One after the other, all would
+    // go to the first.
     expect(await Promise.all(programs.map((one) => loads(sandbox, one)))).toEqual(Array(12).fill(true));
     const [lost, kept] = sandbox.workerPids();
     process.kill(lost ?? 0, 'SIGKILL');
@@ -274,7 +275,8 @@ describe('The worker processes of isolated-vm', () => {
     const waiting = programs.flatMap((one) => [1, 2, 3].map((n) => sandbox.run(one, [input(n)])));
     let done = 0;
     for (const run of waiting) void run.then(() => ++done);
-    // Two may be on their way to the one that stands still, and the owner of the first waits for itself.
+    // Two runs may already be with the stopped worker, and each may have the next run of its owner waiting
+    // behind it.
     await vi.waitFor(() => expect(done).toBeGreaterThanOrEqual(waiting.length - 4), { timeout: 3_000 });
     process.kill(stopped ?? 0, 'SIGCONT');
     expect((await Promise.all(waiting)).flatMap(outcomes)).toEqual(Array(24).fill('ok'));
@@ -353,7 +355,7 @@ describe('The worker processes of isolated-vm', () => {
   });
 });
 
-/** Metrics that sum what is counted, by its name and labels. */
+/** Metrics that sum counters by name and labels. */
 function counting(counts: Map<string, number>): Metrics {
   return {
     ...NO_METRICS,
@@ -364,7 +366,7 @@ function counting(counts: Map<string, number>): Metrics {
   };
 }
 
-/** A process whose parent is gone may stay a zombie where nobody reaps it. */
+/** An orphaned process may stay a zombie on machines where no init process reaps it. */
 function isGone(pid: number | undefined): boolean {
   try {
     return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));

@@ -1,6 +1,6 @@
 import type { HostileSnippet } from './hostile-snippets.ts';
 
-/** Rejected promises that nobody awaits. What the event returns is its answer; a rejection is nobody's. */
+/** Rejected promises that are never awaited. The returned event is the answer; the rejection is ignored. */
 export const FLOATING_REJECTIONS: readonly HostileSnippet[] = [
   {
     name: 'an async call that throws and that nobody awaits',
@@ -40,7 +40,7 @@ export const FLOATING_REJECTIONS: readonly HostileSnippet[] = [
   },
 ];
 
-/** Those of which to look at the rejection is to run code. */
+/** Rejections that run code when they are inspected. */
 export const HOSTILE_REJECTIONS: readonly HostileSnippet[] = [
   {
     name: 'a rejection whose message never ends',

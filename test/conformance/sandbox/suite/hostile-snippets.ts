@@ -1,9 +1,11 @@
-/** Code that tries to hurt its host, run as the body of `transform(event)` for one event among honest ones. */
+/** Code that attacks its host, run as the body of `transform(event)` for one event among honest ones. */
 export interface HostileSnippet {
   readonly name: string;
-  /** Statements; what follows them returns the event. */
+  /** Statements; the surrounding code then returns the event. */
   readonly does: string;
-  /** How the hostile event may end. Several where it depends on which limit is met first. */
+  /**
+   * The possible outcomes of the hostile event: several where it depends on the limit that is reached first.
+   */
   readonly ends: readonly ('ok' | 'threw' | 'timeout' | 'memory' | 'output')[];
 }
 
@@ -231,7 +233,7 @@ const ERRORS: readonly HostileSnippet[] = [
   },
 ];
 
-/** The world is frozen: each fails where it tries, and those behind it find it as it was. */
+/** The globals are frozen: each attempt fails, and later programs find them unchanged. */
 const POISON: readonly HostileSnippet[] = [
   {
     name: 'a poisoned JSON',
@@ -306,7 +308,7 @@ const POISON: readonly HostileSnippet[] = [
   },
 ];
 
-/** Each throws `escaped` when it gets out. */
+/** Each throws `escaped` if it escapes. */
 const ESCAPES: readonly HostileSnippet[] = [
   {
     name: 'the constructor of a constructor',

@@ -8,15 +8,15 @@ import { badOn, HONEST, input, inputs, messageIn, outcomes, output, program } fr
 /** The longest time this process may be unable to react while hostile code runs. Generous: the machine is shared. */
 const MAX_PAUSE_MS = 1_500;
 
-/** How long a neighbour is measured before hostile code comes, ms. */
+/** The time for which a neighbour is measured before hostile code runs, ms. */
 const QUIET_MS = 5_000;
-/** A p99 below this is the machine's: two cores that are also busy with other code wake a process up later, ms. */
+/** A p99 below this is caused by the machine: two busy cores wake up a process later, ms. */
 const LEAST_P99_MS = 10;
 const SNIPPETS = [...HOSTILE_SNIPPETS, ...FLOATING_REJECTIONS, ...HOSTILE_REJECTIONS];
-/** The workspace all of it comes from. */
+/** The workspace of all hostile code. */
 const HOSTILE = 'hostile';
 
-/** Whatever user code does: the right error for it alone, and host and neighbours go on. */
+/** Any user code gets the right error for itself alone; the host and its neighbours go on. */
 export function describeHostileCode(engine: string, open: () => Sandbox): void {
   describe(`Hostile code in the sandbox on ${engine}`, () => {
     let sandbox: Sandbox;
@@ -91,7 +91,7 @@ export function describeHostileCode(engine: string, open: () => Sandbox): void {
   });
 }
 
-/** Notes how long this process could not run; answers the longest pause so far, ms. */
+/** Measures the time that this process could not run; returns the longest pause so far, ms. */
 function watchPauses(): () => number {
   let last = performance.now();
   let longest = 0;

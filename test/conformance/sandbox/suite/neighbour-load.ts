@@ -13,8 +13,8 @@ export interface Latencies {
 }
 
 /**
- * An honest workspace: one event every few ms, sent when it is due whatever became of those before, its latency told
- * from then on. So what waits behind a stuck one counts too.
+ * An honest workspace: sends one event every few ms, on schedule even if earlier ones are late, and measures
+ * latency from the scheduled time. So waiting behind a stuck event counts too.
  */
 export class NeighbourLoad {
   readonly #sandbox: Sandbox;
@@ -55,7 +55,7 @@ export class NeighbourLoad {
     for (let due = performance.now(), n = 0; !this.#stopped; due += EVERY_MS, n++) {
       const wait = due - performance.now();
       if (wait > 0) await sleep(wait);
-      // A timer's own lateness is not the sandbox's.
+      // Excludes the lateness of the timer itself.
       under.push(send(Math.max(due, performance.now()), n));
     }
     await Promise.all(under);

@@ -2,7 +2,7 @@ import type { Sandbox, SandboxInput, SandboxResult } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AT, HONEST, input, inputs, messageIn, outcomes, output, program } from './transformations.ts';
 
-/** What an event of a program below comes to must not depend on anything but the event. */
+/** The result of an event of a program below must depend on the event alone. */
 const CURIOUS = `
   let count = 0;
   const cache = new Map();
@@ -54,7 +54,7 @@ const TRIES: readonly (readonly [name: string, source: string])[] = [
   ],
 ];
 
-/** Shows its stack before and after it waited, in its output and, for a bad event, in its error. */
+/** Reports its stack before and after an await, in its output and, for a bad event, in its error. */
 const TRACING = `
   async function transform(event) {
     const seen = [new Error('before').stack, [1].map(() => new Error('inside').stack)];
@@ -64,7 +64,7 @@ const TRACING = `
     return { ...event, seen: [...seen, stack] };
   }`;
 
-/** A run is told by its input alone. */
+/** The result of a run depends on its input alone. */
 export function describeReplay(engine: string, open: () => Sandbox): void {
   describe(`A replay in the sandbox on ${engine}`, () => {
     let sandbox: Sandbox;

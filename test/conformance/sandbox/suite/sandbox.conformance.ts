@@ -2,7 +2,10 @@ import { MAX_EVENT_BYTES, MAX_OUTPUTS, OUTPUT_ROOM_BYTES, type Sandbox, Unavaila
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { badOn, HONEST, input, inputs, messageIn, outcomes, output, program } from './transformations.ts';
 
-/** What every `Sandbox` promises. `open` makes one with a single worker, so that all programs are neighbours. */
+/**
+ * The contract of the `Sandbox` port. `open` creates a sandbox with a single worker, so that all programs
+ * share it.
+ */
 export function describeSandbox(engine: string, open: () => Sandbox): void {
   describe(`Sandbox on ${engine}`, () => {
     let sandbox: Sandbox;

@@ -2,10 +2,10 @@ import type { SandboxInput, SandboxProgram, SandboxResult } from '@tributary/cor
 
 export const CONTEXT = JSON.stringify({ environment: 'production' });
 
-/** What time it is for every input, epoch ms. */
+/** The current time for every input, epoch ms. */
 export const AT = Date.UTC(2026, 1, 3, 4, 5, 6, 789);
 
-/** An input that says in `properties.n` which one it is, and in `properties.bad` whether to misbehave. */
+/** An input with its number in `properties.n`, and with the request to misbehave in `properties.bad`. */
 export function input(n: number, bad = false): SandboxInput {
   const event = { type: 'track', event: 'Ordered', user_id: `u${n}`, properties: { n, bad } };
   return { event: JSON.stringify(event), context: CONTEXT, at: AT, seed: `seed ${n}` };
@@ -32,7 +32,7 @@ export function messageIn(result: SandboxResult | undefined): string {
 
 let programs = 0;
 
-/** A program with an id of its own. */
+/** A program with a new id. */
 export function program(source: string, owner?: string): SandboxProgram {
   programs += 1;
   return { id: `program-${programs}:1`, source, owner: owner ?? `owner-${programs}` };

@@ -6,7 +6,10 @@ export interface Front {
   close(): Promise<void>;
 }
 
-/** A server before the registry: `intercept` answers a request itself and says true, or lets the registry answer. */
+/**
+ * A proxy in front of the registry: `intercept` answers a request itself and returns true, or lets the
+ * registry answer.
+ */
 export async function frontOf(
   registryUrl: string,
   intercept: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>,

@@ -10,7 +10,7 @@ const validators = new Map(
   [...PUBLIC_SCHEMAS].map(([topic, schema]): [string, ValidateFunction] => [topic, ajv.compile(schema)]),
 );
 
-/** What the schema of the topic says against a value; nothing when it takes it. */
+/** The errors of the topic's schema for a value; empty when the value is valid. */
 function objections(topic: string, value: string): readonly string[] {
   const validator = validators.get(topic);
   if (validator === undefined) throw new Error(`${topic} is not public`);

@@ -2,13 +2,13 @@ import { type JsonObject, NO_LOGGER, PUBLIC_SCHEMAS, TOPIC, type ValueFraming } 
 import { openConfluentFraming } from '@tributary/infra';
 import { freshPrefix } from '../../../helpers/engines.ts';
 
-/** A corner of a real registry that no other test uses. */
+/** A part of a real registry that no other test uses. */
 export interface Corner {
   readonly url: string;
   readonly prefix: string;
   subject(topic?: string): string;
   open(): Promise<ValueFraming>;
-  /** Puts a schema under a subject as anyone could, and gives back its id. */
+  /** Registers a schema under a subject as anyone could, and returns its id. */
   register(subject: string, schema: JsonObject): Promise<number>;
   setLevel(subject: string, level: string): Promise<void>;
   /** Ids of the versions of a subject, oldest first. */
@@ -51,7 +51,7 @@ export function cornerOf(url: string): Corner {
     level: async (name) => (await ask('GET', `/config/${name}`)).compatibilityLevel,
     async dispose() {
       for (const topic of PUBLIC_SCHEMAS.keys()) {
-        // Only what is softly deleted can be deleted for good; a test may have left no such subject.
+        // Only softly deleted subjects can be deleted for good; a test may have left no such subject.
         await fetch(`${url}/subjects/${subject(topic)}`, { method: 'DELETE' });
         await fetch(`${url}/subjects/${subject(topic)}?permanent=true`, { method: 'DELETE' });
       }

@@ -1,11 +1,11 @@
 import type { ValueFraming } from '@tributary/core';
 
-/** How the suite reaches one adapter. */
+/** Access of the suite to one adapter. */
 export interface ValueFramingHarness {
   readonly name: string;
   /** True when the public topics carry the ids of their schemas. */
   readonly frames: boolean;
   open(): Promise<ValueFraming>;
-  /** Removes what opening left behind. */
+  /** Removes everything that opening created. */
   dispose(): Promise<void>;
 }

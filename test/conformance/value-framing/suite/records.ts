@@ -19,7 +19,7 @@ const object = fc
   .map((value): JsonObject => JSON.parse(JSON.stringify(value)));
 const id = fc.string({ minLength: 1 });
 
-/** Any event the gateway makes. */
+/** Any event that the gateway can create. */
 export const events: fc.Arbitrary<CanonicalEvent> = fc.record(
   {
     message_id: id,
@@ -57,7 +57,10 @@ const CONTRACT: Draft<Contract> = {
   created_by: 'a',
 };
 
-/** What the validate stage emits for events under contracts of every type that want a number `total`. */
+/**
+ * The output records of the validate stage for events under contracts of every type that require a number
+ * `total`.
+ */
 export async function validated(
   received: readonly CanonicalEvent[],
   terms: Partial<Pick<Contract, 'enforcement_mode' | 'undeclared_fields'>> = {},
@@ -80,7 +83,7 @@ export async function validated(
   );
 }
 
-/** What is published of profiles: a change of each kind, and one of a profile that is too large to be told. */
+/** Published profile changes: one of each kind, and one of a profile that is too large to publish in full. */
 export async function profileChanges(): Promise<readonly string[]> {
   const scope = { org: 1, region: 'eu' };
   const profile = {

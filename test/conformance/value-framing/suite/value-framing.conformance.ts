@@ -8,7 +8,7 @@ const INTERNAL = ['events.production', TOPIC.eventsSlow, TOPIC.deliveries, TOPIC
 
 const json = fc.jsonValue().map((value) => JSON.stringify(value));
 
-/** What every `ValueFraming` promises. */
+/** The contract of the `ValueFraming` port. */
 export function valueFramingConformance(harness: ValueFramingHarness): void {
   describe(`the ${harness.name} value framing`, () => {
     let framing: ValueFraming;

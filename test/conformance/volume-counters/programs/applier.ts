@@ -3,7 +3,7 @@ import { Fenced } from '@tributary/core';
 import { tell, told } from '../../../helpers/child.ts';
 import { batch, increment, PARTITION, type VolumeCountersHarness } from '../suite/harness.ts';
 
-/** Each batch counts every name once, so the counts say how many batches were applied. */
+/** Each batch counts every name once, so the counts give the number of batches applied. */
 export const NAMES = ['a', 'b', 'c'];
 
 async function apply(

@@ -9,7 +9,7 @@ interface Settings {
   readonly prefix: string;
 }
 
-/** The harness of the Redis at `url`, a server or a cluster of which `cleaned` names every primary. */
+/** The harness of the Redis at `url`, a server or a cluster; `cleaned` lists every primary. */
 export function redisHarness(
   name: string,
   module: string,

@@ -26,7 +26,9 @@ async function counted(counters: VolumeCounters): Promise<number> {
   return rows.reduce((sum, { count }) => sum + count, 0);
 }
 
-/** Counts one event an offset, as the stage does: after any failure it asks where to go on. */
+/**
+ * Counts one event an offset, as the stage does: after any failure it asks for the offset to continue from.
+ */
 async function countUpTo(counters: VolumeCounters, partition: number, end: number): Promise<void> {
   while (true) {
     try {

@@ -1,9 +1,9 @@
 import type { CountedPartition, VolumeBatch, VolumeCounters, VolumeIncrement } from '@tributary/core';
 
-/** How the suite, and the processes it starts, reach one adapter. */
+/** Access of the suite, and of the processes it starts, to one adapter. */
 export interface VolumeCountersHarness {
   readonly name: string;
-  /** URL of the module that exports this very object as `harness`, for other processes. */
+  /** URL of the module that exports this object as `harness`, for other processes. */
   readonly module: string;
   create(): Promise<VolumeCountersStore>;
   /** Opens a store by its settings; several may be open at once, in any process. */
@@ -22,7 +22,7 @@ export const PARTITION: CountedPartition = { topic: 'events.accepted', partition
 
 const THIS_HOUR = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 
-/** The hour in which the tests began: the same all through, also when they cross into the next one. */
+/** The hour in which the tests began, even when they run into the next one. */
 export function thisHour(): number {
   return THIS_HOUR;
 }

@@ -28,7 +28,7 @@ const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
 const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
 const APPLIER = new URL('../programs/applier.ts', import.meta.url);
 
-/** What every `VolumeCounters` promises. */
+/** The contract of the `VolumeCounters` port. */
 export function volumeCountersConformance(harness: VolumeCountersHarness): void {
   describe(`the ${harness.name} volume counters`, () => {
     let store: VolumeCountersStore;

@@ -1,4 +1,4 @@
-// Runs as a confined program: tries what it should not be able to do, and prints what became of each attempt.
+// Runs as a confined program: attempts forbidden operations, and prints the result of each.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -65,7 +65,7 @@ func main() {
 		}))
 		time.Sleep(20 * time.Millisecond)
 	}
-	// Closed, it would try again no more: what was sent while the server was away needs its time first.
+	// A closed client no longer retries, so calls made during the outage need time first.
 	for left := 4 * rounds; left > 0; left-- {
 		exitOn(<-ended)
 	}

@@ -14,16 +14,16 @@ import type { ProduceAnswer, ProduceRequest } from '../client/protocol.ts';
 import { Appender } from './appender.ts';
 
 const RUNS = 60;
-/** What it failed with is told by then, as small as it got, ms. */
+/** Time limit for runs and shrinking, ms. A failure is reported then, as far as it has been shrunk. */
 const LIMIT_MS = 60_000;
 const NODES = 2;
 const PARTITIONS = 4;
 const PLAIN: TopicSpec = { name: 'plain', partitions: PARTITIONS, packed: false, retentionMs: 'forever' };
 const PACKED: TopicSpec = { ...PLAIN, name: 'packed', packed: true };
 const TIMEOUT_MS = 1_000;
-/** After its timeout a call is answered within so long, ms. */
+/** Answers must come within this time after a call's timeout, ms. */
 const ANSWERED_WITHIN_MS = TIMEOUT_MS + 2_000;
-/** So long calls are made and leaders move, ms; it goes on until all is answered. */
+/** The period in which calls are made and leaders move, ms; the run ends once every call is answered. */
 const LASTS_MS = 3_000;
 const MAX_UNCONFIRMED_BYTES = 3_000_000;
 
@@ -31,10 +31,10 @@ const NOT_LEADER = 6;
 const TIMED_OUT = 7;
 const NOT_ENOUGH_REPLICAS = 19;
 
-/** What becomes of one request. */
+/** The outcome of one request. */
 interface Fate {
   readonly how: 'taken' | 'taken late' | 'refused' | 'not sent' | 'cut before' | 'cut after' | 'silent';
-  /** To be on its way, to be taken, and to be answered, ms each. */
+  /** The times to send, to append, and to answer, ms each. */
   readonly sendMs: number;
   readonly takeMs: number;
   readonly answerMs: number;
@@ -62,13 +62,13 @@ interface MadeCall {
 const after = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 interface Connection {
-  /** When all before was taken. */
+  /** Resolves when all earlier requests were appended. */
   turn: Promise<void>;
-  /** Of each request that has no answer yet. */
+  /** Cuts each request that is still unanswered. */
   readonly cuts: Set<() => void>;
 }
 
-/** Brokers that take the requests of a connection in their order, as their fates say. */
+/** Brokers that process the requests of a connection in order, according to their fates. */
 class Brokers {
   readonly leaders: number[] = Array.from({ length: PARTITIONS }, (_, n) => n % NODES);
   /** Values of the records by topic and partition; the offset is the index. */
@@ -112,7 +112,7 @@ class Brokers {
         await after(fate.answerMs);
         connection.cuts.delete(cut);
         if (answered !== undefined) return resolve(answered);
-        // What is on its way on it may be taken all the same, also after what a new one brings.
+        // A request in flight on this connection may still be accepted, even after those of its successor.
         if (this.#connections.get(node) === connection) this.#connections.delete(node);
         cut();
         for (const each of connection.cuts) each();
@@ -127,7 +127,7 @@ class Brokers {
     return fate;
   }
 
-  /** The answer; undefined where the connection is cut, and all that is under way on it. */
+  /** The answer; undefined when the connection is cut, along with all requests in flight on it. */
   async #take(node: number, { topicData }: ProduceRequest, fate: Fate): Promise<ProduceAnswer | undefined> {
     await after(fate.how === 'silent' ? TIMEOUT_MS : fate.takeMs);
     if (fate.how === 'silent' || fate.how === 'cut before') return undefined;
@@ -153,7 +153,7 @@ const KEYS = Array.from({ length: PARTITIONS }, (_, partition) => {
   return `${key}`;
 });
 
-/** Makes the calls at their times, while leaders move, and lets everything end. */
+/** Makes the calls at their times, while leaders move, and waits until all have ended. */
 async function run(
   brokers: Brokers,
   calls: readonly PlannedCall[],
@@ -189,7 +189,8 @@ async function run(
   const made = await making;
 
   brokers.isHealthy = true;
-  // One that passes the bound alone is taken where no byte is counted any more; who leads may have to be found out.
+  // A request that exceeds the bound alone is accepted once no bytes are counted. The leader may have to be
+  // looked up first.
   const large = { at: 0, topic: PLAIN, entries: [{ partition: 0, length: MAX_UNCONFIRMED_BYTES }] };
   const last: MadeCall[] = [];
   for (let attempt = 0; attempt < 2; attempt++) {
@@ -217,7 +218,7 @@ function check(brokers: Brokers, calls: readonly MadeCall[]): void {
       const log = `${topic.name}/${position.partition}`;
       expect(position.partition).toBe(KEYS.indexOf(key));
       const record = brokers.logs.get(log)?.[position.offset] ?? '';
-      // Compared here: a failure would show megabytes.
+      // Compared here because a failed `expect` would print megabytes.
       expect(unpack(record)[position.index] === value, 'it is where it was said to be').toBe(true);
       const before = newest.get(log);
       expect(before === undefined || isBehind(position, before), 'it stands in the order of the calls').toBe(
@@ -260,7 +261,7 @@ const moves: fc.Arbitrary<readonly Move[]> = fc.array(
   fc.record({ at: ms(LASTS_MS), partition, to: fc.nat(NODES - 1) }),
   { maxLength: 100 },
 );
-/** Some entries are so large that few, or none, go with others in a batch or in a group. */
+/** Some entries are so large that few or no others fit into the same batch or group. */
 const length = fc.oneof(
   { weight: 12, arbitrary: fc.nat(100) },
   { weight: 1, arbitrary: fc.constantFrom(100_000, 500_000, 900_000) },

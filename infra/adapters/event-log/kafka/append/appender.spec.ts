@@ -5,7 +5,7 @@ import { Appender } from './appender.ts';
 const TOPIC: TopicSpec = { name: 't', partitions: 1, packed: false, retentionMs: 'forever' };
 const ENTRY = { key: 'k', value: '1', headers: {} };
 
-/** A cluster of one node that confirms all it is sent. */
+/** A cluster of one node that confirms every request. */
 function setUp(frame = PLAIN_FRAMING.frame) {
   let next = 0;
   const appender = new Appender({

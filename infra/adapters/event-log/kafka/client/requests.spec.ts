@@ -221,7 +221,7 @@ describe('the answer to a fetch', () => {
 
   it('keeps a batch without records, and leaves out one that its end cuts off', async () => {
     const empty = batchOf([], 200);
-    empty.writeInt32BE(4, 23); // four records were in it
+    empty.writeInt32BE(4, 23); // it had four records
     const set = Buffer.concat([batchOf(records(1), 199), empty, batchOf(records(9), 205).subarray(0, 80)]);
     const [found] = partitionsOf(await decodedFetch(answerIn12(set)));
     expect(found?.batches.map(({ lastOffset }) => lastOffset)).toEqual([199, 204]);

@@ -4,7 +4,7 @@ import { assign, type Member } from './assignment.ts';
 
 const member = (id: string, owned: readonly string[] = []): Member => ({ id, owned });
 
-/** Joins again and again, as members do that had to give something up, until nothing moves. */
+/** Rejoins, as members do after a revocation, until no partition moves. */
 function settle(topics: ReadonlyMap<string, number>, members: readonly Member[]): readonly Member[] {
   let now = members;
   for (let round = 0; round < 4; round++) {

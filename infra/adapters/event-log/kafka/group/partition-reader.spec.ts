@@ -16,7 +16,9 @@ function recordAt(offset: number, timestamp = 0, value = '{}'): RecordRead {
   };
 }
 
-/** A reader whose fetches are answered here, in turn; a fetch without an answer waits until it is cancelled. */
+/**
+ * A reader with fetches that the test answers in turn; a fetch without an answer waits until it is cancelled.
+ */
 function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.accepted) {
   const waiting = [...answers];
   const asked: number[] = [];
@@ -83,7 +85,7 @@ describe('a reader that gathers', () => {
     const startedAt = performance.now();
     expect(await reader.fetchWithin(20, taken?.after ?? { offset: 0, index: 0 }, never)).toEqual([]);
     expect(performance.now() - startedAt).toBeLessThan(1_000);
-    // Nothing is lost by it: the same is asked for again.
+    // No data is lost: the reader fetches the same offset again.
     expect(asked).toEqual([0, 1, 2]);
   });
 });
@@ -99,7 +101,7 @@ describe('the backlog of a reader', () => {
     expect(reader.oldestAt(0)).toBeUndefined();
     const [taken] = await reader.fetch(start, never);
     expect(reader.oldestAt(0)).toBe(1_000);
-    // Done with it; the next ones are not read yet.
+    // The entry is done; the next ones are not read yet.
     expect(reader.oldestAt(1)).toBeUndefined();
     await reader.fetch(taken?.after ?? start, never);
     expect(reader.oldestAt(1)).toBe(5_000);
@@ -133,7 +135,8 @@ describe('a partition is stuck', () => {
     expect(isStuck(undefined, 10)).toBe(false);
   });
 
-  // A check of the lag restarted the partition every half minute, and the stage got the slow entry again and again.
+  // Regression: a check of the lag restarted the partition every half minute, and the stage got the slow
+  // entry again and again.
   it('not at the end of the partition, although a slow entry holds the position back', () => {
     expect(isStuck({ at: 10, ms: 10 * LONG_MS }, 10)).toBe(false);
   });

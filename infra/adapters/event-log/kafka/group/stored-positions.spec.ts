@@ -6,7 +6,7 @@ import { StoredPositions } from './stored-positions.ts';
 
 const ILLEGAL_GENERATION = 22;
 
-/** A client without brokers: each request waits until it is answered here. */
+/** A client without brokers: each request waits until the test answers it. */
 class Answering extends KafkaClient {
   readonly requests: { readonly request: OffsetCommitRequest; answer(answer: OffsetCommitAnswer): void }[] =
     [];
@@ -19,7 +19,7 @@ class Answering extends KafkaClient {
     return new Promise((resolve) => this.requests.push({ request, answer: resolve }));
   }
 
-  /** Answers the oldest request that was not answered, with a code for each partition. */
+  /** Answers the oldest pending request, with a code for each partition. */
   answerNext(codeOf: (partition: number) => number = () => 0): void {
     const next = this.requests.shift();
     next?.answer({

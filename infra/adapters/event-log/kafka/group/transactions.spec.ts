@@ -69,7 +69,8 @@ async function commitAnswered(errorCode: number) {
 }
 
 describe('a transaction whose records are refused', () => {
-  // A process that was slower than its transaction's timeout ended for it: the stage died of the raw answer.
+  // Regression: the coordinator ended a transaction of a process slower than its timeout, and the raw error
+  // ended the stage.
   it('is in doubt, not the death of its stage, when its epoch was ended meanwhile', async () => {
     const { commit, transactions } = await commitAnswered(INVALID_PRODUCER_EPOCH);
     await expect(commit).rejects.toThrow(Unavailable);

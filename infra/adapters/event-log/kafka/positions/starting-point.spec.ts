@@ -29,7 +29,7 @@ describe('where a stage goes on', () => {
     const anew = { from: at(0), found: 'anew' };
     expect(foundStart(KEPT, { ...NOTHING, recorded, firstAt: 5_001 })).toEqual(anew);
     expect(foundStart({ ...KEPT, end: 39 }, { ...NOTHING, recorded })).toEqual(anew);
-    // All below is gone: nothing can be repeated, however young the first record is.
+    // All records below are gone, so none can be repeated, however young the first record is.
     expect(foundStart({ ...KEPT, first: 40 }, { ...NOTHING, recorded, firstAt: 9_000 })).toEqual(lost);
   });
 

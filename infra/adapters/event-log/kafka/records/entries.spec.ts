@@ -13,7 +13,9 @@ type Producer = keyof typeof PRODUCERS;
 
 interface Partition {
   readonly read: readonly RecordBatch[];
-  /** With the offset of its marker: a broker lists transactions that end at or behind the offset of the fetch. */
+  /**
+   * With the offset of its marker: a broker lists transactions that end at or after the offset of the fetch.
+   */
   readonly aborted: readonly (AbortedTransaction & { readonly marker: number })[];
   /** Offsets of the records that a read-committed reader sees. */
   readonly visible: readonly number[];
@@ -36,7 +38,7 @@ function recordAt(offset: number): RecordRead {
   return { offset, timestamp: 0, key: null, value: Buffer.from('{}'), headers: {} };
 }
 
-/** Lays steps out as a broker does; transactions that are open at the end lie behind the stable offset. */
+/** Lays the steps out as a broker does; transactions open at the end are beyond the stable offset. */
 function partitionOf(steps: readonly Step[]): Partition {
   const read: RecordBatch[] = [];
   const aborted: (AbortedTransaction & { marker: number })[] = [];
@@ -156,7 +158,7 @@ describe('what a read-committed reader sees', () => {
         const { read, aborted, visible, end: last } = partitionOf(steps);
         const list = backwards ? aborted.toReversed() : aborted;
         for (let cut = 0; cut <= last; cut++) {
-          // A broker cuts between batches, and lists aborted transactions that overlap with the answer.
+          // A broker cuts answers between batches, and lists the aborted transactions that overlap with them.
           const first = committed(
             read.filter((batch) => baseOf(batch) < cut),
             list,

@@ -97,7 +97,7 @@ describe('calls that share requests', () => {
     const asking = ['a', 'b', 'c', 'd'].map(async (item, hops) => {
       for (let round = 0; round < 5; round++) {
         await calls.call([item]);
-        // Some callers take longer to call again.
+        // Some callers take longer until their next call.
         for (let hop = 0; hop < 3 * hops; hop++) await Promise.resolve();
       }
     });

@@ -12,7 +12,7 @@ import {
 import type { CachedLocations } from './cached-locations.ts';
 import type { Root } from './view.ts';
 
-/** What every operation of the store works with. */
+/** The dependencies shared by every operation of the store. */
 export interface OperationContext {
   readonly documents: Documents;
   readonly publisher: ChangePublisher;

@@ -22,7 +22,7 @@ import type { OperationContext } from './context.ts';
 import type { View } from './view.ts';
 import type { Fence, Joining, WritePlan } from './write-plan.ts';
 
-/** What a profile becomes, and the change to be published. */
+/** The new state of a profile, and the change to publish. */
 interface Commit {
   /** The document as it was read; undefined for a new profile. */
   readonly document: LiveDocument | RedirectDocument | undefined;

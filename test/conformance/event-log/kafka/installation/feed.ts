@@ -2,13 +2,13 @@ import { setTimeout } from 'node:timers/promises';
 import { type EventLog, type LogEntry, Overloaded, Unavailable } from '@tributary/core';
 import { SOURCE } from '../../suite/harness.ts';
 
-/** Callers who each append the next number once the one before was confirmed or refused. */
+/** Callers that each append the next number once the one before was confirmed or refused. */
 export interface Feed {
   /** Confirmed values, by key, in order. */
   readonly sent: ReadonlyMap<string, readonly string[]>;
   confirmed(): number;
   unavailable(): number;
-  /** What else was thrown: nothing should. */
+  /** Other errors thrown meanwhile: there should be none. */
   others(): readonly unknown[];
   slowestMs(): number;
   stop(): Promise<void>;
@@ -61,7 +61,7 @@ export function byKey(entries: readonly LogEntry[]): ReadonlyMap<string, readonl
   return values;
 }
 
-/** The first of the values that does not stand among the others, behind those before it; undefined when all do. */
+/** The first value that is missing among the others, after the values before it; undefined when none is. */
 export function firstMissing(values: readonly string[], among: readonly string[] = []): string | undefined {
   let at = 0;
   return values.find((value) => {

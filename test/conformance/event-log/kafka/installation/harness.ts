@@ -8,7 +8,7 @@ import { type EventLogHarness, type Medium, TOPICS } from '../../suite/harness.t
 
 let broker: RunningKafka | undefined;
 
-/** A broker for this suite alone, which pauses it. */
+/** A broker for this suite alone, because the suite pauses it. */
 export async function startBroker(): Promise<void> {
   broker = await ownEngines().kafka.start({});
 }
@@ -51,7 +51,7 @@ export const harness: EventLogHarness = {
     });
   },
 
-  /** The broker keeps its connections and answers nobody. */
+  /** The broker keeps its connections and answers no requests. */
   async outage() {
     await broker?.pause();
     return async () => {
@@ -60,7 +60,7 @@ export const harness: EventLogHarness = {
   },
 
   async destroy(medium) {
-    await broker?.resume(); // a test that failed in an outage did not
+    await broker?.resume(); // a test that failed in an outage left it paused
     const { brokers, prefix } = partsOf(medium);
     await removeTopics(brokers, prefix);
   },

@@ -13,29 +13,29 @@ export interface LogLine {
   readonly message: string;
 }
 
-/** An event log opened by a test, and what it said. */
+/** An event log opened by a test, with its logged lines. */
 export interface Opened {
   readonly log: KafkaLog;
   readonly lines: readonly LogLine[];
-  /** The sum of what was counted under a name. */
+  /** The total of a counter. */
   counted(name: string): number;
-  /** The partitions the stage has at work here, as `topic/partition`; undefined before it has its part. */
+  /** The partitions that the stage processes here, as `topic/partition`; undefined before an assignment. */
   part(): readonly string[] | undefined;
 }
 
 export type OpenOptions = Partial<Omit<KafkaEventLogOptions, 'prefix' | 'topics' | 'metrics' | 'logger'>>;
 
-/** Topics, groups and transactional ids of one test, on brokers that others may use as well. */
+/** Topics, groups and transactional ids of one test, on brokers shared with others. */
 export interface Installation {
   readonly brokers: string;
   readonly prefix: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   open(options?: OpenOptions): Promise<Opened>;
-  /** Closes what was opened and removes the topics. */
+  /** Closes the opened logs and removes the topics. */
   dispose(): Promise<void>;
 }
 
-/** The waits of production are too long for tests. */
+/** Shorter waits than in production. */
 const QUICK: OpenOptions = {
   sessionTimeoutMs: 2_000,
   appendTimeoutMs: 1_000,
@@ -46,7 +46,7 @@ export function topicsOf(partitions: number): ReadonlyMap<string, TopicSpec> {
   return declareTopics({ partitions, retentionMs: 3_600_000, retryLabels: ['10s'], dedicated: [] });
 }
 
-/** With the topics made. */
+/** Creates the topics, too. */
 export async function install(
   brokers: string,
   partitions = 4,
@@ -102,7 +102,7 @@ async function openRecording(
   };
 }
 
-/** How long something takes, ms. */
+/** The duration of some work, ms. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now();
   await work();

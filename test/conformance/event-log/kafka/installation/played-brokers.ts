@@ -5,7 +5,7 @@ const PRODUCE = 0;
 const METADATA = 3;
 const API_VERSIONS = 18;
 
-/** The version of each request that is understood. */
+/** The supported version of each request. */
 const VERSIONS = new Map([
   [PRODUCE, 3],
   [METADATA, 1],
@@ -15,10 +15,12 @@ const VERSIONS = new Map([
 const NOT_LEADER_FOR_PARTITION = 6;
 const SIZE_BYTES = 4;
 
-/** A cluster that keeps no record: it knows who leads each partition of every topic, and how many records it got. */
+/**
+ * A simulated cluster without storage: it has a leader for each partition of every topic, and counts records.
+ */
 export interface PlayedCluster {
   readonly brokers: readonly PlayedBroker[];
-  /** By partition: the index of the broker that leads it. */
+  /** By partition: the index of the leader. */
   readonly leaders: number[];
   close(): Promise<void>;
 }
@@ -37,7 +39,10 @@ export async function playCluster(leaders: readonly number[]): Promise<PlayedClu
   return cluster;
 }
 
-/** A broker that answers what an append asks for, and that may fall silent as no broker does when it is told to. */
+/**
+ * A simulated broker that answers the requests of an append, and can fall silent, which no real broker does
+ * on request.
+ */
 export class PlayedBroker {
   readonly #index: number;
   readonly #cluster: PlayedCluster;
@@ -47,7 +52,7 @@ export class PlayedBroker {
   readonly #dropped = new WeakSet<Socket>();
   /** Connections taken so far. */
   connections = 0;
-  /** Takes connections and answers nothing on any. */
+  /** Accepts connections and never answers. */
   silent = false;
 
   private constructor(index: number, cluster: PlayedCluster, ends: Map<string, number>) {
@@ -74,7 +79,9 @@ export class PlayedBroker {
     return address.port;
   }
 
-  /** What is open leads nowhere from now on, and nobody is told: as when a firewall forgets. New connections do. */
+  /**
+   * Silently drops open connections, as a firewall does that forgets its state. New connections still work.
+   */
   dropSilently(): void {
     for (const socket of this.#sockets) this.#dropped.add(socket);
   }
@@ -88,7 +95,7 @@ export class PlayedBroker {
   #serve(socket: Socket): void {
     this.connections++;
     this.#sockets.add(socket);
-    socket.on('error', () => {}); // who cuts a connection means to
+    socket.on('error', () => {}); // cut on purpose
     socket.on('close', () => this.#sockets.delete(socket));
     let received = Buffer.alloc(0);
     socket.on('data', (bytes) => {
@@ -155,7 +162,7 @@ export class PlayedBroker {
           return [int32(partition), int16(leads ? 0 : NOT_LEADER_FOR_PARTITION), int64(base), int64(-1)];
         }),
       ]),
-      int32(0), // throttled for
+      int32(0), // throttle time
     ]);
   }
 
@@ -166,7 +173,10 @@ export class PlayedBroker {
   }
 }
 
-/** Of a batch of records: its layout is in `infra/adapters/event-log/kafka/records/record-batch.ts`. */
+/**
+ * The number of records in a batch: the layout is in
+ * `infra/adapters/event-log/kafka/records/record-batch.ts`.
+ */
 function recordsIn(batch: Buffer): number {
   return batch.readInt32BE(57);
 }

@@ -1,7 +1,10 @@
 import type { Profile, ProfileChange } from '@tributary/core';
 import type { SimulationRun } from './run.ts';
 
-/** A consumer that takes the newest word of each ucid, its own or that of a profile which lists it, knows what is there. */
+/**
+ * A consumer that keeps the newest change of each ucid, its own or that of a profile listing it, has the
+ * current state.
+ */
 export function toldApart(changes: readonly ProfileChange[], live: readonly Profile[]): readonly string[] {
   const own = new Map<string, number>();
   const asLinked = new Map<string, number>();
@@ -18,7 +21,9 @@ export function toldApart(changes: readonly ProfileChange[], live: readonly Prof
   ]);
 }
 
-/** The last change of every record was published, every merge told, and no change twice with different content. */
+/**
+ * The last change of every record and every merge was published, and no change twice with different content.
+ */
 export function published(
   changes: readonly ProfileChange[],
   live: readonly Profile[],

@@ -34,7 +34,7 @@ export async function foundByEveryIdentity(
   return violations;
 }
 
-/** In peace, after sweeps, no merge is under way and nothing of a deleted profile is left. */
+/** After sweeps without load, no merge is in progress and nothing of a deleted profile is left. */
 export function nothingLeftHalf(node: SimulationRun['node']): readonly string[] {
   return [...node.contents()].flatMap(([id, { source }]) => {
     if (source.state === 'redirect') return [`${id} is still frozen`];

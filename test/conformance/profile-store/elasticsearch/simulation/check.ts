@@ -11,7 +11,7 @@ import type {
   WriteAttempt,
 } from './run.ts';
 
-/** Everything that must not be and is; empty when every promise was kept. */
+/** Lists every violated promise; empty when all were kept. */
 export async function violationsOf({
   limits,
   attempts,
@@ -48,7 +48,7 @@ function liveProfiles(node: SimulationRun['node']): readonly Profile[] {
   );
 }
 
-/** What each answered ucid leads to now: undefined where it was deleted. */
+/** The profile that each answered ucid resolves to now: undefined where it was deleted. */
 async function destinations(
   writes: readonly WriteAttempt[],
   afterwards: SimulationRun['afterwards'],
@@ -61,7 +61,10 @@ async function destinations(
   return leadsTo;
 }
 
-/** A write is done whole or not at all; one that was answered is where its answer leads, or was deleted with it. */
+/**
+ * A write is applied completely or not at all. An answered write is in the profile that its answer resolves
+ * to, or was deleted with it.
+ */
 function marks(
   writes: readonly WriteAttempt[],
   live: readonly Profile[],
@@ -79,7 +82,7 @@ function marks(
     );
     const isKnown = attempts.every(({ answer }) => answer !== undefined);
     const misplaced = [...places].filter((ucid) => !expected.has(ucid));
-    // Of one that came again the values stay where they were written first, and are split off from there.
+    // The values of a repeated write stay at their first location, and may be split off from there.
     const isAnywhere = isSplit && attempts.length > 1 && [...expected].some((ucid) => places.has(ucid));
     return [
       ...[...expected]
@@ -92,7 +95,7 @@ function marks(
   });
 }
 
-/** What a profile has of a write without having all of it. */
+/** Writes that are only partly present in a profile. */
 function halves(
   mark: string,
   attempts: readonly WriteAttempt[],
@@ -103,7 +106,7 @@ function halves(
   if (!holder.attributes.some(({ path }) => path[1] === mark))
     violations.push(`${mark} is half in ${holder.ucid}`);
   const [only, ...others] = attempts;
-  // Of an event without an answer nobody knows what it left out.
+  // An event without an answer may have left out any part of its write.
   if (
     only === undefined ||
     others.length > 0 ||
@@ -127,8 +130,8 @@ function byMark(writes: readonly WriteAttempt[]): ReadonlyMap<string, readonly W
 }
 
 /**
- * Every shared value is that of the newest of the writes that are in the profile. After splits it may be gone, or that of
- * an older one: a newer one was split off, or was replaced by one that was.
+ * Every shared value is that of the newest write in the profile. After splits it may be absent, or that of an
+ * older write: a newer write was split off, or was replaced by one that was.
  */
 function registers(
   writes: readonly WriteAttempt[],
@@ -180,7 +183,10 @@ function unlinksIn(attempts: readonly Attempt[]): readonly UnlinkAttempt[] {
   return attempts.filter((one): one is UnlinkAttempt => one.kind === 'unlink');
 }
 
-/** Whether an identity may have left its profile: by an unlink, answered or not, by any split, or as newer ones came. */
+/**
+ * Whether an identity may have left its profile: by an unlink, answered or not, by any split, or because
+ * newer identities replaced it.
+ */
 type Moved = (name: string) => boolean;
 
 function namesMovedIn(
@@ -202,13 +208,17 @@ function hasSplits(attempts: readonly Attempt[]): boolean {
   return splitsIn(attempts).length > 0;
 }
 
-/** What was split off is part of the other again only by an explicit write that was not over before the split. */
+/**
+ * A profile that was split off may rejoin the other only through an explicit write still running when the
+ * split began.
+ */
 function splits(
   attempts: readonly Attempt[],
   writes: readonly WriteAttempt[],
   live: readonly Profile[],
 ): readonly string[] {
-  // An identity that is taken away from both sides says nothing of the two any more.
+  // An unlink may take the identity away from both sides, so identities no longer show whether the two are
+  // one.
   if (unlinksIn(attempts).length > 0) return [];
   const rootOf = (ucid: string) => live.find((one) => one.ucid === ucid || one.linked.includes(ucid))?.ucid;
   return splitsIn(attempts).flatMap(({ answer, begunAt }) => {
@@ -222,7 +232,7 @@ function splits(
   });
 }
 
-/** A value says that it is from the ucid with which its write was answered, or nothing. */
+/** A value's `from` is the ucid that answered its write, or absent. */
 function origins(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
   const all = byMark(writes);
   return live.flatMap(({ ucid, linked, identities, attributes, preferences, consents }) => {
@@ -242,7 +252,7 @@ function origins(writes: readonly WriteAttempt[], live: readonly Profile[]): rea
   });
 }
 
-/** What may have had to go, as there were newer ones. */
+/** Names that may have been dropped because newer ones exist. */
 function namesDroppedBy(
   limits: IdentityLimits | undefined,
   writes: readonly WriteAttempt[],
@@ -252,7 +262,10 @@ function namesDroppedBy(
   return new Set(all.filter(({ type }) => types.has(type)).map(nameOf));
 }
 
-/** What an answered unlink took away is not there again, unless by an explicit write that was not over before it. */
+/**
+ * An identity taken away by an answered unlink may return only through an explicit write still running when
+ * the unlink began.
+ */
 function unlinks(
   attempts: readonly Attempt[],
   writes: readonly WriteAttempt[],
@@ -270,7 +283,7 @@ function unlinks(
   });
 }
 
-/** Two people are one record only where an explicit write says so. */
+/** Two people become one record only through an explicit write. */
 function peopleApart(
   writes: readonly WriteAttempt[],
   live: readonly Profile[],
@@ -280,7 +293,8 @@ function peopleApart(
   return live.flatMap(({ ucid, consents, identities }) => {
     const people = identities.filter(({ type }) => type === 'user_id');
     const merged = consents.some(({ name }) => all.get(name)?.[0]?.write.linking === 'merge');
-    // The write that merged them may be split off since, with the values of its profile.
+    // The explicit write that merged the people may have been split off since, with the values of its
+    // profile.
     const mayBeMerged = isSplit && writes.some(({ write }) => write.linking === 'merge');
     return people.length > 1 && !merged && !mayBeMerged
       ? [`${ucid} holds ${people.map(nameOf).join(', ')}, by events alone`]
@@ -288,7 +302,10 @@ function peopleApart(
   });
 }
 
-/** A search that begins after a write was answered sees it, unless its record was deleted; it never shows what is lost. */
+/**
+ * A search that begins after the answer to a write sees the write, unless its record was deleted; it never
+ * shows lost writes.
+ */
 function searches(
   attempts: readonly Attempt[],
   live: readonly Profile[],
@@ -314,7 +331,7 @@ function searches(
       const names = write.identities.some((one) => nameOf(one) === nameOf(identity));
       if (names && !leftOut && !moved(nameOf(identity)) && held.has(mark) && !seen.has(mark))
         violations.push(`a search for ${nameOf(identity)} did not see ${mark}, answered before it began`);
-      // Splits let it have another owner, but at no time none.
+      // Splits may give the identity another owner, but it always has one.
       if (names && !leftOut && !mayBeNobodys && found.length === 0)
         violations.push(`a search for ${nameOf(identity)} found nobody after ${mark} was answered`);
     }
@@ -326,7 +343,7 @@ function searches(
   });
 }
 
-/** Nothing that was answered to have been deleted is there, nor what was in it. */
+/** A profile with an answered deletion is gone, with all its content. */
 function deletions(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
   const gone = new Set(attempts.flatMap((one) => (one.kind === 'deletion' ? (one.deleted ?? []) : [])));
@@ -342,7 +359,7 @@ function deletions(attempts: readonly Attempt[], live: readonly Profile[]): read
   ];
 }
 
-/** What happened before one of its identities was deleted is not written afterwards. */
+/** An event from before the deletion of one of its identities must not be written afterwards. */
 function broughtBack(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');

@@ -15,20 +15,20 @@ import { VirtualTime } from './virtual-time.ts';
 export interface SimulationOptions {
   readonly seed: number;
   readonly operations: number;
-  /** Processes at once; one that dies is replaced. */
+  /** Concurrent processes; one that dies is replaced. */
   readonly processes: number;
-  /** Callers in each. */
+  /** Callers in each process. */
   readonly callers: number;
-  /** Different people; the fewer, the more they meet. */
+  /** Number of people; fewer means more conflicts. */
   readonly people: number;
-  /** Of the operations: deletions, and of the writes those of events. */
+  /** The share of deletions among the operations, and of events among the writes. */
   readonly deletionShare: number;
   readonly eventShare: number;
-  /** Of the operations: unlinks. Default none. */
+  /** The share of unlinks among the operations. Default none. */
   readonly unlinkShare?: number;
-  /** Of the operations: splits of ucids that were answered. Default none. */
+  /** The share of splits, of ucids from answers, among the operations. Default none. */
   readonly splitShare?: number;
-  /** Of every write. Default those of an organization without settings, which no run reaches. */
+  /** The limits of every write. Default: those of an organization without settings, which no run reaches. */
   readonly limits?: IdentityLimits;
   /** Mean time between two crashes of the node, and of one process, ms; absent: never. */
   readonly nodeCrashMs?: number | undefined;
@@ -38,11 +38,11 @@ export interface SimulationOptions {
   readonly troubles: NodeTroubles;
 }
 
-/** What a caller asked for and heard. Times are virtual. */
+/** The request of a caller and its answer. Times are virtual. */
 export interface WriteAttempt {
   readonly kind: 'write';
   readonly write: ProfileWrite;
-  /** The attribute that no other write has: whether it was carried out is seen by it. */
+  /** An attribute unique to this write: it shows whether the write was carried out. */
   readonly mark: string;
   readonly begunAt: number;
   endedAt?: number;
@@ -81,10 +81,10 @@ export type Attempt = WriteAttempt | DeletionAttempt | SearchAttempt | UnlinkAtt
 export interface SimulationRun {
   readonly limits: IdentityLimits | undefined;
   readonly attempts: readonly Attempt[];
-  /** Changes that were published, in any order, some more than once. */
+  /** Published changes, in any order, some more than once. */
   readonly changes: readonly ProfileChange[];
   readonly node: SimulatedNode;
-  /** What a process that starts afterwards answers. */
+  /** The answers of a process that starts after the run. */
   readonly afterwards: {
     search(identities: readonly Identity[], ucids: readonly string[]): Promise<readonly Profile[]>;
   };
@@ -95,7 +95,10 @@ export interface SimulationRun {
 export const SCOPE = { org: 1, region: 'eu' } as const;
 const RETENTION_MS = 10 * 24 * 3_600_000;
 
-/** Callers in several processes that write, search and delete, while processes and the node crash; then peace. */
+/**
+ * Callers in several processes that write, search and delete, while processes and the node crash; then a
+ * period without faults.
+ */
 export async function simulateProfiles(options: SimulationOptions): Promise<SimulationRun> {
   const time = new VirtualTime(options.seed);
   const run = new Run(options, time);
@@ -176,7 +179,7 @@ class Run {
       })();
       const sweeping = this.#sweep(process);
       await dying;
-      // Of a process that died nobody hears anything more.
+      // A dead process answers no more calls.
       if (!process.dead) await Promise.all([...working, sweeping]);
     }
   }
@@ -226,7 +229,7 @@ class Run {
       else if (dice < deletionShare + 0.2 + unlinkShare) await this.#unlink(process);
       else if (dice < deletionShare + 0.2 + unlinkShare + splitShare) await this.#split(process);
       else await this.#write(process);
-      // Who was not answered waits a little: else a run would hold hardly anything but failures.
+      // A caller without an answer backs off; otherwise most of a run would consist of failures.
       await this.#time.pause(this.#time.below(this.#answered === before ? 300 : 10));
     }
   }
@@ -306,7 +309,7 @@ class Run {
     }
   }
 
-  /** One that a write of just now or not long ago was answered with, mostly one that was merged. */
+  /** The ucid in the answer to a recent write, mostly one that was merged. */
   #ucid(): string {
     const answers = this.#attempts.slice(this.#time.random() < 0.5 ? -60 : -12).flatMap((one) => {
       if (one.kind !== 'write' || one.answer?.kind !== 'written') return [];
@@ -316,7 +319,7 @@ class Run {
     return answers[this.#time.below(answers.length)] ?? 'nobody';
   }
 
-  /** Now and then a write of before, by somebody who did not hear the answer. */
+  /** Sometimes repeats an earlier write, as a caller does that missed the answer. */
   #draw(): WriteAttempt {
     const { eventShare, limits } = this.#options;
     const again = this.#attempts[this.#attempts.length - 1 - this.#time.below(12)];
@@ -350,7 +353,7 @@ class Run {
     return { kind: 'write', write, mark, begunAt };
   }
 
-  /** Of an event, ms: some come long after they happened, and after a deletion. */
+  /** The lateness of an event, ms: some arrive long after they happened, and after a deletion. */
   #lateness(): number {
     return this.#time.below(this.#time.random() < 0.3 ? 2_000 : 100);
   }
@@ -361,7 +364,7 @@ class Run {
     return { type, value: `${type}-${this.#time.below(this.#options.people)}` };
   }
 
-  /** A person on some device, which others use too. */
+  /** A person on a device that others use too. */
   #eventIdentities(): readonly Identity[] {
     const of = (type: string) => ({ type, value: `${type}-${this.#time.below(this.#options.people)}` });
     const dice = this.#time.random();

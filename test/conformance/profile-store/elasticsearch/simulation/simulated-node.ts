@@ -10,14 +10,14 @@ import type {
 import type { VirtualTime } from './virtual-time.ts';
 
 export interface NodeTroubles {
-  /** Longest way of a message, ms. */
+  /** The longest delay of a message, ms. */
   readonly delayMs: number;
-  /** How long a write is seen before it is durable, at most, ms. */
+  /** The longest time for which a write is visible before it is durable, ms. */
   readonly unsafeMs: number;
-  /** Share of the messages that come late, and how late at most, ms. */
+  /** The share of late messages, and their maximum delay, ms. */
   readonly lateShare: number;
   readonly lateMs: number;
-  /** After how long a caller hears that the outcome is unknown, ms. */
+  /** The time after which a caller gets an unknown outcome, ms. */
   readonly timeoutMs: number;
 }
 
@@ -26,9 +26,12 @@ const REFRESH_MS = 500;
 type State = StoredDocument | { readonly version: DocumentVersion; readonly source?: undefined };
 
 /**
- * A node that is worse than the real one: a write is seen before it is durable, each write of a request on its own; a
- * crash takes back what was seen and not yet durable; messages arrive in any order, late, and after their sender gave
- * up or died; the parts of one read are read at different times; searches are behind.
+ * A node with weaker guarantees than the real one:
+ * - a write is visible before it is durable, each write of a request separately;
+ * - a crash reverts writes that were visible and not yet durable;
+ * - messages arrive in any order, late, and after their sender timed out or died;
+ * - the parts of one read are read at different times;
+ * - searches lag behind.
  */
 export class SimulatedNode {
   readonly #time: VirtualTime;
@@ -40,7 +43,7 @@ export class SimulatedNode {
   #seqNo = 0;
   #primaryTerm = 1;
   readonly #callers = new Set<(error: Error) => void>();
-  /** Writes that were acknowledged, for a look at how much a run did. */
+  /** Acknowledged writes, a measure of a run's work. */
   acknowledged = 0;
   lost = 0;
 
@@ -49,7 +52,7 @@ export class SimulatedNode {
     this.#troubles = troubles;
   }
 
-  /** Takes back every write that is not durable; whoever waits for an answer hears that the outcome is unknown. */
+  /** Reverts every write that is not durable. Pending callers get an error with an unknown outcome. */
   crash(): void {
     for (const [id, state] of this.#seen) if (this.#durable.get(id) !== state) this.lost++;
     this.#seen = new Map(this.#durable);
@@ -57,17 +60,20 @@ export class SimulatedNode {
     for (const fail of [...this.#callers]) fail(new Unavailable('the node crashed'));
   }
 
-  /** From now on no message is late. */
+  /** Stops delaying messages. */
   calm(): void {
     this.#troubles = { ...this.#troubles, lateShare: 0 };
   }
 
-  /** What is there, for the checker; only when nothing is under way. */
+  /** The contents, for the checker. Call it only when no request is in flight. */
   *contents(): Generator<readonly [string, StoredDocument]> {
     for (const [id, state] of this.#durable) if (state.source !== undefined) yield [id, state];
   }
 
-  /** The way of one process to the node. Nothing of what is under way is answered once `isDead` says so. */
+  /**
+   * The connection of one process to the node. Requests in flight are never answered once `isDead` returns
+   * true.
+   */
   connect(isDead: () => boolean): Documents {
     return {
       read: (ids) =>
@@ -101,7 +107,7 @@ export class SimulatedNode {
       this.#time.after(this.#troubles.timeoutMs, () => fail(new Unavailable('no answer in time')));
       void Promise.all(items.map(work)).then(async (answers) => {
         await this.#travel();
-        // Who was told that the outcome is unknown hears nothing more.
+        // A caller that already got an unknown outcome gets no second answer.
         if (!this.#callers.delete(fail) || isDead()) return;
         resolve(answers);
       });
@@ -120,9 +126,9 @@ export class SimulatedNode {
     const state: State = source === 'removed' ? { version } : { version, source };
     this.#seen.set(id, state);
     await this.#time.pause(this.#time.below(this.#troubles.unsafeMs));
-    // Lost with a crash meanwhile: nobody will ever acknowledge it.
+    // The write was lost with a crash meanwhile and will never be acknowledged.
     if (version.primaryTerm !== this.#primaryTerm) return new Promise(() => {});
-    // One that came after it may be durable before it: then this one is part of the past.
+    // A later write may have become durable before: then this one was already replaced.
     if ((this.#durable.get(id)?.version.seqNo ?? 0) < version.seqNo) this.#durable.set(id, state);
     this.acknowledged++;
     return version;

@@ -3,7 +3,7 @@ import { violationsOf } from './check.ts';
 import { type SimulationOptions, simulateProfiles } from './run.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** Runs of each kind; a seed that failed is run again by itself. */
+/** Runs of each kind; set the seed of a failed run to repeat it alone. */
 const SEEDS = process.env.TRIBUTARY_TEST_SEED?.split(',').map(Number) ?? seeds(LONG ? 40 : 1);
 const OPERATIONS = LONG ? 1_500 : 600;
 
@@ -20,7 +20,7 @@ const USUAL: Omit<SimulationOptions, 'seed'> = {
   troubles: { delayMs: 20, unsafeMs: 40, lateShare: 0.01, lateMs: 3_000, timeoutMs: 800 },
 };
 
-/** Devices come and go all the time. */
+/** People change devices all the time. */
 const FULL = {
   limits: { types: [{ type: 'anonymous_id', max: 2, drop_oldest: true }], user_ids: 100 },
 } as const;
@@ -120,7 +120,7 @@ describe('every promise is kept on a node that loses what it showed', () => {
       for (const seed of SEEDS) {
         const run = await simulateProfiles({ ...USUAL, ...changed, seed });
         expect({ seed, violations: await violationsOf(run) }).toEqual({ seed, violations: [] });
-        // A run in which hardly anything was answered shows nothing.
+        // A run with hardly any answers proves nothing.
         const answered = run.attempts.filter(({ endedAt }) => endedAt !== undefined).length;
         expect(answered).toBeGreaterThan(OPERATIONS / 20);
       }

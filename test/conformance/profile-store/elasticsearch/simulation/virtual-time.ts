@@ -4,7 +4,7 @@ interface Event {
   readonly run: () => void;
 }
 
-/** Time that passes only when nothing is left to do, and dice: the same seed gives the same run. */
+/** Time that advances only when no work is left, and seeded dice: the same seed gives the same run. */
 export class VirtualTime {
   #now = 1_700_000_000_000;
   #order = 0;
@@ -45,7 +45,7 @@ export class VirtualTime {
 
   readonly pause = (ms: number): Promise<void> => new Promise((resolve) => this.after(ms, resolve));
 
-  /** Lets time pass until `work` is done. Fails when nothing is left that could end it. */
+  /** Advances time until `work` is done. Fails when no event is left that could end it. */
   async run<T>(work: Promise<T>): Promise<T> {
     let ended = false;
     const watched = work.finally(() => {
