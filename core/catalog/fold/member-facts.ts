@@ -222,7 +222,7 @@ function revoke(state: CatalogState, { kind, key }: FoundKey, at: string): void 
 }
 
 /**
- * Whether the author of a fact may create a key at the position of the fact. The gateway that membershipChanges the request
+ * Whether the author of a fact may create a key at the position of the fact. The gateway that accepts the request
  * may not have seen yet that the author was removed, demoted or revoked.
  */
 export function mayCreateKey(

@@ -18,6 +18,8 @@ export const MAX_SUBSCHEMAS = 1_000;
 export const MAX_ENUM_VALUES = 10_000;
 /** Names in all `required` together. */
 export const MAX_REQUIRED_NAMES = 4_000;
+/** Instructions of all patterns together: they stay in memory for as long as the contract is in use. */
+const MAX_PATTERN_PROGRAM = 50_000;
 const TOO_MUCH_TO_COMPILE =
   'must be smaller: its schemas, keywords, names and patterns take too much work to compile together';
 
@@ -74,6 +76,7 @@ class Reader {
   enumValues = 0;
   patternWork = 0;
   #requiredNames = 0;
+  #patternProgram = 0;
   readonly #dialect: Dialect;
   readonly #tools: ReadTools;
   readonly #references = new ReferenceIndex();
@@ -188,15 +191,19 @@ class Reader {
 
   #readPattern(source: string, path: string): void {
     const { maxCompileWork, pattern: compile } = this.#tools;
-    if (this.patternWork > maxCompileWork || this.patterns.has(source)) return;
+    const isTooMuch = this.#patternProgram > MAX_PATTERN_PROGRAM || this.patternWork > maxCompileWork;
+    if (isTooMuch || this.patterns.has(source)) return;
     const read = readPattern(source, compile);
     if ('fault' in read) {
       this.#fault(path, read.fault);
       return;
     }
     this.patterns.set(source, read.pattern);
+    this.#patternProgram += read.pattern.size;
     this.patternWork += read.pattern.compileWork;
-    if (this.patternWork > maxCompileWork) this.#fault(path, TOO_MUCH_TO_COMPILE);
+    if (this.#patternProgram > MAX_PATTERN_PROGRAM)
+      this.#fault(path, 'must leave the patterns of the schema smaller: their repeats are too many');
+    else if (this.patternWork > maxCompileWork) this.#fault(path, TOO_MUCH_TO_COMPILE);
   }
 }
 

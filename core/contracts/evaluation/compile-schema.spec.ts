@@ -310,7 +310,7 @@ describe('the bounds of a definition', () => {
   it('are the sizes of its patterns', () => {
     expect(paths({ properties: { a: { pattern: 'a'.repeat(1_001) } } })).toEqual(['/properties/a/pattern']);
     const large = Array.from({ length: 20 }, (_, at) => ({ pattern: `(?:[a-z]{900}){1}${at}`.repeat(5) }));
-    expect(checkSchema({ allOf: large })[0]?.message).toMatch(/must be smaller: .* patterns/);
+    expect(checkSchema({ allOf: large })[0]?.message).toMatch(/patterns of the schema smaller/);
   });
 });
 

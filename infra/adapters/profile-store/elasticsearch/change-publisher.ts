@@ -240,7 +240,10 @@ export class ChangePublisher {
       if (version === undefined || version === 'conflict') ledger.abandon();
       else this.#checkpoints.set(ledger, { version, published, at: this.#options.clock() });
     } catch (error) {
-      this.#options.logger.debug({ error: messageOf(error) }, 'what is published could not be checkpoint');
+      this.#options.logger.debug(
+        { error: messageOf(error) },
+        'the checkpoint of the published changes could not be written',
+      );
       ledger.abandon();
     }
   }

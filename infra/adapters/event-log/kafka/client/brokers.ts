@@ -76,7 +76,7 @@ export class Brokers {
       },
     });
     mendConnections(this.#cluster);
-    acceptPartialMetadata(this.#cluster);
+    adaptBrokers(this.#cluster);
   }
 
   /** Calls the leader of a partition. Topics have their names in Kafka. */
@@ -220,29 +220,43 @@ export async function prepared<Payload, Answer>(
 ): Promise<() => Promise<Answer>> {
   const { request, response } = broker.lookupRequest(apiKey, definition)(payload);
   const encoded = await request.encode();
-  return async () => {
-    try {
-      return await broker.connectionPool.send({
+  return () =>
+    reconnecting(broker, () =>
+      broker.connectionPool.send({
         request: { ...request, encode: async () => encoded },
         response: { decode: (bytes) => response.decode(bytes), parse: async (answer) => answer },
-      });
-    } catch (thrown) {
-      // As kafkajs does for its own requests: the next one reconnects.
-      if (thrown instanceof Error && thrown.name === 'KafkaJSConnectionClosedError')
-        await broker.disconnect();
-      throw thrown;
-    }
-  };
+      }),
+    );
+}
+
+/** As kafkajs does for its own requests: after one whose connection was closed the next one reconnects. */
+export async function reconnecting<Answer>(
+  broker: KafkaBroker,
+  send: () => Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await send();
+  } catch (thrown) {
+    if (thrown instanceof Error && thrown.name === 'KafkaJSConnectionClosedError') await broker.disconnect();
+    throw thrown;
+  }
 }
 
 /**
- * kafkajs rejects the metadata of all topics when one topic does not exist or one partition has no leader. Here the rest is
- * accepted; a caller that needs the missing one gets the error.
+ * Two things differ from kafkajs's brokers. kafkajs rejects the metadata of all topics when one topic does not exist or one
+ * partition has no leader; here the rest is accepted, and a caller that needs the missing one gets the error. And kafkajs
+ * takes the request versions of the first broker for those of all; here each broker is asked, at each connection, since
+ * brokers are upgraded one after the other.
  */
-function acceptPartialMetadata({ brokerPool }: Cluster): void {
+function adaptBrokers({ brokerPool }: Cluster): void {
   const { createBroker } = brokerPool;
   brokerPool.createBroker = (options) => {
-    const broker = createBroker(options);
+    const broker = createBroker({ ...options, versions: null });
+    const { disconnect } = broker;
+    broker.disconnect = async () => {
+      broker.versions = null;
+      await disconnect.call(broker);
+    };
     broker.metadata = async (topics = []) =>
       (
         await prepared(broker, apiKeys.Metadata, protocol.requests.Metadata, {

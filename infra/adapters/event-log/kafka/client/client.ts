@@ -1,7 +1,7 @@
 import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
-import { Brokers, type KafkaClientOptions, prepared } from './brokers.ts';
+import { Brokers, type KafkaClientOptions, prepared, reconnecting } from './brokers.ts';
 import { protocolErrorOf } from './errors.ts';
 import type { KafkajsJoinAnswer, KafkajsJoinRequest } from './kafkajs-shapes.ts';
 import type {
@@ -238,7 +238,7 @@ export class KafkaClient {
     await this.#brokers.withGroup(member.groupId, 'storing a position', async (broker) => {
       const commit = broker.lookupRequest(apiKeys.TxnOffsetCommit, TXN_OFFSET_COMMIT)(request);
       if (commit.request.apiVersion < FENCING_COMMIT_VERSION) await this.confirmMember(member);
-      await broker.connectionPool.send(commit);
+      await reconnecting(broker, () => broker.connectionPool.send(commit));
     });
   }
 

@@ -29,6 +29,28 @@ describe('a fetcher', () => {
     await expect(fetcherOf(client).fetch('t', 0, 0, 1, never)).rejects.toThrow('t/0 has no leader');
   });
 
+  it('fails for the one partition whose records cannot be read, where it failed for all of the broker', async () => {
+    const fetcher = fetcherOf({
+      leaderId: async () => 1,
+      fetch: async () => ({
+        responses: [
+          {
+            topicName: 't',
+            partitions: [
+              { ...EMPTY, partition: 0, fault: new Error('a malformed record') },
+              { ...EMPTY, partition: 1, errorCode: 1 },
+            ],
+          },
+        ],
+      }),
+      invalidateMetadata: () => {},
+    });
+    const never = new AbortController().signal;
+    const [damaged, other] = [0, 1].map((partition) => fetcher.fetch('t', partition, 7, 1, never));
+    await expect(damaged).rejects.toThrow(/reading t\/0 at 7: .*a malformed record/);
+    await expect(other).rejects.toThrow(/out of range/);
+  });
+
   it('sends no requests once all signals fired, and again for a later fetch', async () => {
     const stop = new AbortController();
     const asked: string[] = [];

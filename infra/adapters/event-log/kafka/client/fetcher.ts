@@ -150,6 +150,10 @@ export class Fetcher {
       }
       return true;
     }
+    if (answer.fault !== undefined) {
+      wanted.reject(translateKafkaError(answer.fault, `reading ${topic}/${partition} at ${offset}`));
+      return true;
+    }
     const seen = committed(answer.batches, answer.abortedTransactions, offset);
     if (seen.next === offset) return false;
     wanted.resolve({ ...seen, end: answer.highWatermark });

@@ -92,6 +92,8 @@ export interface KafkaBroker {
     definition: Definition<Payload, Answer>,
   ): (payload: Payload) => Exchange<Answer>;
   disconnect(): Promise<void>;
+  /** The request versions that the broker takes, by API key; null before it is asked. */
+  versions: object | null;
   metadata(topics?: readonly string[]): Promise<unknown>;
   /** Of a group (0) or of a transactional id (1). */
   findGroupCoordinator(of: {

@@ -114,6 +114,8 @@ export interface FetchedPartition {
   readonly highWatermark: number;
   readonly abortedTransactions: readonly AbortedTransaction[];
   readonly batches: readonly RecordBatch[];
+  /** Why the records of this partition cannot be read; there are no batches then. */
+  readonly fault?: unknown;
 }
 
 export interface FetchAnswer {

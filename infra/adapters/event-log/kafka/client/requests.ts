@@ -184,13 +184,14 @@ export async function decodedFetch(bytes: Buffer): Promise<FetchAnswer> {
       responses.map(async ({ topicName, partitions }) => ({
         topicName,
         partitions: await Promise.all(
-          partitions.map(
-            async ({ head, abortedTransactions, records }): Promise<FetchedPartition> => ({
-              ...head,
-              abortedTransactions,
-              batches: await readBatches(records),
-            }),
-          ),
+          partitions.map(async ({ head, abortedTransactions, records }): Promise<FetchedPartition> => {
+            try {
+              return { ...head, abortedTransactions, batches: await readBatches(records) };
+            } catch (fault) {
+              // The other partitions of the answer are read.
+              return { ...head, abortedTransactions, batches: [], fault };
+            }
+          }),
         ),
       })),
     ),

@@ -187,6 +187,9 @@ export class KafkaPartition implements OwnedPartition {
     this.#report(start, evidence);
     // The group has the position from now on, also if the first records are deleted before the first commit.
     if (start.found !== 'stored') await this.#storeInGroup(start.from);
+    // The recorded start overrides higher positions, and no generation refuses it: only the owner may write it.
+    this.#options.leaving.throwIfAborted();
+    await this.#options.membership.confirm();
     await positions.recordStart(this.#of(), start.from);
     return start.from;
   }

@@ -261,6 +261,7 @@ export class KafkaStageRun implements StageRun {
         transactionalId: `${this.#groupId}.${source.topic}.${partition}`,
         clients: transactionClients,
         membership: this.#membership,
+        leaving,
         topics,
         nameOf,
         framing,

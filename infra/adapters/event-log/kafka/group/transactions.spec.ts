@@ -50,6 +50,7 @@ async function commitAnswered(errorCode: number) {
     limits: new BatchLimits(),
     transactionalId: 'validate.events.production.0',
     clients: { use: (work) => work(client) },
+    leaving: new AbortController().signal,
     membership: {
       groupId: 'validate',
       member: { groupId: 'validate', memberId: 'member', generationId: 1 },

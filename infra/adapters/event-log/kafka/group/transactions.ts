@@ -29,6 +29,8 @@ export interface TransactionsOptions {
   readonly transactionalId: string;
   readonly clients: Pick<ClientPool, 'use'>;
   readonly membership: Pick<Membership, 'groupId' | 'member'>;
+  /** Fires when the partition leaves this process. */
+  readonly leaving: AbortSignal;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
@@ -120,7 +122,9 @@ export class Transactions {
 
   async #store(client: KafkaClient, identity: ProducerIdentity, position: StoredPosition): Promise<void> {
     const { topic, partition, offset, metadata } = position;
-    const { membership } = this.#options;
+    const { membership, leaving } = this.#options;
+    // After a rejoin the member names a generation in which the partition is another's: the position would be accepted.
+    leaving.throwIfAborted();
     await client.commitInTransaction({
       producer: identity,
       member: membership.member,
@@ -210,15 +214,16 @@ export class Transactions {
 
   /** Repeats the call while the coordinator completes the previous transaction, which takes milliseconds. */
   async #afterPrevious<T>(call: () => Promise<T>): Promise<T> {
+    const { leaving } = this.#options;
     const deadline = performance.now() + CONCURRENT_TIMEOUT_MS;
-    const never = new AbortController().signal;
     for (let attempt = 0; ; attempt++) {
+      leaving.throwIfAborted();
       try {
         return await call();
       } catch (thrown) {
         if (protocolErrorOf(thrown) !== 'CONCURRENT_TRANSACTIONS' || performance.now() > deadline)
           throw thrown;
-        await pause(backoffMs(attempt, CONCURRENT_BACKOFF), never);
+        await pause(backoffMs(attempt, CONCURRENT_BACKOFF), leaving);
       }
     }
   }
