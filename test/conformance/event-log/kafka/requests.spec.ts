@@ -140,7 +140,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
     it('is taken of a member of the present generation', async () => {
       const member = await joinAlone(client);
       await commit(await begin(), member, 7);
-      expect(await stored()).toBe('7');
+      await expect.poll(stored).toBe('7');
       await client.leaveGroup(topic, member.memberId);
     });
 
@@ -151,7 +151,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
       await expect(commit(await begin(), left, 7)).rejects.toThrow('UNKNOWN_MEMBER_ID');
       expect(await stored()).toBe('-1');
       await commitByVersion1(await begin(), left, 8);
-      expect(await stored()).toBe('8');
+      await expect.poll(stored).toBe('8');
       await other.leaveGroup(topic, stays.memberId);
     });
 
@@ -162,9 +162,9 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
       await expect(commit(await begin(), older, 7)).rejects.toThrow('ILLEGAL_GENERATION');
       expect(await stored()).toBe('-1');
       await commitByVersion1(await begin(), older, 8);
-      expect(await stored()).toBe('8');
+      await expect.poll(stored).toBe('8');
       await commit(await begin(), newer, 9);
-      expect(await stored()).toBe('9');
+      await expect.poll(stored).toBe('9');
       await client.leaveGroup(topic, newer.memberId);
     });
 
@@ -180,12 +180,12 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
         'the group does not change',
       );
       await commit(await begin(), member, 7);
-      expect(await stored()).toBe('7');
+      await expect.poll(stored).toBe('7');
       const [mine, theirs] = await Promise.all([join(client, member.memberId), joining]);
       await expect(commit(await begin(), member, 8)).rejects.toThrow('ILLEGAL_GENERATION');
       // Until it gets its assignment in the new generation, a member continues with its old one.
       await commit(await begin(), { ...member, generationId: mine.generationId }, 9);
-      expect(await stored()).toBe('9');
+      await expect.poll(stored).toBe('9');
       await client.leaveGroup(topic, mine.memberId);
       await other.leaveGroup(topic, theirs.memberId);
     });
@@ -200,7 +200,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
       const again = await begin();
       expect(await stored()).toBe('-1');
       await commit(again, successor, 7);
-      expect(await stored()).toBe('7');
+      await expect.poll(stored).toBe('7');
       await other.leaveGroup(topic, successor.memberId);
     });
   });
