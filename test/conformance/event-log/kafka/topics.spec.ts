@@ -64,7 +64,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     expect(await valuesOf(log, TARGET)).toEqual([...numbers(20), ...numbers(5, 100)]);
     expect(lines.filter(({ level }) => level === 'error')).toEqual([
       expect.objectContaining({
-        message: expect.stringContaining('made anew'),
+        message: expect.stringContaining('created again'),
         fields: expect.objectContaining({ partition: PARTITION }),
       }),
     ]);
