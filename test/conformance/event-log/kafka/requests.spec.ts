@@ -63,17 +63,20 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
   });
   afterEach(() => withAdmin(brokers, (admin) => deleteTopics(admin, [topic])));
 
-  /** Repeated while the coordinator completes the previous transaction of the id. */
-  async function initProducer(transactionalId: string): Promise<Producer> {
+  /** Repeats a request while its coordinator completes the previous transaction, or is only starting itself. */
+  async function coordinated<Answer>(request: () => Promise<Answer>): Promise<Answer> {
     for (;;) {
       try {
-        return await client.initProducer(transactionalId, TRANSACTION_TIMEOUT_MS);
+        return await request();
       } catch (thrown) {
-        if (!String(thrown).includes('CONCURRENT_TRANSACTIONS')) throw thrown;
+        if (!/CONCURRENT_TRANSACTIONS|COORDINATOR|LOAD_IN_PROGRESS/.test(String(thrown))) throw thrown;
         await setTimeout(5);
       }
     }
   }
+
+  const initProducer = (transactionalId: string): Promise<Producer> =>
+    coordinated(() => client.initProducer(transactionalId, TRANSACTION_TIMEOUT_MS));
 
   describe('a position stored in a transaction', () => {
     beforeEach(() => makeTopic(topic));
@@ -94,7 +97,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
 
     /** Joins alone; the generation is complete. */
     async function joinAlone(as: KafkaClient, memberId = '') {
-      const { generationId, memberId: id } = await join(as, memberId);
+      const { generationId, memberId: id } = await coordinated(() => join(as, memberId));
       const member = { groupId: topic, memberId: id, generationId };
       await as.syncGroup(member, [{ memberId: id, partitions: [{ topic, partitions: [0] }] }]);
       return member;
