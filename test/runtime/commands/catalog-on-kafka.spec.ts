@@ -4,7 +4,7 @@ import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { RunningKafka } from '../../engines/index.ts';
 import { Client, eventually } from '../../helpers/client.ts';
-import { clusterEnvironment, readyAt } from '../../helpers/cluster.ts';
+import { clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
@@ -149,6 +149,11 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
   );
 
   it('says what is missing where facts were removed by hand', async () => {
+    const before = start('gateway');
+    const url = await readyAt(before);
+    const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
+    await makeWorkspace(new Client(url, token), 'W');
+    expect(await before.stop()).toBe(0);
     const end = await withAdmin(broker.url, async (admin) => {
       const [partition] = await admin.fetchTopicOffsets(`${prefix}catalog`);
       return Number(partition?.high);
