@@ -280,6 +280,12 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
         await transaction(codec, messages(`aborted by ${codec}`, 5), 'abort');
       }
       await transaction('a', messages('committed again', 3), 'commit');
+      // The marker of a transaction is written after its end is confirmed.
+      const unread = async () => {
+        const { highWatermark, batches } = (await fetchBoth(0)).ours;
+        return highWatermark - 1 - (batches.at(-1)?.lastOffset ?? -1);
+      };
+      await expect.poll(unread).toBe(0);
       const { ours, theirs } = await fetchBoth(0);
       expect(ours).toEqual(theirs);
       expect(ours.batches.flatMap(({ records }) => records).length).toBeGreaterThan(900);
