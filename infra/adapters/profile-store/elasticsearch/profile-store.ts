@@ -23,7 +23,6 @@ import {
 } from '@tributary/core';
 import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
 import { ChangePublisher } from './change-publisher.ts';
-import type { Documents } from './documents.ts';
 import { ElasticsearchDocuments } from './engine/elasticsearch-documents.ts';
 import { type CachedLocations, LocationTable } from './operations/cached-locations.ts';
 import { DurableVersions, type OperationContext, retryOnConflict } from './operations/context.ts';
@@ -128,17 +127,12 @@ const CACHED_LOCATIONS = 2 ** 22;
 /** Profiles of which the durable version is known; about 200 bytes each. */
 const DURABLE_VERSIONS = 100_000;
 
-export interface DocumentStoreOptions {
-  readonly documents: Documents;
+export interface DocumentStoreOptions
+  extends Pick<
+    OperationContext,
+    'documents' | 'clock' | 'pause' | 'random' | 'newUcid' | 'logger' | 'retentionMs'
+  > {
   readonly publish: PublishProfileChanges;
-  readonly clock: () => number;
-  readonly pause: (ms: number) => Promise<void>;
-  /** From 0 to 1. */
-  readonly random: () => number;
-  /** A fresh UUIDv7, increasing within this process. */
-  readonly newUcid: () => string;
-  readonly logger: Logger;
-  readonly retentionMs: number;
   /** Default: a table for about four million identities. */
   readonly locations?: CachedLocations;
 }
