@@ -189,13 +189,21 @@ export class Watchdog {
     return this.#isStuck(now - this.#since) ? 'timeout' : undefined;
   }
 
-  /** On a busy machine a worker may be silent because it does not get to run, so its processor time decides. */
   #isStuck(silentMs: number): boolean {
-    const { watchdogMs, eventMs } = this.#limits;
-    if (silentMs < watchdogMs) return false;
-    if (this.#cpuBefore === undefined || silentMs >= this.#deadAfterMs) return true;
-    return (cpuMs(this.#pid) ?? Number.POSITIVE_INFINITY) - this.#cpuBefore >= eventMs;
+    if (silentMs < this.#limits.watchdogMs) return false;
+    if (silentMs >= this.#deadAfterMs || this.#cpuBefore === undefined) return true;
+    const used = (cpuMs(this.#pid) ?? Number.POSITIVE_INFINITY) - this.#cpuBefore;
+    return hasUsedItsTime(used, this.#limits);
   }
+}
+
+/**
+ * Whether a silent worker is stuck in code. On a busy machine it may be silent because it does not get to run, so its
+ * processor time (ms, of all its threads) decides. The time of one event is not enough for that: the worker also makes
+ * the isolate of an event that runs alone and loads the program into it.
+ */
+export function hasUsedItsTime(usedMs: number, { watchdogMs }: SandboxLimits): boolean {
+  return usedMs >= watchdogMs;
 }
 
 /** Linux reports processor time in hundredths of a second, on every architecture that Node runs on. */

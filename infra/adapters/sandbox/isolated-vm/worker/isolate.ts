@@ -124,7 +124,7 @@ export class Isolate {
   /** Runs the events of a request through a program, within one time limit. After any stop but `ended`, dispose. */
   async run(program: number, { sizes, captureLogs }: WorkerRequest, texts: string): Promise<Run> {
     const began = performance.now();
-    const cpuBefore = this.#isolate.cpuTime;
+    const cpuBefore = this.cpuMs;
     const callsBefore = this.#hostCalls;
     let answers: string | undefined;
     let stop: Stop = 'ended';
@@ -134,14 +134,19 @@ export class Isolate {
     } catch (error) {
       ({ stop, answers } = await this.#salvage(sizes, this.#isTimeout(error, began)));
     }
-    const cpu = this.#isolate.isDisposed ? 0n : this.#isolate.cpuTime - cpuBefore;
+    const cpuMs = Math.max(0, this.cpuMs - cpuBefore);
     const waitedMs = (this.#hostCalls - callsBefore) * HOST_CALL_MS;
-    const times = { stop, wallMs: performance.now() - began, cpuMs: Number(cpu) / 1e6 + waitedMs };
+    const times = { stop, wallMs: performance.now() - began, cpuMs: cpuMs + waitedMs };
     return answers === undefined ? times : { ...times, answers };
   }
 
   get isDisposed(): boolean {
     return this.#isolate.isDisposed;
+  }
+
+  /** Processor time used inside the isolate since it was made, ms; 0 once it is disposed. */
+  get cpuMs(): number {
+    return this.isDisposed ? 0 : Number(this.#isolate.cpuTime) / 1e6;
   }
 
   /** Sources loaded so far, those with faults included. */

@@ -43,10 +43,10 @@ class Isolates {
 
   /** In a new isolate that is discarded afterwards. */
   async #runAlone(request: WorkerRequest, source: string, texts: string): Promise<Frame> {
-    const elapsed = startTimer();
+    const began = performance.now();
     const isolate = new Isolate(this.#settings);
-    const loaded = await isolate.load(source);
-    const times = elapsed();
+    const { loaded, cpuMs } = await timedLoad(isolate, source);
+    const times = timesSince(began, cpuMs);
     const isLoaded = typeof loaded === 'number';
     const run = isLoaded && request.op === 'run' ? await isolate.run(loaded, request, texts) : undefined;
     isolate.dispose();
@@ -60,9 +60,10 @@ class Isolates {
     let times = IDLE;
     if (known === undefined) {
       if (source === undefined) return missing();
-      const elapsed = startTimer();
-      known = await this.#load(owner, program, source);
-      times = elapsed();
+      const began = performance.now();
+      const load = await this.#load(owner, program, source);
+      known = load.loaded;
+      times = timesSince(began, load.cpuMs);
     }
     if (typeof known !== 'number') return unloadable(known, times);
     const cached = this.#use(owner);
@@ -71,17 +72,18 @@ class Isolates {
     return frameOf(run, times.loadMs);
   }
 
-  async #load(owner: string, program: string, source: string): Promise<number | LoadFault> {
+  async #load(owner: string, program: string, source: string): Promise<TimedLoad> {
     const { isolate, programs } = this.#use(owner);
-    const loaded = await isolate.load(source);
+    const load = await timedLoad(isolate, source);
+    const { loaded } = load;
     const isNew = isolate.programs === 1;
     if (typeof loaded === 'number' || (isNew && loaded.kind === 'compile')) {
       programs.set(program, loaded);
-      return loaded;
+      return load;
     }
     this.#discard(owner);
     // Other programs may have filled the isolate: only a fault in a new one is the source's own.
-    return isNew ? loaded : this.#load(owner, program, source);
+    return isNew ? load : this.#load(owner, program, source);
   }
 
   /** The isolate of the owner, created if there is none, and marked as used last. */
@@ -127,15 +129,21 @@ class Isolates {
   }
 }
 
-/** Returns a function that measures the wall and processor time since then, ms. */
-function startTimer(): () => typeof IDLE {
-  const began = performance.now();
-  const cpu = process.cpuUsage();
-  return () => {
-    const { user, system } = process.cpuUsage(cpu);
-    const wallMs = performance.now() - began;
-    return { wallMs, cpuMs: (user + system) / 1000, loadMs: wallMs };
-  };
+interface TimedLoad {
+  readonly loaded: number | LoadFault;
+  /** Processor time that the source used. To make the isolate takes more than some sources, and is not theirs. */
+  readonly cpuMs: number;
+}
+
+async function timedLoad(isolate: Isolate, source: string): Promise<TimedLoad> {
+  const cpuBefore = isolate.cpuMs;
+  const loaded = await isolate.load(source);
+  return { loaded, cpuMs: Math.max(0, isolate.cpuMs - cpuBefore) };
+}
+
+function timesSince(began: number, cpuMs: number): typeof IDLE {
+  const wallMs = performance.now() - began;
+  return { wallMs, cpuMs, loadMs: wallMs };
 }
 
 function missing(): Frame {
