@@ -11,6 +11,7 @@ const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
 const PORTS = ['test/conformance/**/*.spec.ts'];
 const ALONE = isLong ? '{alone,long-alone}' : 'alone';
 const ALL_ALONE = [`test/**/*.${ALONE}.spec.ts`];
+const LONG_ONLY = isLong ? [] : ['test/**/*.long{,.alone}.spec.ts'];
 const ON_CLUSTER = isLong ? ['test/{flows,sdks}/**/*.spec.ts'] : ['test/flows/**/*.cluster.spec.ts'];
 
 /** One more than there are cores: most of what a test does is to wait for other processes. */
@@ -22,6 +23,7 @@ const without = (...others: readonly string[]) => [
   '**/data/**',
   ...others,
   ...ALL_ALONE,
+  ...LONG_ONLY,
 ];
 /** Starts the engines that the tests share; the specs beside the code need none. */
 const ENGINES = 'test/engines/global-setup.ts';
@@ -106,7 +108,16 @@ export default defineConfig({
           ...ON_ENGINES,
         },
       },
-      { extends: true, test: { name: 'alone', ...inOrder(3, 1), include: ALL_ALONE, ...WITH_ENGINES } },
+      {
+        extends: true,
+        test: {
+          name: 'alone',
+          ...inOrder(3, 1),
+          include: ALL_ALONE,
+          exclude: [...configDefaults.exclude, ...LONG_ONLY],
+          ...WITH_ENGINES,
+        },
+      },
       {
         extends: true,
         test: {

@@ -48,9 +48,12 @@ describe('the house', () => {
     const suffixFor = (text: string) => {
       const reason = REASON.exec(text);
       if (reason === null) return /^\/\/\s*runs alone\b/im.test(text) ? 'misplaced' : undefined;
-      return reason.groups?.whenLong === undefined ? 'alone' : 'long-alone';
+      return reason.groups?.whenLong === undefined ? 'alone' : 'long';
     };
-    const suffixOf = (file: string) => /\.((?:long-)?alone)\.spec\.ts$/.exec(file)?.[1];
+    const suffixOf = (file: string) => {
+      const kind = /\.(alone|long-alone|long\.alone)\.spec\.ts$/.exec(file)?.[1];
+      return kind === undefined || kind === 'alone' ? kind : 'long';
+    };
     expect(
       offenders(({ file, text }) => file.endsWith('.spec.ts') && suffixOf(file) !== suffixFor(text)),
     ).toEqual([]);
@@ -58,7 +61,7 @@ describe('the house', () => {
 
   it('has no suffix of a spec that says nothing', () => {
     const known =
-      /^([^.]+(\.properties)?|test\/[^.]+\.(alone|long-alone)|test\/flows\/[^.]+\.cluster)\.spec\.ts$/;
+      /^([^.]+(\.properties)?|test\/[^.]+\.(alone|long-alone|long|long\.alone)|test\/flows\/[^.]+\.cluster)\.spec\.ts$/;
     expect(offenders(({ file }) => file.endsWith('.spec.ts') && !known.test(file))).toEqual([]);
   });
 

@@ -66,7 +66,7 @@ describe('a guide', () => {
     const blocks = blocksOf('from-segment-or-rudderstack');
     const of = (wanted: string) => blocks.filter(({ language }) => language === wanted);
 
-    // test/sdks/browser.spec.ts runs the page; test/gateway/events/segment-callers.spec.ts tests the headers
+    // test/sdks/browser.long.spec.ts runs the page; test/gateway/events/segment-callers.spec.ts tests the headers
     // that nginx sends.
     it('has no block in a language that no test runs', () => {
       const languages = new Set(blocks.map(({ language }) => language));

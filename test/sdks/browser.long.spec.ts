@@ -9,7 +9,7 @@ import { callsOf, type Task } from './senders/calls.ts';
 import { expectAll } from './sent-events.ts';
 import { SENT_WITHIN_MS, type Sender, type Sending, sendThroughRestart } from './through-restart.ts';
 
-const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 20 : 300;
+const ROUNDS = 300;
 const program = findProgram('chromium', 'google-chrome');
 
 /** The part of the page script's interface that is used here. */

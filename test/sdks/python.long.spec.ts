@@ -4,7 +4,7 @@ import { findProgram, pythonWithSdks } from './programs.ts';
 import { expectAll } from './sent-events.ts';
 import { programSender, SENT_WITHIN_MS, sendThroughRestart } from './through-restart.ts';
 
-const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 40 : 1_000;
+const ROUNDS = 1_000;
 const NAMES = ['segment-analytics-python', 'rudder-sdk-python'];
 /** The time to install the SDKs if they are missing. */
 const INSTALLED_WITHIN_MS = 60_000;

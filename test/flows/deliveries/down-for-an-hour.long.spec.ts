@@ -9,12 +9,11 @@ import { Receivers } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Webhook } from '../../helpers/webhook.ts';
 
-const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** The duration of an hour here, ms; a circuit is still open for 15 s. */
-const HOUR_MS = IS_LONG ? 60_000 : 6_000;
+const HOUR_MS = 60_000;
 /** The retry schedule scaled to the hour; the last step repeats. */
-const LADDER = IS_LONG ? ['1s', '6s', '20s', '60s'] : ['200ms', '1s', '3s', '6s'];
-const BACKLOG = IS_LONG ? 6_000 : 600;
+const LADDER = ['1s', '6s', '20s', '60s'];
+const BACKLOG = 6_000;
 /** Calls a second that the destination may get. */
 const RATE = 100;
 const CALLS_AT_A_TIME = 4;

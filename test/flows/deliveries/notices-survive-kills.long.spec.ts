@@ -8,10 +8,9 @@ import { Receivers } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Webhook } from '../../helpers/webhook.ts';
 
-const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** In each round all destinations turn unhealthy, or recover, and everything is killed. */
-const ROUNDS = IS_LONG ? 8 : 1;
-const PLACES = IS_LONG ? 8 : 4;
+const ROUNDS = 8;
+const PLACES = 8;
 const EVENTS_EVERY_MS = 100;
 
 type Turned = Fact & { readonly type: 'destination.turned'; readonly data: HealthChange };

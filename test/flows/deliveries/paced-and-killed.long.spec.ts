@@ -1,4 +1,3 @@
-// Runs alone in the long form: it makes 100,000 deliveries and kills the delivering processes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DEFAULT_RETRY_LABELS, parseRetrySchedule, retryTopic, TOPIC } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -10,10 +9,9 @@ import { type Recorder, startRecorder } from '../../helpers/recorder.ts';
 import { type Kill, repeatsOf } from '../../helpers/repeats.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
-const KILLED_DELIVERIES = IS_LONG ? 100_000 : 1_250;
-const KILLS = IS_LONG ? 12 : 1;
-const SENT_AT_ONCE = IS_LONG ? 500 : 50;
+const KILLED_DELIVERIES = 100_000;
+const KILLS = 12;
+const SENT_AT_ONCE = 500;
 
 /** A busy machine may take more than ten seconds for a call, which must not lead to a retry. */
 const PATIENT = { TRIBUTARY_DELIVERY_TIMEOUT: '60s' };

@@ -22,7 +22,6 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
-const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 
 /**
  * Entries that a faulty release dead-lettered continue from there once they are redriven, beside a running
@@ -178,7 +177,7 @@ describe('Redriving what stages gave up', () => {
   it(
     'whenever it is killed, each record has its effect once',
     async () => {
-      const [records, kills] = LONG ? [4_000, 8] : [400, 1];
+      const [records, kills] = [4_000, 8];
       const seed = randomInt(2 ** 31);
       const dice = new Dice(seed);
       const entries = Array.from({ length: records }, (_, n) =>
@@ -225,6 +224,6 @@ describe('Redriving what stages gave up', () => {
       expect(await counted('Counted')).toBe(uncounted.length);
       expect(received('Killed').length).toBe(records);
     },
-    LONG ? 600_000 : 180_000,
+    600_000,
   );
 });

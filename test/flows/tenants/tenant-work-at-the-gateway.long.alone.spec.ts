@@ -1,4 +1,4 @@
-// Runs alone: it compares latencies, and checks memory.
+// Runs alone in the long form: it compares latencies, and checks memory.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -8,15 +8,14 @@ import { evenPace } from '../../helpers/pacing.ts';
 import { Receivers } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Events a second of the quiet workspace. */
 const PACE = 25;
-const SECONDS = IS_LONG ? 10 : 1.6;
+const SECONDS = 10;
 const ROUNDS = 3;
 /** Latency that a pause of the machine alone can cause, ms. */
 const PAUSE_MS = 150;
 const CALLERS = 16;
-const RULES = IS_LONG ? 900 : 150;
+const RULES = 900;
 /** Additional memory of the gateway and its stages, MB. */
 const MOST_MEMORY_MB = 450;
 
@@ -204,7 +203,7 @@ describe('The work of tenants at the gateway', () => {
   it('a workspace’s worst contracts in use take bounded memory, and each of its events has its verdict', async () => {
     const before = residentMb(tributary.pid);
     const made: string[] = [];
-    for (let n = 0; n < (IS_LONG ? 100 : 20); n++) {
+    for (let n = 0; n < 100; n++) {
       const contract = contractOf(WORST[n % WORST.length]?.(1_000 + n) ?? {});
       await noisy.post('./event-contracts', contract);
       made.push(contract.event_name);

@@ -1,4 +1,4 @@
-// Runs alone: it checks times beside programs that use all available resources.
+// Runs alone in the long form: it checks times beside programs that use all available resources.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { AS_SHIPPED } from '../../helpers/embedded.ts';
@@ -12,11 +12,8 @@ const HOSTILE = {
   'a huge array': 'new Array(1e9).fill(0); return event;',
 };
 
-const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** Each program runs until a limit ends it; the short form lowers the limits. */
-const LIMITS = isLong ? {} : { TRIBUTARY_SANDBOX_TIME: '40ms', TRIBUTARY_SANDBOX_MEMORY: '32MiB' };
 /** After five stopped runs in a row the transformation is in error, and later events are not run. */
-const HARMFUL = isLong ? 20 : 8;
+const HARMFUL = 20;
 
 /**
  * For any behaviour of a transformation, the server answers, others' events flow, and its own are
@@ -27,7 +24,7 @@ describe('Hostile transformations', () => {
   let webhook: Webhook;
   let destinationId: string;
   beforeAll(async () => {
-    tributary = await startTributary({ env: { ...AS_SHIPPED, ...LIMITS } });
+    tributary = await startTributary({ env: AS_SHIPPED });
     webhook = await startWebhook();
     destinationId = (
       await tributary.owner.post<{ id: string }>('./destinations', {

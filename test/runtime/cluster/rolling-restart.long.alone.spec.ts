@@ -10,14 +10,13 @@ import { freePort } from '../../helpers/free-port.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const [REQUESTS, LEAST_RESTARTS, CLIENTS] = [100_000, 4, 64];
 /** A common poll interval of balancers, ms. */
 const POLL_MS = 1_000;
 
 const EVENT = { event: 'Restarted', user_id: 'u1' };
 
-describe.skipIf(!isLong || engines() === undefined)('a rolling restart of gateways behind a balancer', () => {
+describe.skipIf(engines() === undefined)('a rolling restart of gateways behind a balancer', () => {
   const prefix = freshPrefix();
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   const running = new Map<string, ServerProcess>();

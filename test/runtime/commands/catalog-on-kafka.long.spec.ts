@@ -13,7 +13,6 @@ import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const GONE = 'planted-gone-93e5@example.com';
 
 /** A broker that checks its segments continuously, not every five minutes. */
@@ -74,7 +73,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
   }
 
   // It takes 45 s; `catalog-rewrite.spec.ts` does the same on SQLite in every run.
-  it.runIf(LONG)(
+  it(
     'starts from its snapshot, is sealed anew, rewritten and erased, and is the same all the while',
     async () => {
       const processor = start('processor', '--stages', 'audit,replay,notice');

@@ -28,7 +28,7 @@ const REWRITE = { by: 'operator:catalog', stages: [], stageTimeoutMs: 5_000 };
  * The contract of `rewrite` for the catalog of any log. `steps` are the steps after which a rewrite is
  * killed.
  */
-export function describeRewrite(harness: CatalogHarness, steps: readonly string[] = STEPS): void {
+export function describeRewrite(harness: CatalogHarness): void {
   describe(`the rewrite of the ${harness.name} catalog`, () => {
     let store: CatalogStore;
     let log: EventLog;

@@ -9,8 +9,7 @@ import { batchStage, caughtUp, eachOf, flowStage } from '../suite/stages.ts';
 import { byKey, firstMissing, startFeed } from './installation/feed.ts';
 import { type Installation, install, type Opened, timed } from './installation/installation.ts';
 
-const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
-const PAUSE_MS = LONG ? 20_000 : 3_000;
+const PAUSE_MS = 20_000;
 const CALLERS = 8;
 
 /** An append reports its outcome within its timeout (1 s here) and a few seconds. */

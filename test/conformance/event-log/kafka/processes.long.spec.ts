@@ -13,10 +13,9 @@ import { eventually, numbered, numbers, readAll, valuesOf } from '../suite/log-c
 import { batchStage, caughtUp, copyOf, eachOf } from '../suite/stages.ts';
 import { type Installation, install, timed } from './installation/installation.ts';
 
-const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const PARTITIONS = 4;
 const SESSION_MS = 2_000;
-const CHAOS_MS = LONG ? 240_000 : 6_000;
+const CHAOS_MS = 240_000;
 
 interface Member {
   readonly process: ChildProcess;

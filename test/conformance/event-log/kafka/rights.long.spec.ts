@@ -13,7 +13,6 @@ import { topicsOf } from './installation/installation.ts';
 
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs;
 
-const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 
 /** The grants that docs/rights.md asks operators for, on all resources with the prefix. */
 const GRANTS = [
@@ -101,9 +100,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     await log.close();
   });
 
-  const withheld = GRANTS.filter(([, right]) => !right.endsWith('CONFIGS')).filter(
-    ([resource]) => LONG || resource === 'TRANSACTIONAL_ID',
-  );
+  const withheld = GRANTS.filter(([, right]) => !right.endsWith('CONFIGS'));
   it.each(withheld)('misses each of them, and says so: %s %s', async (resource, right) => {
     const { log, said } = await installedWith(
       GRANTS.filter((grant) => grant[0] !== resource || grant[1] !== right),

@@ -9,8 +9,6 @@ import { numbered, numbers, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, eachOf, runThrough } from '../suite/stages.ts';
 import { timed, topicsOf } from './installation/installation.ts';
 
-const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
-
 describe.skipIf(engines() === undefined)('a Kafka that wants to know who asks', () => {
   let kafka: RunningKafka;
   beforeAll(async () => {
@@ -49,10 +47,7 @@ describe.skipIf(engines() === undefined)('a Kafka that wants to know who asks', 
     ),
   };
 
-  // The mechanisms differ only in their first messages; TLS carries any of them.
-  const QUICK = ['TLS', 'plain', 'scram-sha-256', 'scram-sha-512 over TLS'];
-  const tried = Object.entries(ways).filter(([way]) => LONG || QUICK.includes(way));
-  it.each(tried)('is appended to, read and worked off: %s', async (_way, connectionOf) => {
+  it.each(Object.entries(ways))('is appended to, read and worked off: %s', async (_way, connectionOf) => {
     const log = await open(connectionOf);
     await log.createTopics();
     await log.append(SOURCE, numbered('k', 5));

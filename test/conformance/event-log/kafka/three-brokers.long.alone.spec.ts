@@ -11,11 +11,10 @@ import { batchStage, caughtUp, copyOf, flowStage } from '../suite/stages.ts';
 import { byKey, firstMissing, startFeed } from './installation/feed.ts';
 import { type Installation, install } from './installation/installation.ts';
 
-const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const ROUNDS = 6;
 
 /** Leaders and coordinators move: there must be more than one broker. */
-describe.skipIf(engines() === undefined || !LONG)('a Kafka of three brokers', () => {
+describe.skipIf(engines() === undefined)('a Kafka of three brokers', () => {
   let brokers: readonly RunningEngine[];
   let urls: string;
   let installed: Installation;

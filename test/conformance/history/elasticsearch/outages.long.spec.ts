@@ -10,7 +10,6 @@ import { ownEngines } from '../../../helpers/own-engines.ts';
 import { entry, RETENTION_MS, START, WORKSPACE_ID } from '../suite/harness.ts';
 
 const TIMEOUT_MS = 1_500;
-const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const KILLS = 6;
 const ENTRIES_A_KILL = 1_500;
 const QUERY = { kind: 'delivery', workspaceId: WORKSPACE_ID, limit: 100_000 } as const;
@@ -51,7 +50,7 @@ describe.skipIf(!engines())('a history whose Elasticsearch fails', () => {
   });
   afterAll(() => engine?.stop());
 
-  it.runIf(LONG)(
+  it(
     'keeps every entry it took, once and in its highest version, while two put and it is killed',
     async () => {
       const prefix = freshPrefix();

@@ -13,12 +13,9 @@ import { verdictOn } from '../traffic/verdict.ts';
 import { runWriters } from '../traffic/writers.ts';
 import { type ElasticsearchSettings, harness } from './harness.ts';
 
-const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const TIMEOUT_MS = 1_500;
-const SIZE = LONG
-  ? { processes: 5, writersOfProcess: 20, operationsOfWriter: 100, kills: 10 }
-  : { processes: 2, writersOfProcess: 4, operationsOfWriter: 60, kills: 1 };
-const NODE_KILLS = LONG ? 6 : 1;
+const SIZE = { processes: 5, writersOfProcess: 20, operationsOfWriter: 100, kills: 10 };
+const NODE_KILLS = 6;
 
 describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
   let engine: RunningEngine;
@@ -102,14 +99,14 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
   });
 
   // A minute: chaos, in every run, kills writers and the node as well.
-  it.runIf(LONG)(
+  it(
     'keep every promise while writers and the node itself are killed',
     async () => {
       const its = settings();
       const traffic: Traffic = {
         scope: { org: 7, region: 'eu' },
         seed: Math.floor(Math.random() * 1_000_000),
-        groups: LONG ? 60 : 6,
+        groups: 60,
         identitiesOfGroup: 8,
         deletions: 0.03,
         events: 0.3,
@@ -117,7 +114,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
       let isOver = false;
       const killing = (async () => {
         for (let kill = 0; kill < NODE_KILLS && !isOver; kill++) {
-          await sleep(1_500 + Math.random() * (LONG ? 8_000 : 1_000));
+          await sleep(1_500 + Math.random() * 8_000);
           await engine.kill();
           await engine.restart();
         }
@@ -140,7 +137,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
       });
       await expect.poll(verdict, { timeout: 60_000, interval: 1_000 }).toEqual({ traffic, faults: [] });
     },
-    LONG ? 900_000 : 180_000,
+    900_000,
   );
 });
 
