@@ -22,7 +22,6 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
-
 /**
  * Entries that a faulty release dead-lettered continue from there once they are redriven, beside a running
  * server.
@@ -174,56 +173,52 @@ describe('Redriving what stages gave up', () => {
     expect(run.log).toContain('--stages: there is no "redrive"; there are validate, validate.slow, count');
   });
 
-  it(
-    'whenever it is killed, each record has its effect once',
-    async () => {
-      const [records, kills] = [4_000, 8];
-      const seed = randomInt(2 ** 31);
-      const dice = new Dice(seed);
-      const entries = Array.from({ length: records }, (_, n) =>
-        entryOf('events.production', 'Killed', 2_000_000 + n),
-      );
-      const uncounted = Array.from({ length: records / 4 }, (_, n) =>
-        entryOf(TOPIC.accepted, 'Counted', 3_000_000 + n),
-      );
-      await giveUp(
-        entries.flatMap((entry, n): readonly (readonly [string, LogEntry])[] => {
-          const other = n % 4 === 0 ? uncounted[n / 4] : undefined;
-          return other === undefined
-            ? [['validate', entry]]
-            : [
-                ['validate', entry],
-                ['count', other],
-              ];
-        }),
-      );
-      let killed = 0;
-      for (; killed < kills; killed++) {
-        const before = await taken();
-        const run = command();
-        await eventually(taken, (now) => now > before);
-        await sleep(dice.between(0, 700));
-        await run.kill();
-      }
-      const began = performance.now();
-      const last = await ran();
-      const seconds = ((performance.now() - began) / 1_000).toFixed(1);
-      console.log(
-        `${records} events and ${uncounted.length} counts, ${killed} kills (seed ${seed}), the rest in ${seconds} s:`,
-      );
-      console.log(last.output.trim());
-      await eventually(
-        () => new Set(received('Killed')).size,
-        (size) => size === records,
-      );
-      await eventually(
-        () => counted('Killed'),
-        (count) => count >= records,
-      );
-      expect(await counted('Killed')).toBe(records);
-      expect(await counted('Counted')).toBe(uncounted.length);
-      expect(received('Killed').length).toBe(records);
-    },
-    600_000,
-  );
+  it('whenever it is killed, each record has its effect once', async () => {
+    const [records, kills] = [4_000, 8];
+    const seed = randomInt(2 ** 31);
+    const dice = new Dice(seed);
+    const entries = Array.from({ length: records }, (_, n) =>
+      entryOf('events.production', 'Killed', 2_000_000 + n),
+    );
+    const uncounted = Array.from({ length: records / 4 }, (_, n) =>
+      entryOf(TOPIC.accepted, 'Counted', 3_000_000 + n),
+    );
+    await giveUp(
+      entries.flatMap((entry, n): readonly (readonly [string, LogEntry])[] => {
+        const other = n % 4 === 0 ? uncounted[n / 4] : undefined;
+        return other === undefined
+          ? [['validate', entry]]
+          : [
+              ['validate', entry],
+              ['count', other],
+            ];
+      }),
+    );
+    let killed = 0;
+    for (; killed < kills; killed++) {
+      const before = await taken();
+      const run = command();
+      await eventually(taken, (now) => now > before);
+      await sleep(dice.between(0, 700));
+      await run.kill();
+    }
+    const began = performance.now();
+    const last = await ran();
+    const seconds = ((performance.now() - began) / 1_000).toFixed(1);
+    console.log(
+      `${records} events and ${uncounted.length} counts, ${killed} kills (seed ${seed}), the rest in ${seconds} s:`,
+    );
+    console.log(last.output.trim());
+    await eventually(
+      () => new Set(received('Killed')).size,
+      (size) => size === records,
+    );
+    await eventually(
+      () => counted('Killed'),
+      (count) => count >= records,
+    );
+    expect(await counted('Killed')).toBe(records);
+    expect(await counted('Counted')).toBe(uncounted.length);
+    expect(received('Killed').length).toBe(records);
+  }, 600_000);
 });

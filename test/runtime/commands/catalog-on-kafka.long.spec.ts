@@ -73,79 +73,76 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
   }
 
   // It takes 45 s; `catalog-rewrite.spec.ts` does the same on SQLite in every run.
-  it(
-    'starts from its snapshot, is sealed anew, rewritten and erased, and is the same all the while',
-    async () => {
-      const processor = start('processor', '--stages', 'audit,replay,notice');
-      let gateway = start('gateway');
-      await readyAt(processor);
-      let url = await readyAt(gateway);
-      const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
-      const { id: workspaceId } = await new Client(url, token).post<{ id: string }>('/workspaces', {
-        name: 'W',
-      });
-      const owner = () => new Client(url, token, workspaceId);
-      const { id } = await owner().post<{ id: string }>('./members', { email: GONE, role: 'viewer' });
-      const settings = { url: 'https://example.com', headers: { authorization: 'token of before' } };
-      const body = { name: 'd', type: 'webhook', settings, enabled: true };
-      await owner().post('./destinations', body);
-      const known = async () => ({
-        members: await owner().get('./members'),
-        destinations: (await owner().get<readonly { id: string }[]>('./destinations')).map((each) => each.id),
-      });
-      const before = await known();
+  it('starts from its snapshot, is sealed anew, rewritten and erased, and is the same all the while', async () => {
+    const processor = start('processor', '--stages', 'audit,replay,notice');
+    let gateway = start('gateway');
+    await readyAt(processor);
+    let url = await readyAt(gateway);
+    const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
+    const { id: workspaceId } = await new Client(url, token).post<{ id: string }>('/workspaces', {
+      name: 'W',
+    });
+    const owner = () => new Client(url, token, workspaceId);
+    const { id } = await owner().post<{ id: string }>('./members', { email: GONE, role: 'viewer' });
+    const settings = { url: 'https://example.com', headers: { authorization: 'token of before' } };
+    const body = { name: 'd', type: 'webhook', settings, enabled: true };
+    await owner().post('./destinations', body);
+    const known = async () => ({
+      members: await owner().get('./members'),
+      destinations: (await owner().get<readonly { id: string }[]>('./destinations')).map((each) => each.id),
+    });
+    const before = await known();
 
-      // Starts from a snapshot.
-      expect(await gateway.stop()).toBe(0);
-      await access(snapshot());
-      gateway = start('gateway');
-      url = await readyAt(gateway);
-      expect(gateway.log).toContain('the catalog begins from its snapshot');
-      expect(await known()).toEqual(before);
+    // Starts from a snapshot.
+    expect(await gateway.stop()).toBe(0);
+    await access(snapshot());
+    gateway = start('gateway');
+    url = await readyAt(gateway);
+    expect(gateway.log).toContain('the catalog begins from its snapshot');
+    expect(await known()).toEqual(before);
 
-      // Rotates the secrets beside both processes.
-      const rotated = await ran('secrets', 'rotate');
-      expect(rotated).toMatch(/^1 destination sealed anew under local-/);
-      expect(rotated).toContain('local: nothing is sealed under it; it may go');
-      expect((await owner().call('DELETE', `./members/${id}`)).status).toBe(200);
-      const after = await known();
-      expect(after).not.toEqual(before);
-      expect((await holding(GONE)).length).toBeGreaterThan(0);
-      expect((await holding('"$sealed":"local.')).length).toBeGreaterThan(0);
+    // Rotates the secrets beside both processes.
+    const rotated = await ran('secrets', 'rotate');
+    expect(rotated).toMatch(/^1 destination sealed anew under local-/);
+    expect(rotated).toContain('local: nothing is sealed under it; it may go');
+    expect((await owner().call('DELETE', `./members/${id}`)).status).toBe(200);
+    const after = await known();
+    expect(after).not.toEqual(before);
+    expect((await holding(GONE)).length).toBeGreaterThan(0);
+    expect((await holding('"$sealed":"local.')).length).toBeGreaterThan(0);
 
-      // Rewrites the catalog beside both processes.
-      const rewritten = await ran('catalog', 'rewrite');
-      expect(rewritten).toMatch(/^the catalog begins at [1-9]\d* now/);
-      expect(rewritten).toContain(`Kafka removes the bytes with the segments of ${prefix}catalog`);
-      expect(await known()).toEqual(after);
-      expect((await readFile(snapshot())).includes(GONE)).toBe(false);
+    // Rewrites the catalog beside both processes.
+    const rewritten = await ran('catalog', 'rewrite');
+    expect(rewritten).toMatch(/^the catalog begins at [1-9]\d* now/);
+    expect(rewritten).toContain(`Kafka removes the bytes with the segments of ${prefix}catalog`);
+    expect(await known()).toEqual(after);
+    expect((await readFile(snapshot())).includes(GONE)).toBe(false);
 
-      // The bytes leave the disks once the segment is closed, by the next fact at the latest, and the broker
-      // has checked it.
-      await owner().post('./sources', { name: 's', type: 'web' });
-      await eventually(
-        async () => [...(await holding(GONE)), ...(await holding('"$sealed":"local.'))],
-        (files) => files.length === 0,
-      );
+    // The bytes leave the disks once the segment is closed, by the next fact at the latest, and the broker
+    // has checked it.
+    await owner().post('./sources', { name: 's', type: 'web' });
+    await eventually(
+      async () => [...(await holding(GONE)), ...(await holding('"$sealed":"local.'))],
+      (files) => files.length === 0,
+    );
 
-      // A gateway without a snapshot has only the rows.
-      expect(await gateway.stop()).toBe(0);
-      await rm(snapshot());
-      gateway = start('gateway');
-      url = await readyAt(gateway);
-      expect(gateway.log).toContain('the catalog was restored from the rows of a rewrite');
-      expect(await known()).toEqual(after);
+    // A gateway without a snapshot has only the rows.
+    expect(await gateway.stop()).toBe(0);
+    await rm(snapshot());
+    gateway = start('gateway');
+    url = await readyAt(gateway);
+    expect(gateway.log).toContain('the catalog was restored from the rows of a rewrite');
+    expect(await known()).toEqual(after);
 
-      // The audit log continues, written by a processor that also starts at the rewrite.
-      expect(await processor.stop()).toBe(0);
-      const { id: sourceId } = await owner().post<{ id: string }>('./sources', { name: 'last', type: 'web' });
-      await readyAt(start('processor', '--stages', 'audit,replay,notice'));
-      await eventually(
-        () => owner().get<readonly unknown[]>(`./audit-log?entity_id=${sourceId}`),
-        (entries) => entries.length === 1,
-      );
-    },
-  );
+    // The audit log continues, written by a processor that also starts at the rewrite.
+    expect(await processor.stop()).toBe(0);
+    const { id: sourceId } = await owner().post<{ id: string }>('./sources', { name: 'last', type: 'web' });
+    await readyAt(start('processor', '--stages', 'audit,replay,notice'));
+    await eventually(
+      () => owner().get<readonly unknown[]>(`./audit-log?entity_id=${sourceId}`),
+      (entries) => entries.length === 1,
+    );
+  });
 
   it('says what is missing where facts were removed by hand', async () => {
     const before = start('gateway');

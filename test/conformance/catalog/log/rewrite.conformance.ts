@@ -124,7 +124,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(later.state.entities('contract', WORKSPACE_ID).length).toBeGreaterThanOrEqual(made);
     });
 
-    it.each(steps)('that is killed after "%s" loses nothing, and the next one is complete', async (step) => {
+    it.each(STEPS)('that is killed after "%s" loses nothing, and the next one is complete', async (step) => {
       const catalog = opened();
       await fill(catalog);
       const known = digestOf(catalog);

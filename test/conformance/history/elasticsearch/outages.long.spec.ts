@@ -50,45 +50,41 @@ describe.skipIf(!engines())('a history whose Elasticsearch fails', () => {
   });
   afterAll(() => engine?.stop());
 
-  it(
-    'keeps every entry it took, once and in its highest version, while two put and it is killed',
-    async () => {
-      const prefix = freshPrefix();
-      const writers = await Promise.all([open(engine.url, prefix), open(engine.url, prefix)]);
-      const total = KILLS * ENTRIES_A_KILL;
-      let [stopped, put] = [false, 0];
-      const writing = writers.map(async (history, writer) => {
-        for (let n = 0; n < total || !stopped; n += 20) {
-          const some = Array.from({ length: 20 }, (_, index) => {
-            // Both writers put each entry, in four versions, in no order.
-            const version = 2 * ((n + index * 7) % 2) + writer;
-            return [version, 3 - version].map((each) =>
-              entry((n + index) % total, { version: each, body: { version: each } }),
-            );
-          });
-          await putInTheEnd(history, some.flat());
-          put += 20;
-        }
-      });
-      for (let kill = 0; kill < KILLS; kill++) {
-        await expect.poll(() => put, { timeout: 30_000 }).toBeGreaterThan((kill + 0.3) * ENTRIES_A_KILL);
-        await engine.kill();
-        await sleep(300);
-        await engine.restart();
+  it('keeps every entry it took, once and in its highest version, while two put and it is killed', async () => {
+    const prefix = freshPrefix();
+    const writers = await Promise.all([open(engine.url, prefix), open(engine.url, prefix)]);
+    const total = KILLS * ENTRIES_A_KILL;
+    let [stopped, put] = [false, 0];
+    const writing = writers.map(async (history, writer) => {
+      for (let n = 0; n < total || !stopped; n += 20) {
+        const some = Array.from({ length: 20 }, (_, index) => {
+          // Both writers put each entry, in four versions, in no order.
+          const version = 2 * ((n + index * 7) % 2) + writer;
+          return [version, 3 - version].map((each) =>
+            entry((n + index) % total, { version: each, body: { version: each } }),
+          );
+        });
+        await putInTheEnd(history, some.flat());
+        put += 20;
       }
-      stopped = true;
-      await Promise.all(writing);
-      const [history] = writers;
-      if (history === undefined) throw new Error('there is no writer');
-      const newest = async () => (await listed(history)).filter(({ body }) => body.version === 3).length;
-      await expect.poll(newest, { timeout: 10_000 }).toBe(total);
-      const all = await listed(history);
-      expect(new Set(all.map(({ id }) => id)).size).toBe(total);
-      expect(all.filter(({ body }) => body.version !== 3)).toEqual([]);
-      expect(all.map(({ at }) => at)).toEqual(Array.from({ length: total }, (_, n) => START + total - 1 - n));
-    },
-    180_000,
-  );
+    });
+    for (let kill = 0; kill < KILLS; kill++) {
+      await expect.poll(() => put, { timeout: 30_000 }).toBeGreaterThan((kill + 0.3) * ENTRIES_A_KILL);
+      await engine.kill();
+      await sleep(300);
+      await engine.restart();
+    }
+    stopped = true;
+    await Promise.all(writing);
+    const [history] = writers;
+    if (history === undefined) throw new Error('there is no writer');
+    const newest = async () => (await listed(history)).filter(({ body }) => body.version === 3).length;
+    await expect.poll(newest, { timeout: 10_000 }).toBe(total);
+    const all = await listed(history);
+    expect(new Set(all.map(({ id }) => id)).size).toBe(total);
+    expect(all.filter(({ body }) => body.version !== 3)).toEqual([]);
+    expect(all.map(({ at }) => at)).toEqual(Array.from({ length: total }, (_, n) => START + total - 1 - n));
+  }, 180_000);
 
   it('answers soon that there is nobody, and takes and lists again by itself, also one that is opened then', async () => {
     const history = await open(engine.url, freshPrefix());

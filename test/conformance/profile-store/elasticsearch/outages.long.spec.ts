@@ -99,46 +99,42 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
   });
 
   // A minute: chaos, in every run, kills writers and the node as well.
-  it(
-    'keep every promise while writers and the node itself are killed',
-    async () => {
-      const its = settings();
-      const traffic: Traffic = {
-        scope: { org: 7, region: 'eu' },
-        seed: Math.floor(Math.random() * 1_000_000),
-        groups: 60,
-        identitiesOfGroup: 8,
-        deletions: 0.03,
-        events: 0.3,
-      };
-      let isOver = false;
-      const killing = (async () => {
-        for (let kill = 0; kill < NODE_KILLS && !isOver; kill++) {
-          await sleep(1_500 + Math.random() * 8_000);
-          await engine.kill();
-          await engine.restart();
-        }
-      })();
-      const { lines } = await runWriters({ harness, settings: its, traffic, seesItsWrites: false, ...SIZE });
-      isOver = true;
-      await killing;
-      const published = new Published();
-      const store = await open(its, published);
-      const all = (): readonly WriterLine[] => [
-        ...lines,
-        ...published.changes.map(
-          ({ kind, ucid, version, linked }) =>
-            ({ kind: 'published', change: kind, ucid, version, linked }) as const,
-        ),
-      ];
-      const verdict = async () => ({
-        traffic,
-        faults: await untilAnswered(() => verdictOn(store, traffic, all())),
-      });
-      await expect.poll(verdict, { timeout: 60_000, interval: 1_000 }).toEqual({ traffic, faults: [] });
-    },
-    900_000,
-  );
+  it('keep every promise while writers and the node itself are killed', async () => {
+    const its = settings();
+    const traffic: Traffic = {
+      scope: { org: 7, region: 'eu' },
+      seed: Math.floor(Math.random() * 1_000_000),
+      groups: 60,
+      identitiesOfGroup: 8,
+      deletions: 0.03,
+      events: 0.3,
+    };
+    let isOver = false;
+    const killing = (async () => {
+      for (let kill = 0; kill < NODE_KILLS && !isOver; kill++) {
+        await sleep(1_500 + Math.random() * 8_000);
+        await engine.kill();
+        await engine.restart();
+      }
+    })();
+    const { lines } = await runWriters({ harness, settings: its, traffic, seesItsWrites: false, ...SIZE });
+    isOver = true;
+    await killing;
+    const published = new Published();
+    const store = await open(its, published);
+    const all = (): readonly WriterLine[] => [
+      ...lines,
+      ...published.changes.map(
+        ({ kind, ucid, version, linked }) =>
+          ({ kind: 'published', change: kind, ucid, version, linked }) as const,
+      ),
+    ];
+    const verdict = async () => ({
+      traffic,
+      faults: await untilAnswered(() => verdictOn(store, traffic, all())),
+    });
+    await expect.poll(verdict, { timeout: 60_000, interval: 1_000 }).toEqual({ traffic, faults: [] });
+  }, 900_000);
 });
 
 /** The maximum number of shards of a node; `null`: the default. */
