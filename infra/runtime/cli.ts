@@ -98,6 +98,9 @@ function describeProgram(environment: Environment, run: Run): Command {
   add(catalog, 'rewrite', 'drop the history of the catalog and keep its state').action(
     run(async () => (await import('./commands/catalog.ts')).rewriteCatalog(environment)),
   );
+  add(program, 'upgrade', 'finish the upgrade to this release; then there is no way back').action(
+    run(async () => (await import('./commands/upgrade.ts')).upgrade(environment)),
+  );
   add(program, 'adopt-stores', 'give stores of another installation to this one, with all their data')
     .requiredOption('--from <id>', 'id of that installation, or none for stores without one')
     .action(

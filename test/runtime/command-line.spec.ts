@@ -12,6 +12,7 @@ const COMMANDS = [
   'secrets rotate',
   'catalog',
   'catalog rewrite',
+  'upgrade',
   'adopt-stores',
   'token',
   'config',

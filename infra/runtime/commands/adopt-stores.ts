@@ -5,7 +5,7 @@ import { createLogger } from '../observability/logger.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { makeFolderPrivate } from '../process/data-folder.ts';
 import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
-import { installationOf } from '../wiring/installation.ts';
+import { installationOf, nameInstallation } from '../wiring/installation.ts';
 import { openCatalog, openEventLog } from '../wiring/ports/event-log.ts';
 import { openStoreMarks } from '../wiring/ports/stores.ts';
 
@@ -36,7 +36,8 @@ export async function adoptStores({ from }: AdoptStoresOptions, environment: Env
       );
       const catalog = cleanup.use(openCatalog(config, { log, logger }));
       const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark));
-      const id = await installationOf(config, { catalog, log, logger }, marks, deadline, from === UNMARKED);
+      const known = await installationOf(config, { catalog, log, logger }, marks, deadline, from === UNMARKED);
+      const id = known ?? (await nameInstallation(catalog, deadline, 'operator:adopt-stores'));
       let code = 0;
       for (const mark of [marks.profiles, ...marks.others]) {
         const found = await untilAvailable(`reading the mark of ${mark.store}`, deadline, () => mark.read());

@@ -1,5 +1,6 @@
 import {
   type Catalog,
+  type CatalogView,
   type EventLog,
   iso,
   type Logger,
@@ -30,19 +31,23 @@ export interface InstallationTools {
 }
 
 /**
- * The id of the installation in the catalog, created if there is none. `ForeignStore` if the catalog is new and there is
- * data already, which only another installation can have written. `takeAll` skips that check.
+ * The id of the installation in the catalog, created if the catalog is new. Undefined if the catalog was begun by a release
+ * without installation ids and the upgrade from it is not finished: its processes, which may still run or come back, stop
+ * at a fact that they do not know. `ForeignStore` if the catalog is new and there is data already, which only another
+ * installation can have written; `takeAll` skips that check.
  */
 export async function installationOf(
   config: Config,
-  { catalog, log }: InstallationTools,
+  tools: InstallationTools,
   marks: StoreMarks,
   deadline: StartDeadline,
   takeAll = false,
-): Promise<string> {
+): Promise<string | undefined> {
+  const { catalog, log } = tools;
   await catchUp(catalog, deadline);
   const known = catalog.state.installation;
   if (known !== undefined) return known;
+  if (isOfOlderRelease(catalog.state, performance.timeOrigin)) return undefined;
   if (!takeAll && catalog.state.organizationCount === 0) {
     const holding = await untilAvailable('looking for data of another installation', deadline, () =>
       firstPlaceWithData(config, log, marks.profiles),
@@ -56,6 +61,24 @@ export async function installationOf(
         `${holding}, although the catalog is new: they belong to another installation, or this one has lost its catalog. Start on empty engines or with another TRIBUTARY_PREFIX; to use this data all the same, run \`tributary adopt-stores --from none\``,
       );
   }
+  return nameInstallation(catalog, deadline, 'operator:start');
+}
+
+/**
+ * Whether a catalog without an installation id was begun by a release without them: its first organization is older than
+ * this process. One that is younger was created through the API of a process that names the installation at this moment.
+ * `startedAt`: ms since 1970. Ten seconds are left for clocks that differ.
+ */
+export function isOfOlderRelease(
+  catalog: Pick<CatalogView, 'organizationByOrgId'>,
+  startedAt: number,
+): boolean {
+  const first = catalog.organizationByOrgId(1);
+  return first !== undefined && Date.parse(first.created_at) < startedAt - 10_000;
+}
+
+/** Writes an installation id to the catalog. Of several that are proposed at once, the first is the one for all. */
+export async function nameInstallation(catalog: Catalog, deadline: StartDeadline, by: string): Promise<string> {
   const id = newId();
   await untilAvailable('naming the installation', deadline, () =>
     catalog.propose({
@@ -63,7 +86,7 @@ export async function installationOf(
       type: 'installation.created',
       entity: id,
       data: {},
-      by: 'operator:start',
+      by,
       from: { address: '', request_id: '' },
       at: iso(Date.now()),
     }),
@@ -113,12 +136,20 @@ export async function checkStores(
     };
     const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark), onProfilesCreated);
     const id = await installationOf(config, tools, marks, deadline);
+    if (id === undefined) {
+      logger.warn(
+        {},
+        'the catalog was begun by an older release, which can still be gone back to: stores are not checked until `tributary upgrade` has been run, once no process of that release is left',
+      );
+      await openProfiles();
+      return checkLater([], '', logger, cleanup);
+    }
     const steps = [
       ...marks.others.map((mark) => ({ mark, use: async () => {} })),
       { mark: marks.profiles, use: openProfiles },
     ];
-    const left = await checkAll(steps, id, tools.logger);
-    return checkLater(left, id, tools.logger, cleanup);
+    const left = await checkAll(steps, id, logger);
+    return checkLater(left, id, logger, cleanup);
   } catch (error) {
     await cleanup.close();
     throw error;
