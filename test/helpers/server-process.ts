@@ -5,7 +5,7 @@ import { inherited } from './child-environment.ts';
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
 const START_TIMEOUT_MS = 60_000;
 
-/** A command of `tributary` in a separate process, with the given environment and no other. */
+/** A command of `tributary` in a separate process, with the given environment and no other; `main` is of another release. */
 export class ServerProcess {
   readonly #child;
   readonly #exited: Promise<number | null>;
@@ -13,9 +13,10 @@ export class ServerProcess {
   #log = '';
   readonly #waiting = new Set<() => void>();
 
-  constructor(command: readonly string[], env: Readonly<Record<string, string>>) {
-    this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, ...command], {
-      env: { ...inherited(), HOST: '127.0.0.1', PORT: '0', TRIBUTARY_DRAIN: '0s', ...env },
+  constructor(command: readonly string[], env: Readonly<Record<string, string>>, main = MAIN) {
+    const drain = main === MAIN ? { TRIBUTARY_DRAIN: '0s' } : {};
+    this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...command], {
+      env: { ...inherited(), HOST: '127.0.0.1', PORT: '0', ...drain, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#exited = new Promise((resolve) => this.#child.once('close', (code) => resolve(code)));

@@ -36,7 +36,13 @@ export async function adoptStores({ from }: AdoptStoresOptions, environment: Env
       );
       const catalog = cleanup.use(openCatalog(config, { log, logger }));
       const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark));
-      const known = await installationOf(config, { catalog, log, logger }, marks, deadline, from === UNMARKED);
+      const known = await installationOf(
+        config,
+        { catalog, log, logger },
+        marks,
+        deadline,
+        from === UNMARKED,
+      );
       const id = known ?? (await nameInstallation(catalog, deadline, 'operator:adopt-stores'));
       let code = 0;
       for (const mark of [marks.profiles, ...marks.others]) {

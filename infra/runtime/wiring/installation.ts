@@ -78,7 +78,11 @@ export function isOfOlderRelease(
 }
 
 /** Writes an installation id to the catalog. Of several that are proposed at once, the first is the one for all. */
-export async function nameInstallation(catalog: Catalog, deadline: StartDeadline, by: string): Promise<string> {
+export async function nameInstallation(
+  catalog: Catalog,
+  deadline: StartDeadline,
+  by: string,
+): Promise<string> {
   const id = newId();
   await untilAvailable('naming the installation', deadline, () =>
     catalog.propose({

@@ -1,0 +1,232 @@
+// Runs alone in the long form: four processes of two releases replace each other under load.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TOPIC } from '@tributary/core';
+import { openDevIssuer } from '@tributary/infra';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readCommitted } from '../../chaos/java-reader.ts';
+import { Client, eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { drained } from '../../helpers/drained.ts';
+import { engines, freshPrefix } from '../../helpers/engines.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { freePort } from '../../helpers/free-port.ts';
+import { removePrefix } from '../../helpers/remove-prefix.ts';
+import { ranHere } from '../../helpers/run-cli.ts';
+import { scrape } from '../../helpers/scrape.ts';
+import { ServerProcess } from '../../helpers/server-process.ts';
+import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+import { previousRelease } from './previous-release.ts';
+
+const previous = previousRelease();
+type Release = 'previous' | 'present';
+
+/** Deliveries in hand at the end of a process may be made again; positions are committed twice a second. */
+const IN_HAND_MS = 2_500;
+const SENDERS = 4;
+/** The catalog of the older release must be older than the processes of this one by this, ms. */
+const OLDER_BY_MS = 11_000;
+
+/** Producers that send each event until it is taken, and what became of their requests. */
+class Producers {
+  readonly acknowledged = new Set<string>();
+  /** By status, `503` included; `connection` where there was no answer. */
+  readonly answers = new Map<string, number>();
+  readonly #targets: () => readonly Client[];
+  readonly #sending: Promise<unknown>;
+  #next = 0;
+  #isStopped = false;
+
+  constructor(targets: () => readonly Client[]) {
+    this.#targets = targets;
+    this.#sending = Promise.all(Array.from({ length: SENDERS }, () => this.#send()));
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#sending;
+  }
+
+  async #send(): Promise<void> {
+    while (!this.#isStopped) {
+      const n = this.#next++;
+      const body = { event: 'Paid', message_id: `m${n}`, user_id: `u${n % 40}`, properties: { n } };
+      for (let tries = n; !this.acknowledged.has(body.message_id); tries++) {
+        const targets = this.#targets();
+        const answer = await targets[tries % targets.length]
+          ?.call('POST', './events/track', { body })
+          .then(({ status }) => String(status))
+          .catch(() => 'connection');
+        if (answer === undefined) continue;
+        this.answers.set(answer, (this.answers.get(answer) ?? 0) + 1);
+        if (answer === '202') this.acknowledged.add(body.message_id);
+        else await sleep(50);
+      }
+      await sleep(40);
+    }
+  }
+}
+
+/** Each acknowledged event was delivered, and more than once only near the end of a process. */
+function expectDelivered(webhook: Webhook, acknowledged: ReadonlySet<string>, ends: readonly number[]): void {
+  const arrivals = new Map<string, number[]>();
+  for (const { at, body } of webhook.calls)
+    for (const { event } of body.deliveries ?? [body])
+      arrivals.set(event.message_id, [...(arrivals.get(event.message_id) ?? []), at]);
+  expect([...acknowledged].filter((id) => !arrivals.has(id))).toEqual([]);
+  const unexcused = [...arrivals].filter(
+    ([, [first = 0, ...again]]) =>
+      again.length > 0 && !ends.some((end) => Math.abs(end - first) < IN_HAND_MS),
+  );
+  expect(unexcused).toEqual([]);
+}
+
+async function counted(owner: Client): Promise<number> {
+  const volume = await owner.ok<readonly { event_count: number }[]>('GET', './event-volume?hours=24');
+  return volume.reduce((sum, { event_count }) => sum + event_count, 0);
+}
+
+async function forwardAll(owner: Client, url: string): Promise<string> {
+  const settings = { name: 'hook', type: 'webhook', settings: { url } };
+  const { id } = await owner.post<{ id: string }>('./destinations', settings);
+  await owner.post('./event-forwarding-rules', {
+    name: 'all',
+    destination_id: id,
+    event_types: ['track'],
+    event_names: ['Paid'],
+    transformation_id: null,
+    enabled: true,
+  });
+  const wanted = { name: 'k', environment: 'production' };
+  return (await owner.post<{ key: string }>('./event-keys', wanted)).key;
+}
+
+const mainOf = (release: Release) => (release === 'previous' ? previous : undefined);
+
+describe.skipIf(previous === undefined)('an upgrade from the release before, and the way back', () => {
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  let webhook: Webhook;
+  beforeAll(async () => {
+    folder = await temporaryFolder();
+    webhook = await startWebhook();
+  });
+  afterAll(async () => {
+    await webhook.close();
+    await folder.remove();
+  });
+
+  it('on one machine: each event is counted once, whichever release took it', {
+    timeout: 600_000,
+  }, async () => {
+    const port = String(await freePort());
+    const url = `http://127.0.0.1:${port}`;
+    const environment = {
+      TRIBUTARY_DATA_DIR: `${folder.path}/data`,
+      TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
+      LOG_LEVEL: 'warn',
+      PORT: port,
+    };
+    const ends: number[] = [];
+    const start = async (release: Release) => {
+      const server = new ServerProcess(['dev'], environment, mainOf(release));
+      await server.printed(/Stop with Ctrl-C/);
+      return server;
+    };
+    let server = await start('previous');
+    const found = (pattern: RegExp) => pattern.exec(server.output)?.[1] ?? '';
+    const ownerOf = () => new Client(url, found(/ID token\s+(\S+)/), found(/workspace\s+(\S+)/));
+    const key = await forwardAll(ownerOf(), webhook.url);
+    const producers = new Producers(() => [ownerOf().with({ token: key })]);
+    await sleep(OLDER_BY_MS);
+    for (const release of ['present', 'previous', 'present'] as const) {
+      ends.push(Date.now());
+      if (release === 'previous') await server.kill();
+      else expect(await server.stop()).toBe(0);
+      server = await start(release);
+      const before = webhook.calls.length;
+      await eventually(() => webhook.calls.length > before + 100, Boolean, 120_000);
+    }
+    const output = await ranHere(['upgrade'], environment);
+    expect(output).toMatchObject({ code: 0, output: expect.stringMatching(/^this is the installation /) });
+    await producers.stop();
+    await eventually(
+      () => counted(ownerOf()),
+      (count) => count === producers.acknowledged.size,
+      120_000,
+    );
+    await drained({ metrics: () => scrape(found(/admin port\s+(\S+)/)) }, 120_000);
+    console.log(`one machine: ${producers.acknowledged.size} events`, Object.fromEntries(producers.answers));
+    expect(
+      [...producers.answers.keys()].filter((one) => !['202', '503', 'connection'].includes(one)),
+    ).toEqual([]);
+    expectDelivered(webhook, producers.acknowledged, ends);
+    await server.stop();
+  });
+
+  it.skipIf(engines() === undefined)(
+    'on a cluster: processes of both releases work side by side',
+    { timeout: 900_000 },
+    async () => {
+      const prefix = freshPrefix();
+      const environment = {
+        ...clusterEnvironment(prefix),
+        TRIBUTARY_DATA_DIR: `${folder.path}/cluster`,
+        TRIBUTARY_PARTITIONS: '3',
+      };
+      const ends: number[] = [];
+      const start = async (role: 'gateway' | 'processor', release: Release, port = '0') => {
+        const server = new ServerProcess([role], { ...environment, PORT: port }, mainOf(release));
+        await readyAt(server);
+        return server;
+      };
+      const ports = [String(await freePort()), String(await freePort())];
+      const gateways: ServerProcess[] = [];
+      for (const port of ports) gateways.push(await start('gateway', 'previous', port));
+      const processors = [await start('processor', 'previous'), await start('processor', 'previous')];
+      const urls = ports.map((port) => `http://127.0.0.1:${port}`);
+      const issuer = openDevIssuer({ dataFolder: environment.TRIBUTARY_DATA_DIR, devIssuerKey: '' });
+      const person = new Client(urls[0] ?? '', await issuer.mint('operator@example.com'));
+      const owner = person.with({ workspaceId: await makeWorkspace(person, 'Upgraded') });
+      const key = await forwardAll(owner, webhook.url);
+      const calls = webhook.calls.length;
+      const clients = urls.map((one) => owner.at(one).with({ token: key }));
+      const producers = new Producers(() => clients);
+      await sleep(OLDER_BY_MS);
+      const moves = async (release: Release) => {
+        for (const [n, port] of ports.entries()) {
+          ends.push(Date.now());
+          if (n === 0) expect(await gateways[n]?.stop()).toBe(0);
+          else await gateways[n]?.kill();
+          gateways[n] = await start('gateway', release, port);
+        }
+        for (const n of processors.keys()) {
+          ends.push(Date.now());
+          if (n === 0) expect(await processors[n]?.stop()).toBe(0);
+          else await processors[n]?.kill();
+          processors[n] = await start('processor', release);
+          const before = webhook.calls.length;
+          await eventually(() => webhook.calls.length > before + 100, Boolean, 150_000);
+        }
+      };
+      for (const release of ['present', 'previous', 'present'] as const) await moves(release);
+      const output = await ranHere(['upgrade'], environment);
+      expect(output).toMatchObject({ code: 0, output: expect.stringMatching(/^this is the installation /) });
+      await producers.stop();
+      const admin = await adminOf(processors[0] ?? (await start('processor', 'present')));
+      await drained({ metrics: () => scrape(admin) }, 180_000);
+      console.log(`cluster: ${producers.acknowledged.size} events`, Object.fromEntries(producers.answers));
+      const brokers = engines()?.kafkaBrokers ?? '';
+      const ids = await readCommitted({ brokers, topic: `${prefix}${TOPIC.accepted}` }, ({ headers }) =>
+        headers.get('message-id'),
+      );
+      expect(new Set(ids).size).toBe(ids.length);
+      expect(await counted(owner)).toBe(producers.acknowledged.size);
+      expect(
+        [...producers.answers.keys()].filter((one) => !['202', '503', 'connection'].includes(one)),
+      ).toEqual([]);
+      expect(webhook.calls.length).toBeGreaterThan(calls);
+      expectDelivered(webhook, producers.acknowledged, ends);
+      await Promise.all([...gateways, ...processors].map((one) => one.stop()));
+      await removePrefix(prefix);
+    },
+  );
+});
