@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { inherited } from './child-environment.ts';
 
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 150_000;
 
 /** A command of `tributary` in a separate process, with the given environment and no other; `main` is of another release. */
 export class ServerProcess {
