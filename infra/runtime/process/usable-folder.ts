@@ -131,7 +131,7 @@ const NO_LOCKS =
   'its file system lacks the file locks or shared memory that SQLite needs, as many network file systems do: set TRIBUTARY_DATA_DIR to a folder on a local disk';
 const FULL = 'its disk is full, or the quota of its user: free space there, and start again';
 const READ_ONLY =
-  'its file system is read-only: mount it for writing (a disk with errors is remounted read-only, see dmesg), or set TRIBUTARY_DATA_DIR to another folder';
+  'its file system is read-only: mount it for writing (a disk with errors is remounted read-only, see dmesg; a systemd unit must name the folder in StateDirectory or ReadWritePaths), or set TRIBUTARY_DATA_DIR to another folder';
 
 /** What is wrong with a folder, and what to do, by the error that its use gave. */
 export function reasonOf(error: unknown, folder: string): string {
@@ -146,8 +146,9 @@ export function reasonOf(error: unknown, folder: string): string {
       return 'a part of its path is a file: set TRIBUTARY_DATA_DIR to another folder';
     case 'ELOOP':
       return 'its links lead to each other: set TRIBUTARY_DATA_DIR to another folder';
-    case 'EACCES':
     case 'EPERM':
+      return 'the system forbids to write there, e.g. by an immutable attribute (lsattr shows it, chattr -i removes it)';
+    case 'EACCES':
       return `the user of this process (uid ${process.geteuid?.() ?? '?'}) may not write there: give the folder to that user (chown), or run as its owner`;
     case 'EROFS':
       return READ_ONLY;
