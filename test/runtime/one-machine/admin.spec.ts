@@ -11,7 +11,10 @@ interface Status {
   readonly organizations: readonly {
     readonly id: string;
     readonly members: readonly { readonly email: string; readonly role: string; readonly status: string }[];
-    readonly workspaces: readonly { readonly id: string; readonly api_keys: readonly { readonly name: string }[] }[];
+    readonly workspaces: readonly {
+      readonly id: string;
+      readonly api_keys: readonly { readonly name: string }[];
+    }[];
   }[];
 }
 
@@ -49,8 +52,19 @@ describe('tributary admin', () => {
     expect(before.organizations).toMatchObject([
       { members: [{ email: 'ada@example.com', role: 'owner', status: 'pending' }], workspaces: [{}] },
     ]);
-    const again = await admin<Initialized>(environment, 'init', '--email', 'ada@example.com', '--organization', 'Other');
-    expect(again).toMatchObject({ organization: { changed: false }, workspace: { changed: false }, api_key: { key: null } });
+    const again = await admin<Initialized>(
+      environment,
+      'init',
+      '--email',
+      'ada@example.com',
+      '--organization',
+      'Other',
+    );
+    expect(again).toMatchObject({
+      organization: { changed: false },
+      workspace: { changed: false },
+      api_key: { key: null },
+    });
     expect(await status(environment)).toEqual(before);
   });
 
@@ -60,9 +74,16 @@ describe('tributary admin', () => {
     const log = join(environment.TRIBUTARY_DATA_DIR ?? '', 'log');
     while (!existsSync(log)) await new Promise((resolve) => setTimeout(resolve, 5));
     await run.kill();
-    const { owner, organization } = await admin<Initialized>(environment, 'init', '--email', 'ada@example.com');
+    const { owner, organization } = await admin<Initialized>(
+      environment,
+      'init',
+      '--email',
+      'ada@example.com',
+    );
     expect(owner).toMatchObject({ email: 'ada@example.com', role: 'owner' });
-    expect((await status(environment)).organizations).toMatchObject([{ id: organization.id, workspaces: [{}] }]);
+    expect((await status(environment)).organizations).toMatchObject([
+      { id: organization.id, workspaces: [{}] },
+    ]);
   });
 
   it('adds no owner by a repeated init: another address is refused', async () => {
@@ -78,7 +99,14 @@ describe('tributary admin', () => {
     const environment = fresh();
     await admin(environment, 'init', '--email', 'ada@example.com');
     const add = (role: string) =>
-      admin<{ role: string; changed: boolean }>(environment, 'add-member', '--email', 'Bob@example.com', '--role', role);
+      admin<{ role: string; changed: boolean }>(
+        environment,
+        'add-member',
+        '--email',
+        'Bob@example.com',
+        '--role',
+        role,
+      );
     expect(await add('member')).toMatchObject({ role: 'member', changed: true });
     expect(await add('owner')).toMatchObject({ role: 'owner', changed: true });
     expect(await add('admin')).toMatchObject({ role: 'owner', changed: false });
@@ -91,7 +119,8 @@ describe('tributary admin', () => {
   it('creates a key once for each name, replaces it on demand, and stores no text of a key', async () => {
     const environment = fresh();
     await admin(environment, 'init', '--no-owner');
-    const create = (...words: readonly string[]) => admin<Key>(environment, 'create-key', '--name', 'export', ...words);
+    const create = (...words: readonly string[]) =>
+      admin<Key>(environment, 'create-key', '--name', 'export', ...words);
     const first = await create('--role', 'viewer', '--expires-in', '90d');
     expect(first).toMatchObject({ role: 'viewer', changed: true });
     expect(Date.parse(first.expires_at ?? '')).toBeGreaterThan(Date.now() + 89 * 86_400_000);
@@ -106,7 +135,9 @@ describe('tributary admin', () => {
     for (const { key } of [first, second]) {
       expect(key).toMatch(/^trb_api_/);
       expect(files.some((bytes) => bytes.includes(key ?? ''))).toBe(false);
-      const hash = createHash('sha256').update(key ?? '').digest('hex');
+      const hash = createHash('sha256')
+        .update(key ?? '')
+        .digest('hex');
       expect(files.some((bytes) => bytes.includes(hash))).toBe(true);
     }
   });
@@ -126,7 +157,15 @@ describe('tributary admin', () => {
     await refused(1, /no organization with a workspace yet/, 'create-key');
     await admin(environment, 'init', '--no-owner');
     await refused(1, /quota exceeded, quota api_keys, limit 1/, 'create-key', '--name', 'second');
-    await refused(1, /--may-manage requires --role admin/, 'create-key', '--may-manage', 'keys', '--role', 'viewer');
+    await refused(
+      1,
+      /--may-manage requires --role admin/,
+      'create-key',
+      '--may-manage',
+      'keys',
+      '--role',
+      'viewer',
+    );
     await refused(1, /no active workspace has the id/, 'create-key', '--workspace', 'x');
     await refused(1, /no organization has the id/, 'add-member', '--email', 'a@b.c', '--organization', 'x');
     await refused(2, /--may-manage takes keys,members/, 'create-key', '--may-manage', 'all');

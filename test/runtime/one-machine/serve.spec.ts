@@ -82,8 +82,14 @@ describe('tributary serve', () => {
     const log = await here.get<readonly object[]>(`/organizations/${first.organization.id}/audit-log`);
     expect(log).toEqual(
       expect.arrayContaining([
-        expect.objectContaining({ action: 'added', actor: expect.objectContaining({ type: 'operator', id: 'admin' }) }),
-        expect.objectContaining({ action: 'joined', actor: expect.objectContaining({ email: 'ada@example.com' }) }),
+        expect.objectContaining({
+          action: 'added',
+          actor: expect.objectContaining({ type: 'operator', id: 'admin' }),
+        }),
+        expect.objectContaining({
+          action: 'joined',
+          actor: expect.objectContaining({ email: 'ada@example.com' }),
+        }),
       ]),
     );
     expect(await (await fetch(`${serving.adminUrl}/metrics`)).text()).toContain('role="serve"');

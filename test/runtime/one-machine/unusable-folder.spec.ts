@@ -11,7 +11,8 @@ import { mountSmallDisk, whyNoMounts } from '../../helpers/small-disk.ts';
 const isRoot = process.getuid?.() === 0;
 const NOBODY = 65_534;
 const noMounts = await whyNoMounts();
-if (noMounts !== undefined) console.warn(`SKIPPED, as nothing can be mounted here: full and read-only disks (${noMounts})`);
+if (noMounts !== undefined)
+  console.warn(`SKIPPED, as nothing can be mounted here: full and read-only disks (${noMounts})`);
 
 /** A library that takes away file locks, as file systems without them do; undefined without a C compiler. */
 const noCompiler = spawnSync('gcc', ['--version']).status !== 0;
@@ -43,7 +44,11 @@ describe('an unusable data folder is one line with its path', () => {
       const { code, output, log } = await ranHere(command, serveEnvironment(folder));
       expect([code, output]).toEqual([1, '']);
       expect(log).toMatch(reason);
-      expect(log).toMatch(new RegExp(`^tributary ${command.slice(0, 2).join(' ')}: the data folder ${folder} cannot be used: .*\\n$`));
+      expect(log).toMatch(
+        new RegExp(
+          `^tributary ${command.slice(0, 2).join(' ')}: the data folder ${folder} cannot be used: .*\\n$`,
+        ),
+      );
     }
   }
 
@@ -60,7 +65,11 @@ describe('an unusable data folder is one line with its path', () => {
   });
 
   it('links to nowhere, and to each other', async () => {
-    const [lost, one, other] = ['lost', 'one', 'other'].map((name) => join(parent.path, name)) as [string, string, string];
+    const [lost, one, other] = ['lost', 'one', 'other'].map((name) => join(parent.path, name)) as [
+      string,
+      string,
+      string,
+    ];
     symlinkSync(join(parent.path, 'nowhere'), lost);
     symlinkSync(one, other);
     symlinkSync(other, one);
@@ -106,7 +115,9 @@ describe('an unusable data folder is one line with its path', () => {
       const folder = join(parent.path, error);
       const server = new ServerProcess(['serve'], serveEnvironment(folder, { LD_PRELOAD: library }));
       expect(await server.ended()).toBe(1);
-      expect(server.log).toMatch(/cannot be used: its file system lacks the file locks or shared memory.*\n$/);
+      expect(server.log).toMatch(
+        /cannot be used: its file system lacks the file locks or shared memory.*\n$/,
+      );
       expect(server.log.trim().split('\n')).toHaveLength(1);
       expect(readdirSync(folder)).toEqual([]);
     }
@@ -119,7 +130,9 @@ describe('an unusable data folder is one line with its path', () => {
     await server.printed(/serve ready/);
     const { code, log } = await ranHere(['serve'], environment);
     expect(code).toBe(1);
-    expect(log).toMatch(/^tributary serve: .*\/held is used by another running Tributary.*: stop it, or set .*\n$/);
+    expect(log).toMatch(
+      /^tributary serve: .*\/held is used by another running Tributary.*: stop it, or set .*\n$/,
+    );
     if (process.platform === 'linux') expect(log).toContain(`process ${server.pid} `);
     expect(await server.stop()).toBe(0);
   });
