@@ -1,7 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { Agent, type IncomingMessage, request } from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { selfSignedCertificate } from '../../helpers/certificate.ts';
@@ -32,9 +33,9 @@ interface Answered {
 /** The configuration that is shown, with ports, a certificate and an upstream of this machine. */
 describe.skipIf(program === undefined)('nginx as it is shown in front of tributary serve', () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
-  let serving: Serving;
+  let serving: Serving | undefined;
   let initialized: Initialized;
-  let nginx: ReturnType<typeof spawn>;
+  let nginx: ReturnType<typeof spawn> | undefined;
   let ports: { readonly http: number; readonly https: number };
   const certificate = selfSignedCertificate();
   let agent: Agent;
@@ -83,9 +84,9 @@ describe.skipIf(program === undefined)('nginx as it is shown in front of tributa
   });
   afterAll(async () => {
     agent.destroy();
-    nginx.kill('SIGQUIT');
-    if (nginx.exitCode === null) await once(nginx, 'exit');
-    await serving.server.stop();
+    nginx?.kill('SIGQUIT');
+    if (nginx?.exitCode === null) await once(nginx, 'exit');
+    await serving?.server.stop();
     await folder.remove();
   });
 
@@ -123,7 +124,9 @@ describe.skipIf(program === undefined)('nginx as it is shown in front of tributa
   async function writeKey(more: object = {}): Promise<string> {
     const wanted = JSON.stringify({ name: 'k', environment: 'production', ...more });
     const { text } = await call('POST', below('/event-keys'), asOperator(), wanted);
-    return (JSON.parse(text) as { key: string }).key;
+    const { key } = JSON.parse(text) as { key?: string };
+    if (key === undefined) throw new Error(`no write key: ${text}`);
+    return key;
   }
   const track = (key: string, more: object = {}, headers: Readonly<Record<string, string>> = {}) =>
     call(
