@@ -139,6 +139,12 @@ export function isKnownVersion({ v, type }: { readonly v: number; readonly type:
   return v === 1 || (v === 2 && Object.hasOwn(TYPES_OF_V2, type));
 }
 
+/**
+ * In `created_by` of what an operator created on the command line: no account has this id. The author in `by` is
+ * `operator:<command>`.
+ */
+export const OPERATOR_ACCOUNT = '00000000-0000-0000-0000-000000000000';
+
 /** The decision of the fold about a fact. */
 export type Verdict =
   | { readonly applied: true; readonly position: number }

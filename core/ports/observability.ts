@@ -322,13 +322,25 @@ export const METRICS = {
     help: 'Unix time at which an engine last answered or refused; it does not advance while the engine hangs.',
     labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
   },
+  tributary_data_folder_free_bytes: {
+    kind: 'gauge',
+    help: 'Space on the disk of the data folder that the user of the process may still use.',
+  },
+  tributary_data_folder_size_bytes: {
+    kind: 'gauge',
+    help: 'Size of the disk of the data folder.',
+  },
+  tributary_data_folder_reserve_bytes: {
+    kind: 'gauge',
+    help: 'Free space below which the process is not ready, see TRIBUTARY_DISK_RESERVE; below half of it events are answered with 503.',
+  },
   tributary_build_info: {
     kind: 'gauge',
     help: 'Always 1; the labels describe the running process.',
     labels: {
       version: 'of Tributary',
       node: 'version of Node',
-      role: 'dev, gateway, processor',
+      role: 'dev, serve, gateway, processor',
     },
   },
   tributary_metrics_collected_timestamp_seconds: {

@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
+  type ConflictCause,
+  type ConflictReason,
   causesOf,
   type Fact,
   iso,
@@ -96,6 +98,16 @@ export type Proposal = WithoutOrigin<Fact>;
 
 type ProposalDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock'>;
 
+/** Who proposes a fact, and where it belongs. */
+export interface Proposer {
+  readonly by: Fact['by'];
+  readonly from: Fact['from'];
+  /** The account that the change counts for. */
+  readonly account: string;
+  /** The workspace, else the organization, that the change belongs to. */
+  readonly scope: string | undefined;
+}
+
 /**
  * Appends a fact to the catalog. Resolves once this process's fold has applied it, so callers read their own writes.
  *
@@ -105,14 +117,34 @@ type ProposalDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits'
  */
 export async function propose(
   request: FastifyRequest,
-  { catalog, changeLimits, clock }: ProposalDependencies,
+  dependencies: ProposalDependencies,
   proposal: Proposal,
 ): Promise<void> {
-  const origin = {
+  const proposer = {
     by: authorOf(request.caller),
     from: { address: request.clientAddress.text, request_id: request.id },
-    at: iso(clock()),
+    account: accountOf(request.caller),
+    scope: request.workspace?.id ?? request.organization?.id,
   };
+  const refused = await proposeAs(proposer, dependencies, proposal);
+  if (refused === undefined) return;
+  if (refused.reason === 'version' && namesVersion(request)) throw versionMismatch();
+  throw conflict(refused.reason, refused.causes);
+}
+
+/** Why the fold refused a fact. */
+export interface Refused {
+  readonly reason: ConflictReason;
+  readonly causes: readonly ConflictCause[];
+}
+
+/** As `propose`, for callers without a request. Resolves to the reason if the fold refuses the fact. */
+export async function proposeAs(
+  { by, from, account, scope }: Proposer,
+  { catalog, changeLimits, clock }: ProposalDependencies,
+  proposal: Proposal,
+): Promise<Refused | undefined> {
+  const origin = { by, from, at: iso(clock()) };
   const fact: Fact = proposal.v === 2 ? { ...proposal, ...origin } : { ...proposal, v: 1, ...origin };
   const bytes = Buffer.byteLength(JSON.stringify(fact));
   if (bytes > MAX_VALUE_BYTES)
@@ -120,20 +152,14 @@ export async function propose(
       '',
       `has ${bytes} bytes in its stored form, which may have at most ${MAX_VALUE_BYTES}`,
     );
-  const change = {
-    fact,
-    bytes,
-    account: accountOf(request.caller),
-    scope: request.workspace?.id ?? request.organization?.id,
-  };
   const verdict = await changeLimits.admit(
-    change,
+    { fact, bytes, account, scope },
     () => catalog.state,
     () => catalog.propose(fact),
   );
-  if (verdict.applied) return;
-  if (verdict.conflict === 'version' && namesVersion(request)) throw versionMismatch();
-  throw conflict(verdict.conflict, causesOf(catalog.state, fact, verdict.conflict));
+  if (verdict.applied) return undefined;
+  const { conflict: reason } = verdict;
+  return { reason, causes: causesOf(catalog.state, fact, reason) };
 }
 
 interface Versioned {

@@ -75,6 +75,13 @@ export const name = Type.String({
   examples: ['Checkout'],
 });
 
+const NAME = new RegExp(VISIBLE, 'u');
+
+/** Whether a text is a display name, for callers without a request. */
+export function isName(text: string): boolean {
+  return [...text].length <= MAX_NAME && NAME.test(text);
+}
+
 /** Free text beside a name. */
 export const description = Type.String({ maxLength: 10_000, description: 'Free text.' });
 

@@ -1,4 +1,5 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { addAdminCommands } from './commands/admin/commands.ts';
 import type { AdoptStoresOptions } from './commands/adopt-stores.ts';
 import type { PositionsOptions } from './commands/positions.ts';
 import type { RedriveOptions } from './commands/redrive.ts';
@@ -50,8 +51,11 @@ function describeProgram(environment: Environment, run: Run): Command {
     .description('A customer-data pipeline: durable events in, unified profiles and reliable deliveries out.')
     .showHelpAfterError();
 
-  add(program, 'dev', 'run everything in one process on this machine, with the development issuer').action(
+  add(program, 'dev', 'run everything in one process for development, with an issuer of its own').action(
     run(async () => (await import('./commands/dev.ts')).dev(environment)),
+  );
+  add(program, 'serve', 'run everything in one process in production, with sign-in by OpenID Connect').action(
+    run(async () => (await import('./commands/serve.ts')).serve(environment)),
   );
   add(program, 'gateway', 'run the HTTP side alone, on Kafka').action(
     run(async () => (await import('./commands/gateway.ts')).runGateway(environment)),
@@ -90,6 +94,7 @@ function describeProgram(environment: Environment, run: Run): Command {
         (await import('./commands/redrive.ts')).redrive(options, environment),
       ),
     );
+  addAdminCommands(program, environment, add, run);
   const secrets = add(program, 'secrets', 'maintain the secrets of destinations').showHelpAfterError();
   add(secrets, 'rotate', 'seal all secrets under the first key').action(
     run(async () => (await import('./commands/secrets.ts')).rotateAllSecrets(environment)),

@@ -19,6 +19,8 @@ export interface MembersView<M extends Member> {
   listing(scopeId: string, group?: string): CountedListing<M>;
   /** The membership of an account in a scope. */
   ofAccount(accountId: string, scopeId: string): M | undefined;
+  /** The pending membership of an e-mail address in a scope. */
+  pendingFor(email: string, scopeId: string): M | undefined;
   /** The scopes an account is a member of. */
   scopesOf(accountId: string): readonly string[];
   /** The same scopes in creation order. */
@@ -96,7 +98,6 @@ export class Members<M extends Member> implements MembersView<M> {
     return order;
   }
 
-  /** The pending membership of an e-mail address in a scope. */
   pendingFor(email: string, scopeId: string): M | undefined {
     const id = this.#pending.get(email)?.get(scopeId);
     return id === undefined ? undefined : this.get(scopeId, id);

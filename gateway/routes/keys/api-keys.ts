@@ -28,7 +28,15 @@ import {
   time,
 } from '../../resources/schemas.ts';
 import { parseTime } from '../../resources/values.ts';
-import { keyFields, lastUse, makeKeyFields, NEVER_USED, rawKey, readLastUses } from './key-resource.ts';
+import {
+  keyFields,
+  keyOwnerOf,
+  lastUse,
+  makeKeyFields,
+  NEVER_USED,
+  rawKey,
+  readLastUses,
+} from './key-resource.ts';
 
 const grants = Type.Unsafe<readonly KeyGrant[]>({
   type: 'array',
@@ -136,7 +144,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       const role = wantedRole ?? 'editor';
       const grants = grantsOf(may_manage ?? [], role, request, catalog.state);
       const expiry = expiryOf(expires_at ?? undefined, dependencies.clock());
-      const { raw, fields } = makeKeyFields(request, dependencies, 'api_key', name);
+      const { raw, fields } = makeKeyFields(keyOwnerOf(request), dependencies, 'api_key', name);
       await propose(request, dependencies, {
         v: 2,
         type: 'api_key.created',

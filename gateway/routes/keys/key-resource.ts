@@ -20,9 +20,19 @@ export const rawKey = { key: Type.String({ description: 'The raw key. It is not 
 
 export const KEY_BYTES = 32;
 
+/** The workspace of a new key, and the account that it is created for. */
+export interface KeyOwner {
+  readonly workspaceId: string;
+  readonly accountId: string;
+}
+
+export function keyOwnerOf({ workspace, caller }: FastifyRequest): KeyOwner {
+  return { workspaceId: workspace.id, accountId: accountOf(caller) };
+}
+
 /** Creates a key and the fields of its entity. The raw text is returned to the caller and not stored. */
 export function makeKeyFields(
-  request: FastifyRequest,
+  { workspaceId, accountId }: KeyOwner,
   { random }: Pick<GatewayDependencies, 'random'>,
   kind: 'api_key' | 'write_key',
   name: string,
@@ -31,12 +41,12 @@ export function makeKeyFields(
   const { raw, hash, prefix } = makeKey(kind, random(KEY_BYTES), environment);
   const fields = {
     id: newId(),
-    workspace_id: request.workspace.id,
+    workspace_id: workspaceId,
     name,
     hash,
     key_prefix: prefix,
     status: 'active',
-    created_by: accountOf(request.caller),
+    created_by: accountId,
   } as const;
   return { raw, fields };
 }

@@ -24,7 +24,15 @@ import {
   removedAs,
   uuid,
 } from '../../resources/schemas.ts';
-import { keyFields, lastUse, makeKeyFields, NEVER_USED, rawKey, readLastUses } from './key-resource.ts';
+import {
+  keyFields,
+  keyOwnerOf,
+  lastUse,
+  makeKeyFields,
+  NEVER_USED,
+  rawKey,
+  readLastUses,
+} from './key-resource.ts';
 
 const topic = Type.String({ description: 'The received topic its events go to.' });
 
@@ -121,7 +129,13 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       const dedicated = topicsOf(request.workspace, dependencies);
       const topic = topicFor(environment, wanted ?? undefined, dedicated);
       const sourceId = sourceNamed(source_id ?? undefined, request.workspace.id, catalog.state);
-      const { raw, fields } = makeKeyFields(request, dependencies, 'write_key', name, environment);
+      const { raw, fields } = makeKeyFields(
+        keyOwnerOf(request),
+        dependencies,
+        'write_key',
+        name,
+        environment,
+      );
       await propose(request, dependencies, {
         type: 'write_key.created',
         entity: fields.id,

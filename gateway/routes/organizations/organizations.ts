@@ -24,9 +24,16 @@ import { DEFAULT_REGION } from '../workspaces/workspace-plan.ts';
 
 const MAX_REGIONS = 50;
 
+const REGION = '^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$';
+
+/** Whether a text is a region code, for callers without a request. */
+export function isRegion(text: string): boolean {
+  return new RegExp(REGION).test(text);
+}
+
 /** A region code, chosen by the operator. */
 const region = Type.String({
-  pattern: '^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$',
+  pattern: REGION,
   description: 'Where profiles live: lower-case letters, digits and dashes.',
 });
 

@@ -113,7 +113,7 @@ const LOCK = /^\d+: POSIX +\S+ +WRITE +(?<pid>\d+) +(?<major>[0-9a-f]+):(?<minor
  * Describes the process that holds the write lock of a database. Read from `/proc`, hence on Linux only. Undefined when
  * it is not found, e.g. because the lock was released meanwhile.
  */
-function lockHolderOf(file: string): string | undefined {
+export function lockHolderOf(file: string): string | undefined {
   try {
     const inodes = new Set(LOCKED_FILES.flatMap((ending) => inodeOf(file + ending)));
     const locks = [...readFileSync('/proc/locks', 'utf8').matchAll(LOCK)];

@@ -3,8 +3,8 @@ import { InvalidArgumentError } from 'commander';
 import { type Environment, readCommandConfig } from '../config/config.ts';
 import { createLogger } from '../observability/logger.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
-import { makeFolderPrivate } from '../process/data-folder.ts';
 import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
+import { useFolderOfServer } from '../process/usable-folder.ts';
 import { installationOf, nameInstallation } from '../wiring/installation.ts';
 import { openCatalog, openEventLog } from '../wiring/ports/event-log.ts';
 import { openStoreMarks } from '../wiring/ports/stores.ts';
@@ -29,7 +29,7 @@ export async function adoptStores({ from }: AdoptStoresOptions, environment: Env
   const cleanup = new CleanupStack();
   return reportErrors('adopt-stores', async () => {
     try {
-      makeFolderPrivate(config.dataFolder, logger);
+      useFolderOfServer(config, logger);
       const deadline = startDeadline(config.startTimeout, logger);
       const log = cleanup.use(
         await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }),

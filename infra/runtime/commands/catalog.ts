@@ -5,8 +5,8 @@ import { type Environment, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { catchUp, startDeadline } from '../process/await-engines.ts';
-import { makeFolderPrivate } from '../process/data-folder.ts';
 import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
+import { useFolderOfServer } from '../process/usable-folder.ts';
 import { openCatalog, openEventLog, removeSnapshot } from '../wiring/ports/event-log.ts';
 
 /**
@@ -29,7 +29,7 @@ export async function rewriteCatalog(environment: Environment): Promise<number> 
 
 async function rewrite(config: Config, cleanup: CleanupStack): Promise<Rewritten> {
   const logger = createLogger(config.logLevel, { part: 'catalog' });
-  makeFolderPrivate(config.dataFolder, logger);
+  useFolderOfServer(config, logger);
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   const opened = cleanup.use(openCatalog(config, { log, logger }));
   await catchUp(opened, startDeadline(config.startTimeout, logger));

@@ -1,88 +1,35 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MessageChannel } from 'node:worker_threads';
-import { type Logger, parseKey, TOPIC } from '@tributary/core';
+import { parseKey } from '@tributary/core';
 import type { GatewayDependencies } from '@tributary/gateway';
 import type { FastifyInstance } from 'fastify';
 import { ConfigError, type Environment, readDevConfig } from '../config/config.ts';
-import type { Config } from '../config/settings.ts';
 import { type DevIssuer, openDevIssuer } from '../issuer/dev-issuer.ts';
-import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
-import { reportBuild } from '../observability/build-info.ts';
-import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
-import { createLogger } from '../observability/logger.ts';
-import { createMetrics } from '../observability/metrics.ts';
-import { catalogReadiness } from '../observability/operations.ts';
-import { startDeadline } from '../process/await-engines.ts';
-import { lockFolder, makeFolderPrivate } from '../process/data-folder.ts';
-import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
-import { startAdminServer } from '../server/admin-server.ts';
-import { drain, startServer, unlessShuttingDown } from '../server/server.ts';
-import { startStagesThread } from '../stages/thread.ts';
-import { openGateway } from '../wiring/gateway.ts';
-import { checkStores } from '../wiring/installation.ts';
+import { runInOneProcess } from './serve.ts';
 
 /**
- * `tributary dev`: everything in one process, on SQLite unless engines are configured. Ends on SIGTERM or SIGINT, after
- * finishing its work.
+ * `tributary dev`: what `tributary serve` runs, with the development issuer, and a workspace, a write key and an ID token
+ * that are printed.
  */
 export async function dev(environment: Environment): Promise<number> {
   const config = readDevConfig(environment);
   if (!config.devIssuer)
-    throw new ConfigError(['TRIBUTARY_DEV_ISSUER=0 switches off the development issuer, which this needs']);
-  const logger = createLogger(config.logLevel, { part: 'gateway' });
-  return reportErrors('dev', async () => {
-    makeFolderPrivate(config.dataFolder, logger);
-    const lock = lockFolder(config.dataFolder);
-    try {
-      return await runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
-        serve(config, cleanup, shutdown, logger),
-      );
-    } finally {
-      lock.release();
-    }
-  });
-}
-
-async function serve(
-  config: Config,
-  cleanup: CleanupStack,
-  shutdown: Shutdown,
-  logger: Logger,
-): Promise<never> {
-  const metrics = createMetrics({ processMetrics: true });
-  reportBuild(metrics, 'dev');
-  const health = new EngineHealth({ metrics, part: 'main' });
-  const issuer = openDevIssuer(config);
-  const oidc = cleanup.use(openOidcIssuers(config, { logger, metrics }));
-  const issuers = [issuer.trusted, ...oidc.trusted];
-  const live = new MessageChannel();
-  const { dependencies, schemas, openProfiles } = cleanup.use(
-    await openGateway(config, issuers, { logger, metrics, health, liveLink: live.port1 }),
-  );
-  const { catalog, log } = dependencies;
-  cleanup.use(watchConfiguredEngines(config, dependencies, health));
-  const stages = cleanup.use(
-    await startStagesThread(
-      { config, liveLink: live.port2 },
-      { logger, noteCrash: (entries) => log.append(TOPIC.crashes, entries) },
-    ),
-  );
-  await stages.running;
-  const operations = {
-    readiness: () =>
-      unlessShuttingDown(shutdown, catalogReadiness(catalog, { ...health.status(), ...oidc.status() })),
-    metrics: { main: () => metrics.snapshot(), stages: () => stages.snapshot() },
+    throw new ConfigError([
+      'TRIBUTARY_DEV_ISSUER=0 switches off the development issuer, which this needs: tributary serve runs without',
+    ]);
+  let opened: DevIssuer | undefined;
+  const issuer = () => {
+    opened ??= openDevIssuer(config);
+    return opened;
   };
-  const admin = cleanup.use(await startAdminServer(config, operations, logger));
-  const server = cleanup.use(await startServer(config, dependencies, operations));
-  await schemas.begin();
-  const deadline = startDeadline(config.startTimeout, logger);
-  const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
-  const quickstart = await prepareQuickstart(server.app, dependencies, issuer, config.dataFolder);
-  shutdown.drain = () => drain(server, config.drain, logger);
-  process.stdout.write(welcome(server.url, admin.url, quickstart));
-  return Promise.race([stages.failed, check.failed]);
+  return runInOneProcess(config, {
+    command: 'dev',
+    issuers: () => [issuer().trusted],
+    async announce({ server, admin, dependencies }) {
+      const quickstart = await prepareQuickstart(server.app, dependencies, issuer(), config.dataFolder);
+      return welcome(server.url, admin.url, quickstart);
+    },
+  });
 }
 
 const EMAIL = 'dev@tributary.localhost';
@@ -184,5 +131,6 @@ Send an event:
   curl -X POST ${url}/api/v1/workspaces/${workspaceId}/events/track -H 'Authorization: Bearer ${writeKey}' -H 'Content-Type: application/json' -d '{"event":"Signed Up","user_id":"ada"}'
 
 Real input: npm run demo (in another terminal). Stop with Ctrl-C.
+For development: whoever reads its data folder can sign in as anybody. In production: tributary serve.
 `;
 }

@@ -4,13 +4,14 @@ import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
 import { reportBuild } from '../observability/build-info.ts';
+import { watchDiskSpace } from '../observability/disk-space.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/operations.ts';
 import { startDeadline } from '../process/await-engines.ts';
-import { makeFolderPrivate } from '../process/data-folder.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
+import { useDataFolder } from '../process/usable-folder.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { drain, startServer, unlessShuttingDown } from '../server/server.ts';
 import { openGateway } from '../wiring/gateway.ts';
@@ -21,13 +22,13 @@ import { provideTopics } from '../wiring/ports/event-log.ts';
 export async function runGateway(environment: Environment): Promise<number> {
   const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'gateway' });
-  makeFolderPrivate(config.dataFolder, logger);
   warnOfSharedFolder(config, logger);
-  return reportErrors('gateway', () =>
-    runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
+  return reportErrors('gateway', () => {
+    useDataFolder(config, logger);
+    return runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
       serve(config, cleanup, shutdown, logger),
-    ),
-  );
+    );
+  });
 }
 
 /** Serves its health from the start. All other requests are 503 until Kafka answers and the catalog is read. */
@@ -40,6 +41,7 @@ async function serve(
   const metrics = createMetrics({ processMetrics: true });
   reportBuild(metrics, 'gateway');
   const health = new EngineHealth({ metrics, part: 'main' });
+  const disk = cleanup.use(await watchDiskSpace(config, { logger, metrics }));
   const oidc = cleanup.use(openOidcIssuers(config, { logger, metrics }));
   const issuers = [...(config.devIssuer ? [openDevIssuer(config).trusted] : []), ...oidc.trusted];
   if (issuers.length === 0) logger.warn({}, 'no issuer is configured: ID tokens are refused');
@@ -51,11 +53,14 @@ async function serve(
   cleanup.use(watchConfiguredEngines(config, dependencies, health));
   const operations = {
     readiness: () =>
-      unlessShuttingDown(shutdown, catalogReadiness(catalog, { ...health.status(), ...oidc.status() })),
+      unlessShuttingDown(
+        shutdown,
+        disk.readiness(catalogReadiness(catalog, { ...health.status(), ...oidc.status() })),
+      ),
     metrics: { main: () => metrics.snapshot() },
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
-  const server = cleanup.use(await startServer(config, dependencies, operations));
+  const server = cleanup.use(await startServer(config, dependencies, operations, disk));
   logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
   await schemas.begin();
   await provideTopics(log, config, deadline);

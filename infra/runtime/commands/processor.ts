@@ -3,10 +3,11 @@ import { STAGE_NAMES } from '@tributary/processors';
 import { type Environment, readClusterConfig, warnOfSharedFolder } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { reportBuild } from '../observability/build-info.ts';
+import { watchDiskSpace } from '../observability/disk-space.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
-import { makeFolderPrivate } from '../process/data-folder.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
+import { useDataFolder } from '../process/usable-folder.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { startHealthServer, unlessShuttingDown } from '../server/server.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
@@ -22,14 +23,14 @@ export async function runProcessor(options: StagesOptions, environment: Environm
   const stages = chosenStages(options);
   const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'processor' });
-  makeFolderPrivate(config.dataFolder, logger);
-  openSecrets(config); // reports faults of the keys before anything is started
   warnOfSharedFolder(config, logger);
-  return reportErrors('processor', () =>
-    runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
+  return reportErrors('processor', () => {
+    useDataFolder(config, logger);
+    openSecrets(config); // reports faults of the keys before anything is started
+    return runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
       work(config, stages, cleanup, shutdown, logger),
-    ),
-  );
+    );
+  });
 }
 
 /** Serves its health from the start, also while the stages are busy, because they have a thread of their own. */
@@ -42,9 +43,10 @@ async function work(
 ): Promise<never> {
   const metrics = createMetrics({ processMetrics: true });
   reportBuild(metrics, 'processor');
+  const disk = cleanup.use(await watchDiskSpace(config, { logger, metrics }));
   let thread: StagesThread | undefined;
   const operations = {
-    readiness: () => unlessShuttingDown(shutdown, thread?.readiness() ?? STARTING),
+    readiness: () => unlessShuttingDown(shutdown, disk.readiness(thread?.readiness() ?? STARTING)),
     metrics: { main: () => metrics.snapshot(), stages: async () => (await thread?.snapshot()) ?? [] },
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));

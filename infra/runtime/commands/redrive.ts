@@ -11,8 +11,8 @@ import { type Environment, readCommandConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
-import { makeFolderPrivate } from '../process/data-folder.ts';
 import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
+import { useFolderOfServer } from '../process/usable-folder.ts';
 import { checkStores } from '../wiring/installation.ts';
 import { openPipeline } from '../wiring/pipeline.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
@@ -57,7 +57,7 @@ export async function redrive(options: RedriveOptions, environment: Environment)
 
 async function list(config: Config, cleanup: CleanupStack): Promise<DeadLetters> {
   const logger = createLogger(config.logLevel, { part: 'redrive' });
-  makeFolderPrivate(config.dataFolder, logger);
+  useFolderOfServer(config, logger);
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   return untilAvailable('reading stages.dead', startDeadline(config.startTimeout, logger), () =>
     readDeadLetters(log),
@@ -70,7 +70,7 @@ async function run(
   cleanup: CleanupStack,
 ): Promise<number> {
   const logger = createLogger(config.logLevel, { part: 'redrive' });
-  makeFolderPrivate(config.dataFolder, logger);
+  useFolderOfServer(config, logger);
   openSecrets(config); // reports faults of the keys before anything is opened
   const deadline = startDeadline(config.startTimeout, logger);
   const tools = { logger, metrics: NO_METRICS, dropExpired: false };

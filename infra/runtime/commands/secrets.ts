@@ -7,6 +7,7 @@ import {
   isSealed,
   type JsonObject,
   type KeyRing,
+  type Logger,
   NO_METRICS,
   newId,
   seal,
@@ -17,8 +18,8 @@ import { type Environment, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
 import { catchUp, startDeadline } from '../process/await-engines.ts';
-import { makeFolderPrivate } from '../process/data-folder.ts';
 import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
+import { useFolderOfServer } from '../process/usable-folder.ts';
 import { openCatalog, openEventLog } from '../wiring/ports/event-log.ts';
 import { addKeyToFile, hasKeyFile, type KeySettings, readKeyRing } from '../wiring/secrets.ts';
 
@@ -30,11 +31,13 @@ import { addKeyToFile, hasKeyFile, type KeySettings, readKeyRing } from '../wiri
 export async function rotateAllSecrets(environment: Environment): Promise<number> {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
   const keys = { ...config, devIssuer: config.devIssuer || hasKeyFile(config.dataFolder) };
-  readKeyRing(keys); // reports faults of the keys before anything is opened
+  const logger = createLogger(config.logLevel, { part: 'secrets' });
   const cleanup = new CleanupStack();
   return reportErrors('secrets', async () => {
     try {
-      const rotation = await rotate(config, keys, cleanup);
+      useFolderOfServer(config, logger);
+      readKeyRing(keys); // reports faults of the keys before anything is opened
+      const rotation = await rotate(config, keys, cleanup, logger);
       process.stdout.write(describe(rotation, [...readKeyRing(keys).keys()]));
       return 0;
     } finally {
@@ -43,9 +46,12 @@ export async function rotateAllSecrets(environment: Environment): Promise<number
   });
 }
 
-async function rotate(config: Config, keys: KeySettings, cleanup: CleanupStack): Promise<Rotation> {
-  const logger = createLogger(config.logLevel, { part: 'secrets' });
-  makeFolderPrivate(config.dataFolder, logger);
+async function rotate(
+  config: Config,
+  keys: KeySettings,
+  cleanup: CleanupStack,
+  logger: Logger,
+): Promise<Rotation> {
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
   await catchUp(catalog, startDeadline(config.startTimeout, logger));

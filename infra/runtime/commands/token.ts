@@ -2,7 +2,8 @@ import { InvalidArgumentError } from 'commander';
 import { type Environment, readConfig } from '../config/config.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { createLogger } from '../observability/logger.ts';
-import { makeFolderPrivate } from '../process/data-folder.ts';
+import { reportErrors } from '../process/lifecycle.ts';
+import { useDataFolder } from '../process/usable-folder.ts';
 
 export interface TokenOptions {
   readonly email: string;
@@ -12,8 +13,10 @@ export interface TokenOptions {
 export async function printToken({ email }: TokenOptions, environment: Environment): Promise<number> {
   if (!/^[^\s@]+@[^\s@]+$/.test(email)) throw new InvalidArgumentError('--email must be an address');
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
-  makeFolderPrivate(config.dataFolder, createLogger(config.logLevel, { part: 'token' }));
-  const issuer = openDevIssuer(config);
-  process.stdout.write(`${await issuer.mint(email)}\n`);
-  return 0;
+  return reportErrors('token', async () => {
+    useDataFolder(config, createLogger(config.logLevel, { part: 'token' }));
+    const issuer = openDevIssuer(config);
+    process.stdout.write(`${await issuer.mint(email)}\n`);
+    return 0;
+  });
 }

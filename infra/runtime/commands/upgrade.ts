@@ -2,8 +2,9 @@ import { NO_METRICS } from '@tributary/core';
 import { type Environment, readCommandConfig } from '../config/config.ts';
 import { createLogger } from '../observability/logger.ts';
 import { catchUp, startDeadline } from '../process/await-engines.ts';
-import { makeFolderPrivate } from '../process/data-folder.ts';
+
 import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
+import { useFolderOfServer } from '../process/usable-folder.ts';
 import { nameInstallation } from '../wiring/installation.ts';
 import { openCatalog, openEventLog } from '../wiring/ports/event-log.ts';
 
@@ -18,7 +19,7 @@ export async function upgrade(environment: Environment): Promise<number> {
   const cleanup = new CleanupStack();
   return reportErrors('upgrade', async () => {
     try {
-      makeFolderPrivate(config.dataFolder, logger);
+      useFolderOfServer(config, logger);
       const deadline = startDeadline(config.startTimeout, logger);
       const log = cleanup.use(
         await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }),

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ConfigError, describeConfig, readConfig } from './config.ts';
+import { ConfigError, describeConfig, readCommandConfig, readConfig } from './config.ts';
 import type { Setting } from './setting.ts';
 import { SETTINGS } from './settings.ts';
 
@@ -23,6 +23,18 @@ describe('configuration', () => {
     const read = () => readConfig({ PORT: 'eighty', TRIBUTARY_RETENTION: '7', LOG_LEVEL: 'loud' });
     expect(read).toThrow(ConfigError);
     expect(read).toThrow(/PORT.*\n.*LOG_LEVEL.*\n.*TRIBUTARY_RETENTION/);
+  });
+
+  it('has the defaults of dev for commands beside dev alone: beside serve, destinations on loopback were allowed', () => {
+    expect(readCommandConfig({}).egressAllow).toEqual(['127.0.0.0/8']);
+    const keys = { TRIBUTARY_SECRET_KEYS: `k1:${Buffer.alloc(32).toString('base64')}` };
+    expect(readCommandConfig(keys)).toMatchObject({ egressAllow: [], devIssuer: false });
+  });
+
+  it('reads disk space in bytes', () => {
+    expect(readConfig({}).diskReserve).toBeUndefined();
+    expect(readConfig({ TRIBUTARY_DISK_RESERVE: '2GiB' }).diskReserve).toBe(2 ** 31);
+    expect(() => readConfig({ TRIBUTARY_DISK_RESERVE: '2GB' })).toThrow('MiB, GiB, TiB');
   });
 
   it('refuses a misspelt variable instead of ignoring it', () => {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { type Logger, MAX_JITTER, parseRetrySchedule } from '@tributary/core';
+import { NO_ISSUERS } from './issuer-settings.ts';
 import type { Setting } from './setting.ts';
 import { type Config, SETTINGS } from './settings.ts';
 
@@ -188,18 +189,41 @@ export function readDevConfig(environment: Environment): Config {
   return readConfig({ ...DEV_DEFAULTS, ...environment });
 }
 
+/** The configuration of `tributary serve`: people sign in with the configured issuers, and never with the development one. */
+export function readServeConfig(environment: Environment): Config {
+  const config = readConfig(environment, {
+    issuers:
+      'the OpenID Connect issuers that people sign in with, or the word none where API keys alone are to be used; for trying out there is tributary dev',
+    secretKeys:
+      'the keys that seal the secrets of destinations, e.g. made by: echo "k1:$(openssl rand -base64 32)"',
+  });
+  if (config.devIssuer)
+    throw new ConfigError([
+      'TRIBUTARY_DEV_ISSUER is for tributary dev: whoever has its key can sign in as anybody',
+    ]);
+  if (config.issuers.length === 0 && environment.TRIBUTARY_ISSUERS !== NO_ISSUERS)
+    throw new ConfigError([
+      `TRIBUTARY_ISSUERS names no issuer: name one, or say ${NO_ISSUERS} for API keys alone`,
+    ]);
+  return config;
+}
+
 /** The configuration of a role that runs in several processes, which needs Kafka. */
 export function readClusterConfig(environment: Environment): Config {
   return readConfig(environment, {
     kafkaBrokers:
-      'the processes of an installation meet on Kafka (without it, tributary dev runs everything in one)',
+      'the processes of an installation meet on Kafka (without it, tributary serve or dev runs everything in one)',
   });
 }
 
-/** The configuration of a command that runs beside the processes of an installation: without Kafka, beside `tributary dev`. */
+/**
+ * The configuration of a command that runs beside the processes of an installation. Beside `tributary dev` it is that of
+ * `tributary dev`, which alone runs without Kafka and without configured keys.
+ */
 export function readCommandConfig(environment: Environment): Config {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
-  return config.kafkaBrokers.length > 0 ? config : readDevConfig(environment);
+  const isOfDev = config.kafkaBrokers.length === 0 && config.secretKeys === '';
+  return isOfDev ? readDevConfig(environment) : config;
 }
 
 /** Warns of stores in the data folder, because the processes of an installation may run on several machines. */

@@ -104,6 +104,11 @@ export function memory(min: number, max: number): (value: string) => Parsed<numb
   return quantity({ MiB: 1, GiB: 1_024 }, min, max);
 }
 
+/** An amount of disk space up to `max`, parsed to bytes. */
+export function space(max: number): (value: string) => Parsed<number> {
+  return quantity({ MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 }, 0, max);
+}
+
 export function flag(): (value: string) => Parsed<boolean> {
   return (value) => {
     if (value === 'true' || value === '1') return { ok: true, value: true };

@@ -25,6 +25,7 @@ import {
   type Setting,
   secret,
   setting,
+  space,
   text,
 } from './setting.ts';
 
@@ -58,6 +59,12 @@ export const SETTINGS = {
     './data',
     (value) => ({ ok: true, value: resolve(value) }),
     'Folder of everything kept on this machine.',
+  ),
+  diskReserve: setting(
+    'TRIBUTARY_DISK_RESERVE',
+    '',
+    optional(space(2 ** 50)),
+    'Free space of the disk of the data folder, e.g. 2GiB, below which a process is not ready; below half of it events and profile writes are refused with 503, so that the stages can finish what was taken. Default: 5 % of the disk, and 1GiB at most; 0MiB switches it off.',
   ),
   logLevel: setting('LOG_LEVEL', 'info', oneOf(LOG_LEVELS), 'Least level that is logged.'),
   trustProxy: setting(

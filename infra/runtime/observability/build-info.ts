@@ -7,7 +7,7 @@ import type { Metrics } from '@tributary/core';
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** Sets the build info metric. */
-export function reportBuild(metrics: Metrics, role: 'dev' | 'gateway' | 'processor'): void {
+export function reportBuild(metrics: Metrics, role: 'dev' | 'serve' | 'gateway' | 'processor'): void {
   metrics.gauge('tributary_build_info', 1, { version: packageVersion(), node: process.versions.node, role });
 }
 

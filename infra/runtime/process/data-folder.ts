@@ -17,6 +17,7 @@ import {
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type Logger, messageOf } from '@tributary/core';
+import { isBusy, lockHolderOf } from '../../adapters/sqlite/database.ts';
 import type { Config } from '../config/settings.ts';
 import { OperatorError } from './lifecycle.ts';
 
@@ -36,8 +37,10 @@ export function embeddedFolders({ dataFolder }: Pick<Config, 'dataFolder'>) {
 /** Another process uses the data folder. */
 export class FolderInUse extends OperatorError {
   constructor(folder: string, options?: ErrorOptions) {
+    const holder = lockHolderOf(lockFile(folder));
+    const by = holder === undefined ? '' : `, ${holder}`;
     super(
-      `${folder} is used by another running Tributary: stop it, or set TRIBUTARY_DATA_DIR to another folder`,
+      `${folder} is used by another running Tributary${by}: stop it, or set TRIBUTARY_DATA_DIR to another folder`,
       options,
     );
     this.name = 'FolderInUse';
@@ -47,14 +50,24 @@ export class FolderInUse extends OperatorError {
 /** Locks the data folder for one process. The operating system releases the lock however the process ends. */
 export function lockFolder(folder: string): { release(): void } {
   mkdirSync(folder, { recursive: true });
-  const database = new DatabaseSync(join(folder, 'lock.db'), { timeout: 0 });
+  let database: DatabaseSync | undefined;
   try {
+    database = new DatabaseSync(lockFile(folder), { timeout: 0 });
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
-    database.close();
-    throw new FolderInUse(folder, { cause: error });
+    database?.close();
+    if (isBusy(error)) throw new FolderInUse(folder, { cause: error });
+    throw new OperatorError(
+      `${lockFile(folder)} cannot be locked (SQLite: ${messageOf(error)}): it holds no data, so remove it where no other Tributary runs`,
+      { cause: error },
+    );
   }
-  return { release: () => database.close() };
+  const locked = database;
+  return { release: () => locked.close() };
+}
+
+function lockFile(folder: string): string {
+  return join(folder, 'lock.db');
 }
 
 /**
@@ -102,7 +115,7 @@ const MAX_PATHS = 10;
  * and those of the other entries are not changed.
  */
 const DATA_ENTRIES =
-  /^(log|crashes|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
+  /^(log|crashes|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
 
 interface Findings {
   /** Corrected paths, each with its former mode. */

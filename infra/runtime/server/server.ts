@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Catalog, type Logger, Unavailable } from '@tributary/core';
+import { type Catalog, type Logger, type Operation, Unavailable } from '@tributary/core';
 import {
   createServer,
   type GatewayDependencies,
@@ -10,6 +10,7 @@ import {
 } from '@tributary/gateway';
 import type { FastifyInstance, onRequestHookHandler } from 'fastify';
 import type { Config } from '../config/settings.ts';
+import type { DiskWatch } from '../observability/disk-space.ts';
 import { healthRoutes, type Operations, type Readiness } from '../observability/operations.ts';
 import { OperatorError, type Shutdown } from '../process/lifecycle.ts';
 
@@ -36,17 +37,22 @@ export class AddressUnavailable extends OperatorError {
   }
 }
 
-/** Serves the gateway. It answers 503 while its catalog cannot be trusted. */
+/**
+ * Serves the gateway. It answers 503 while its catalog cannot be trusted, and events and profile writes with 503 while the
+ * disk is exhausted.
+ */
 export async function startServer(
   config: ServerConfig,
   dependencies: GatewayDependencies,
   operations: Pick<Operations, 'readiness'>,
+  disk?: Pick<DiskWatch, 'isExhausted'>,
 ): Promise<RunningServer> {
   const trustCatalogForMs = config.catalogStaleness ?? CATALOG_STALENESS_MS;
   return listen(config, async (app) => {
     await app.register(healthRoutes, operations);
     await app.register(async (api) => {
       api.addHook('onRequest', refuseWhileUntrusted(dependencies.catalog, trustCatalogForMs));
+      if (disk !== undefined) api.addHook('onRequest', refuseWhileExhausted(disk));
       await api.register(gateway, { ...dependencies, trustCatalogForMs });
     });
   });
@@ -132,6 +138,20 @@ export function refuseWhileUntrusted(
     caughtUp ||= catalog.ready;
     if (!caughtUp) return done(new Unavailable('the catalog is being read'));
     done(catalog.age <= staleAfterMs ? undefined : new Unavailable('the catalog is too old to be trusted'));
+  };
+}
+
+/** The operations that take data in, and so take disk space. */
+const TAKES_DATA: ReadonlySet<string | undefined> = new Set<Operation>(['events.ingest', 'profiles.write']);
+
+/**
+ * Refuses new data with `Unavailable` while the disk is exhausted, before its body is read. The rest is served: what was
+ * taken is processed, and profiles can be deleted.
+ */
+function refuseWhileExhausted(disk: Pick<DiskWatch, 'isExhausted'>): onRequestHookHandler {
+  return (request, _reply, done) => {
+    const isRefused = disk.isExhausted && TAKES_DATA.has(request.routeOptions.config.operation);
+    done(isRefused ? new Unavailable('the disk of the data folder is nearly full') : undefined);
   };
 }
 

@@ -76,7 +76,7 @@ export class CrashEvidence {
       const table = openSync(join(this.#folder, this.#base + TABLE), 'w', 0o600);
       report.reportOnFatalError = true;
       let written: ReadonlyMap<number, SlotName> = new Map();
-      this.#timer = setInterval(() => {
+      const write = () => {
         const list = [...names];
         const isKnown =
           list.length === written.size && list.every(([slot, name]) => written.get(slot) === name);
@@ -85,6 +85,14 @@ export class CrashEvidence {
           written = new Map(list);
         }
         writeSync(table, usedMemory(memory, names), 0, undefined, 0);
+      };
+      this.#timer = setInterval(() => {
+        try {
+          write();
+        } catch (error) {
+          // A full disk, e.g., must not end the process; the next write is tried all the same.
+          this.#logger.warn({ error: messageOf(error) }, 'the entries in hand cannot be noted');
+        }
       }, WRITE_EVERY_MS).unref();
       this.#closeTable = () => closeSync(table);
     } catch (error) {

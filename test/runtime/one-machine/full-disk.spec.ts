@@ -1,0 +1,165 @@
+import { rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { type Client, eventually } from '../../helpers/client.ts';
+import { temporaryFolder } from '../../helpers/folder.ts';
+import { entriesOf } from '../../helpers/log-of.ts';
+import { admin, clientsOf, type Initialized, serveEnvironment, startServing } from '../../helpers/serve.ts';
+import { mountSmallDisk, whyNoMounts } from '../../helpers/small-disk.ts';
+
+const noMounts = await whyNoMounts();
+if (noMounts !== undefined)
+  console.warn(`SKIPPED, as nothing can be mounted here: a disk that is filled (${noMounts})`);
+
+const MIB = 2 ** 20;
+const DISK_MIB = process.env.TRIBUTARY_TEST_LONG === undefined ? 160 : 1_024;
+
+const statusOf = async (url: string) => (await fetch(`${url}/readyz`)).status;
+
+/** Sends batches until `stop`; collects the ids of what was answered 202, and the refusals. */
+class Producer {
+  readonly taken = new Set<string>();
+  readonly refusals: { readonly status: number; readonly retryAfter: string | null }[] = [];
+  isStopped = false;
+  readonly #ended: Promise<void>;
+
+  constructor(client: Client) {
+    this.#ended = this.#send(client);
+  }
+
+  async stop(): Promise<void> {
+    this.isStopped = true;
+    await this.#ended;
+  }
+
+  async #send(client: Client): Promise<void> {
+    const padding = 'x'.repeat(2_000);
+    for (let round = 0; !this.isStopped; round++) {
+      const batch = Array.from({ length: 50 }, () => ({
+        type: 'track',
+        event: 'Filled',
+        user_id: `u${round % 100}`,
+        message_id: crypto.randomUUID(),
+        properties: { padding },
+      }));
+      const { status, headers } = await client.call('POST', './events/batch', { body: { batch } });
+      if (status === 202) for (const { message_id } of batch) this.taken.add(message_id);
+      else {
+        this.refusals.push({ status, retryAfter: headers.get('retry-after') });
+        await sleep(20);
+      }
+    }
+  }
+}
+
+/** Fills a disk by events and by another program, frees it, and checks that everything that was answered 202 is there. */
+async function fillAndFree(reserveMib: number): Promise<void> {
+  const disk = await mountSmallDisk(DISK_MIB);
+  const filler = join(disk.path, 'filler');
+  writeFileSync(filler, Buffer.alloc((DISK_MIB / 2) * MIB, 1));
+  const environment = serveEnvironment(join(disk.path, 'data'), {
+    TRIBUTARY_DISK_RESERVE: `${reserveMib}MiB`,
+  });
+  const { server, url, adminUrl } = await startServing(environment);
+  const initialized = await admin<Initialized>(environment, 'init', '--no-owner');
+  const { operator, producer } = await clientsOf(url, initialized);
+  expect(await statusOf(url)).toBe(200);
+
+  const producers = Array.from({ length: 4 }, () => new Producer(producer));
+  const refusals = () => producers.flatMap((each) => each.refusals);
+  const countTaken = () => producers.reduce((sum, { taken }) => sum + taken.size, 0);
+  if (reserveMib > 0) {
+    await eventually(
+      () => statusOf(url),
+      (status) => status === 503,
+    );
+    expect(refusals()).toEqual([]);
+    expect(await statusOf(adminUrl)).toBe(503);
+  }
+  await eventually(refusals, (all) => all.length >= 10, 180_000);
+  // Another program takes what was left for the stages.
+  const rest = join(disk.path, 'rest');
+  try {
+    writeFileSync(rest, Buffer.alloc(DISK_MIB * MIB, 1));
+  } catch (error) {
+    expect(error).toMatchObject({ code: 'ENOSPC' });
+  }
+  await sleep(3_000);
+  expect((await operator.call('GET', './sources')).status).toBe(200);
+  for (const { status, retryAfter } of refusals())
+    expect([status, Number(retryAfter) >= 1]).toEqual([503, true]);
+  const countLogged = (text: string) => server.log.split(text).length - 1;
+  if (reserveMib > 0) {
+    expect(countLogged('nearly full: this process is not ready')).toBe(1);
+    expect(countLogged('nearly full: events are answered with 503')).toBe(1);
+  }
+  const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
+  const free = Number(/^tributary_data_folder_free_bytes (\S+)$/m.exec(metrics)?.[1]);
+  expect(free).toBeLessThan(MIB);
+  expect(metrics).toMatch(new RegExp(`^tributary_data_folder_size_bytes ${DISK_MIB * MIB}$`, 'm'));
+
+  const before = countTaken();
+  for (const file of [rest, filler]) rmSync(file);
+  await eventually(
+    () => statusOf(url),
+    (status) => status === 200,
+  );
+  await eventually(countTaken, (sum) => sum > before);
+  await Promise.all(producers.map((each) => each.stop()));
+  const taken = new Set(producers.flatMap((each) => [...each.taken]));
+
+  // Each one went through the stages: accepted once.
+  const accepted = async () => {
+    const entries = await entriesOf({ environment }, 'events.accepted');
+    return entries.map(({ value }) => (JSON.parse(value) as { message_id: string }).message_id);
+  };
+  const ids = await eventually(
+    accepted,
+    (all) => {
+      const known = new Set(all);
+      return [...taken].every((id) => known.has(id));
+    },
+    120_000,
+  );
+  expect(new Set(ids).size).toBe(ids.length);
+  console.log(
+    `${taken.size} events were answered 202 and are there; ${refusals().length} batches were refused`,
+  );
+  expect(await server.stop()).toBe(0);
+  await disk.remove();
+}
+
+describe('a disk that fills up', () => {
+  it.skipIf(noMounts !== undefined)(
+    'takes the process out of service before writes fail, loses nothing that was answered 202, and is back without a restart',
+    () => fillAndFree(DISK_MIB / 8),
+  );
+
+  it.runIf(noMounts === undefined && process.env.TRIBUTARY_TEST_LONG !== undefined)(
+    'without a reserve: writes fail, nothing that was answered 202 is lost, and it is back without a restart',
+    () => fillAndFree(0),
+  );
+
+  it('is judged by the reserve: below it not ready, below half of it events are refused and the rest is served', async () => {
+    const folder = await temporaryFolder();
+    const { bavail, bsize } = statfsSync(folder.path);
+    const freeMib = Math.ceil((bavail * bsize) / MIB);
+    const environment = serveEnvironment(join(folder.path, 'data'), {
+      TRIBUTARY_DISK_RESERVE: `${freeMib * 4}MiB`,
+    });
+    const { server, url, adminUrl } = await startServing(environment);
+    expect([await statusOf(url), await statusOf(adminUrl)]).toEqual([503, 503]);
+    const { operator, producer } = await clientsOf(
+      url,
+      await admin<Initialized>(environment, 'init', '--no-owner'),
+    );
+    const { status, headers } = await producer.call('POST', './events/track', {
+      body: { event: 'E', user_id: 'u' },
+    });
+    expect([status, headers.get('retry-after')]).toEqual([503, '1']);
+    expect((await operator.call('GET', './event-keys')).status).toBe(200);
+    expect(await server.stop()).toBe(0);
+    await folder.remove();
+  });
+});
