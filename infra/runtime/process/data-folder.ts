@@ -47,12 +47,17 @@ export class FolderInUse extends OperatorError {
 /** Locks the data folder for one process. The operating system releases the lock however the process ends. */
 export function lockFolder(folder: string): { release(): void } {
   mkdirSync(folder, { recursive: true });
-  const database = new DatabaseSync(join(folder, 'lock.db'), { timeout: 0 });
+  return lockFile(join(folder, 'lock.db'), (cause) => new FolderInUse(folder, { cause }));
+}
+
+/** Locks a file for one process, without waiting: `inUse` makes the error that is thrown where another one has it. */
+export function lockFile(file: string, inUse: (cause: unknown) => Error): { release(): void } {
+  const database = new DatabaseSync(file, { timeout: 0 });
   try {
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
     database.close();
-    throw new FolderInUse(folder, { cause: error });
+    throw inUse(error);
   }
   return { release: () => database.close() };
 }
@@ -102,7 +107,7 @@ const MAX_PATHS = 10;
  * and those of the other entries are not changed.
  */
 const DATA_ENTRIES =
-  /^(log|crashes|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
+  /^(log|crashes|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|backup\.lock(-.*)?|backup-staging|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
 
 interface Findings {
   /** Corrected paths, each with its former mode. */
