@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { mkdir, rm, statfs } from 'node:fs/promises';
 import { basename, join, sep } from 'node:path';
+import { messageOf, Unavailable } from '@tributary/core';
 import { withDropLock } from '../../adapters/event-log/sqlite/segments/drop-below.ts';
 import { OperatorError } from '../process/lifecycle.ts';
 import { ChunkWriter } from './chunks.ts';
@@ -15,7 +16,7 @@ import {
   manifestText,
 } from './manifest.ts';
 import { type BackupPoint, type DatabaseSnapshot, openSealed, takePoint } from './point.ts';
-import { markedInstallation, pathInFolder, type StoreFiles, storeFiles } from './stores.ts';
+import { appendedFiles, markedInstallation, pathInFolder, type StoreFiles, storeFiles } from './stores.ts';
 import type { BackupTarget } from './target.ts';
 
 export interface BackupOptions {
@@ -58,17 +59,16 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
       `${target.name} is in the data folder, and would be lost with it: name another place`,
     );
   const stores = storeFiles(dataFolder, { withKeys });
-  const chunks = new ChunkWriter(target, await target.list('chunks'));
+  const chunks = new ChunkWriter(target, await target.list('chunks'), before?.files ?? []);
   const staging = target.staging ?? join(dataFolder, 'backup-staging');
-  // Of a backup that was killed.
-  await rm(staging, { recursive: true, force: true });
   try {
-    await mkdir(staging, { recursive: true, mode: 0o700 });
+    await emptyStaging(staging);
     // Nothing changes in sealed segments meanwhile; retention may remove them.
     const { point, files } = await withDropLocks(stores.groups, () =>
       backUpStores({ dataFolder, stores, staging, before, chunks, pointTimeoutMs }),
     );
-    for (const file of [...stores.files, ...stores.appended])
+    // After the point: what was delivered by then is in the files of the destinations.
+    for (const file of [...stores.files, ...appendedFiles(dataFolder)])
       files.push(await chunks.write(pathInFolder(dataFolder, file), file));
     const manifest = createManifest({
       version,
@@ -96,6 +96,16 @@ function isBelow(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder + sep);
 }
 
+/** Removes what a killed backup left. */
+async function emptyStaging(staging: string): Promise<void> {
+  try {
+    await rm(staging, { recursive: true, force: true });
+    await mkdir(staging, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new OperatorError(`${staging} cannot be written to: ${messageOf(error)}`, { cause: error });
+  }
+}
+
 interface StoresBackup {
   readonly dataFolder: string;
   readonly stores: StoreFiles;
@@ -105,16 +115,33 @@ interface StoresBackup {
   readonly pointTimeoutMs: number;
 }
 
+/** How often a backup begins again because retention removed a segment of its point. */
+const MAX_POINTS = 5;
+
 async function backUpStores(
   context: StoresBackup,
 ): Promise<{ readonly point: BackupPoint; readonly files: BackedUpFile[] }> {
-  const { dataFolder, stores, staging, before, chunks, pointTimeoutMs } = context;
-  const point = await takePoint(stores, pointTimeoutMs);
-  const files: BackedUpFile[] = [];
+  for (let attempt = 1; ; attempt++) {
+    const point = await takePoint(context.stores, context.pointTimeoutMs);
+    const files = [...(await backUpSnapshots(point, context)), ...(await backUpSealed(point, context))];
+    const complete = files.filter((file) => file !== undefined);
+    if (complete.length === files.length) return { point, files: complete };
+    // A stage may not have read the segment at the point; chunks that are stored already are taken over.
+    if (attempt === MAX_POINTS)
+      throw new Unavailable(
+        'retention removed segments of the log at each attempt: start the backup again, more of them are expired',
+      );
+  }
+}
+
+/** Copies all databases first: until its read transaction ends, a store's write-ahead log only grows. */
+async function backUpSnapshots(
+  point: BackupPoint,
+  { dataFolder, staging, chunks }: StoresBackup,
+): Promise<readonly BackedUpFile[]> {
   const staged: { readonly path: string; readonly copy: string }[] = [];
   try {
     await checkSpace(staging, point.snapshots);
-    // All copies first: until its read transaction ends, a store's write-ahead log only grows.
     for (const [index, snapshot] of point.snapshots.entries()) {
       const copy = join(staging, `${index}.db`);
       await snapshot.copyTo(copy);
@@ -124,20 +151,26 @@ async function backUpStores(
   } finally {
     point.close();
   }
+  const files: BackedUpFile[] = [];
   for (const { path, copy } of staged) {
     files.push(await chunks.write(path, copy));
     await rm(copy);
   }
-  const known = new Map((before?.files ?? []).map((file) => [file.path, file]));
-  const removed = new Set<string>();
-  for (const { folder, sequence } of point.sealed) {
-    if (removed.has(folder)) continue;
+  return files;
+}
+
+/** Undefined for each segment that retention removed since the point. */
+async function backUpSealed(
+  { sealed }: BackupPoint,
+  context: StoresBackup,
+): Promise<readonly (BackedUpFile | undefined)[]> {
+  const known = new Map((context.before?.files ?? []).map((file) => [file.path, file]));
+  const files: (BackedUpFile | undefined)[] = [];
+  for (const { folder, sequence } of sealed) {
     const segment = openSealed(folder, sequence);
-    // Retention removes the oldest first, so all older ones are removed as well, or will be.
-    if (segment === undefined) removed.add(folder);
-    else files.push(await backUpSegment(segment, context, known));
+    files.push(segment === undefined ? undefined : await backUpSegment(segment, context, known));
   }
-  return { point, files };
+  return files;
 }
 
 async function backUpSegment(

@@ -21,15 +21,20 @@ export class ChunkWriter {
   storedBytes = 0;
   reusedBytes = 0;
 
-  /** `stored`: the sizes of the chunks in the target, by key. */
-  constructor(target: BackupTarget, stored: ReadonlyMap<string, number>) {
+  /**
+   * `stored`: the sizes of the chunks in the target, by key. One that has another size than the files of an earlier backup
+   * say is stored again.
+   */
+  constructor(target: BackupTarget, stored: ReadonlyMap<string, number>, earlier: readonly BackedUpFile[]) {
     this.#target = target;
     this.#stored = new Map(stored);
+    for (const { sha256, storedBytes } of earlier.flatMap(({ chunks }) => chunks))
+      if (stored.get(chunkKey(sha256)) !== storedBytes) this.#stored.delete(chunkKey(sha256));
   }
 
-  /** True if the target has all chunks of the file, with the sizes that its manifest says. */
+  /** True if the target has all chunks of the file of an earlier backup. */
   has(file: BackedUpFile): boolean {
-    return file.chunks.every(({ sha256, storedBytes }) => this.#stored.get(chunkKey(sha256)) === storedBytes);
+    return file.chunks.every(({ sha256 }) => this.#stored.has(chunkKey(sha256)));
   }
 
   /** Counts the chunks of a file that is taken over from an earlier backup. */
@@ -69,7 +74,7 @@ export class ChunkWriter {
     const sha256 = digestOf(content);
     const key = chunkKey(sha256);
     const known = this.#stored.get(key);
-    if (known !== undefined && known > 0) {
+    if (known !== undefined) {
       this.reusedBytes += known;
       return { sha256, storedBytes: known };
     }

@@ -49,9 +49,14 @@ export interface BackupPoint {
  */
 export async function takePoint(stores: StoreFiles, timeoutMs: number): Promise<BackupPoint> {
   const deadline = performance.now() + timeoutMs;
+  let heldMs = 0;
+  const onHeld = (ms: number) => {
+    heldMs = Math.max(heldMs, ms);
+  };
   for (;;) {
     try {
-      return attemptPoint(stores);
+      const point = attemptPoint(stores, onHeld);
+      return { ...point, heldMs };
     } catch (error) {
       const translated = translateSqliteError(error);
       if (!(translated instanceof Unavailable) || performance.now() > deadline) throw translated;
@@ -61,18 +66,19 @@ export async function takePoint(stores: StoreFiles, timeoutMs: number): Promise<
 }
 
 /** `Unavailable`, or an error of SQLite that means it, when a later attempt may succeed. */
-function attemptPoint(stores: StoreFiles): BackupPoint {
+function attemptPoint(stores: StoreFiles, onHeld: (ms: number) => void): Omit<BackupPoint, 'heldMs'> {
   const segments = stores.groups.map((folder) => newestSegment(folder));
   const lists = stores.claims.map((folder) => ({ folder, file: join(folder, 'windows.db') }));
   const locks = new Map<string, DatabaseSync>();
   const readers: Reader[] = [];
+  let from = Number.POSITIVE_INFINITY;
   try {
     // Everything that is known is opened before any lock is held, as opening takes longest.
     for (const file of [...segments, ...lists].map((store) => store.file).concat(stores.databases)) {
       locks.set(file, openDatabase(file, { create: false, busyTimeoutMs: 0 }));
       readers.push(new Reader(file));
     }
-    const from = performance.now();
+    from = performance.now();
     for (const [file, database] of locks) acquire(file, database, from + MAX_HELD_MS);
     const ends: (readonly [string, number])[] = [];
     for (const { folder, sequence, file } of segments) {
@@ -84,12 +90,11 @@ function attemptPoint(stores: StoreFiles): BackupPoint {
     for (const { folder, file } of lists)
       for (const claims of claimFiles(locks.get(file), folder)) readers.push(new Reader(claims));
     for (const reader of readers) reader.begin();
-    const [at, heldMs] = [Date.now(), performance.now() - from];
+    const at = Date.now();
     const sealed = segments.flatMap(olderSegments);
     const snapshots = readers.splice(0);
     return {
       at,
-      heldMs,
       snapshots,
       sealed,
       ends: Object.fromEntries(ends),
@@ -99,6 +104,7 @@ function attemptPoint(stores: StoreFiles): BackupPoint {
     };
   } finally {
     for (const database of locks.values()) database.close();
+    onHeld(Math.max(0, performance.now() - from));
     for (const reader of readers) reader.close();
   }
 }

@@ -13,8 +13,6 @@ export interface StoreFiles {
   readonly databases: readonly string[];
   /** Files that are written once: marks of the installation, and keys. */
   readonly files: readonly string[];
-  /** Files that are appended to, of destinations. */
-  readonly appended: readonly string[];
   /** Entries of the data folder that a backup leaves out, by name. */
   readonly leftOut: readonly string[];
 }
@@ -40,7 +38,6 @@ export function storeFiles(dataFolder: string, { withKeys }: { readonly withKeys
   ];
   const marks = markFiles(dataFolder);
   const keys = KEY_FILES.map((name) => join(dataFolder, name));
-  const appended = filesBelow(join(dataFolder, 'ndjson'));
   const known = new Set([
     'log',
     'dedupe',
@@ -55,7 +52,6 @@ export function storeFiles(dataFolder: string, { withKeys }: { readonly withKeys
     claims: claims.filter((folder) => existsSync(join(folder, 'windows.db'))),
     databases: databases.filter((file) => existsSync(file)),
     files: [...marks, ...(withKeys ? keys : [])].filter((file) => existsSync(file)),
-    appended,
     leftOut: readdirSync(dataFolder).filter((name) => !known.has(name) && !NOT_NEEDED.test(name)),
   };
 }
@@ -75,7 +71,9 @@ function markFiles(dataFolder: string): readonly string[] {
   return [dedupe, volume, history, profiles].map((folder) => join(folder, 'installation'));
 }
 
-function filesBelow(folder: string): readonly string[] {
+/** The files that destinations append to. */
+export function appendedFiles(dataFolder: string): readonly string[] {
+  const folder = join(dataFolder, 'ndjson');
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
