@@ -100,6 +100,14 @@ function describeProgram(environment: Environment, run: Run): Command {
   add(catalog, 'rewrite', 'drop the history of the catalog and keep its state').action(
     run(async () => (await import('./commands/catalog.ts')).rewriteCatalog(environment)),
   );
+  add(catalog, 'export', 'print all records of the catalog, to be kept in a file').action(
+    run(async () => (await import('./commands/catalog.ts')).printCatalog(environment)),
+  );
+  add(catalog, 'import', 'append an export to an empty catalog, with all processes stopped')
+    .argument('<file>', 'an export')
+    .action(
+      runOn(run, async (file) => (await import('./commands/catalog.ts')).readCatalog(file, environment)),
+    );
   add(program, 'backup', 'back up the stores of the data folder at one moment, while it is used')
     .argument('<target>', 'a folder, or s3://bucket/prefix (with the AWS_* variables)')
     .option('--keep <number>', 'remove all older backups of the target but so many (default: all are kept)')
