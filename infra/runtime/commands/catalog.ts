@@ -1,5 +1,4 @@
 import { createReadStream, existsSync } from 'node:fs';
-import { createInterface } from 'node:readline';
 import { NO_METRICS } from '@tributary/core';
 import { CATALOG_STAGES } from '@tributary/processors';
 import { exportCatalog, importCatalog, type Rewritten } from '../../adapters/catalog/log/index.ts';
@@ -101,10 +100,8 @@ export async function readCatalog(file: string, environment: Environment): Promi
       );
       const deadline = startDeadline(config.startTimeout, logger);
       await provideTopics(log, config, deadline);
-      const lines = () =>
-        createInterface({ input: createReadStream(file), crlfDelay: Number.POSITIVE_INFINITY });
       const { end, appended } = await untilAvailable('importing the catalog', deadline, () =>
-        importCatalog(log, lines),
+        importCatalog(log, () => linesOf(file)),
       );
       // It may be of the catalog that was lost.
       await removeSnapshot(config);
@@ -116,4 +113,15 @@ export async function readCatalog(file: string, environment: Environment): Promi
       await cleanup.close();
     }
   });
+}
+
+/** The lines of a file. `node:readline` also splits at characters that JSON has inside of strings. */
+async function* linesOf(file: string): AsyncGenerator<string> {
+  let rest = '';
+  for await (const chunk of createReadStream(file, 'utf8')) {
+    const lines = (rest + String(chunk)).split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+  if (rest !== '') yield rest;
 }

@@ -34,10 +34,14 @@ export class Load {
   readonly written = { events: [] as Written[], contracts: [] as Written[], profiles: [] as Written[] };
   #next = 0;
   #running = false;
+  /** The share of contracts in all writes. */
+  #contracts = 0;
   #ended: Promise<unknown> = Promise.resolve();
 
-  start(clients: Clients): void {
+  /** `withContracts`: whether the load changes the catalog. */
+  start(clients: Clients, withContracts = true): void {
     this.#running = true;
+    this.#contracts = withContracts ? 0.05 : 0;
     this.#ended = Promise.all(Array.from({ length: WORKERS }, (_, worker) => this.#work(worker, clients)));
   }
 
@@ -49,7 +53,7 @@ export class Load {
   async #work(worker: number, clients: Clients): Promise<void> {
     while (this.#running) {
       const dice = Math.random();
-      if (dice < 0.05) await this.#contract(clients);
+      if (dice < this.#contracts) await this.#contract(clients);
       else if (dice < 0.2) await this.#profile(clients);
       else await this.#events(worker, clients);
     }
