@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { mkdir, rm, statfs } from 'node:fs/promises';
 import { basename, join, sep } from 'node:path';
-import { messageOf, Unavailable } from '@tributary/core';
+import { Unavailable } from '@tributary/core';
 import { withDropLock } from '../../adapters/event-log/sqlite/segments/drop-below.ts';
 import { OperatorError } from '../process/lifecycle.ts';
 import { ChunkWriter } from './chunks.ts';
@@ -62,7 +62,9 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
   const chunks = new ChunkWriter(target, await target.list('chunks'), before?.files ?? []);
   const staging = target.staging ?? join(dataFolder, 'backup-staging');
   try {
-    await emptyStaging(staging);
+    // Of a backup that was killed.
+    await rm(staging, { recursive: true, force: true });
+    await mkdir(staging, { recursive: true, mode: 0o700 });
     // Nothing changes in sealed segments meanwhile; retention may remove them.
     const { point, files } = await withDropLocks(stores.groups, () =>
       backUpStores({ dataFolder, stores, staging, before, chunks, pointTimeoutMs }),
@@ -94,16 +96,6 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
 
 function isBelow(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder + sep);
-}
-
-/** Removes what a killed backup left. */
-async function emptyStaging(staging: string): Promise<void> {
-  try {
-    await rm(staging, { recursive: true, force: true });
-    await mkdir(staging, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw new OperatorError(`${staging} cannot be written to: ${messageOf(error)}`, { cause: error });
-  }
 }
 
 interface StoresBackup {

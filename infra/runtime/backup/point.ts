@@ -187,7 +187,11 @@ class Reader implements DatabaseSnapshot {
 
   /** SQLite's online backup copies what the open transaction sees, and never starts again for later writes. */
   async copyTo(target: string): Promise<void> {
-    await backup(this.#database, target, { rate: PAGES_PER_STEP });
+    try {
+      await backup(this.#database, target, { rate: PAGES_PER_STEP });
+    } catch (error) {
+      throw translateSqliteError(error);
+    }
   }
 
   close(): void {

@@ -8,7 +8,7 @@ import { type Environment, readCommandConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { buildVersion } from '../observability/build-info.ts';
 import { lockFile } from '../process/data-folder.ts';
-import { OperatorError, reportErrors } from '../process/lifecycle.ts';
+import { OperatorError, reportErrors, translateFileError } from '../process/lifecycle.ts';
 
 const POINT_TIMEOUT_MS = 60_000;
 
@@ -50,6 +50,8 @@ export async function backup(
         process.stdout.write(`${removed} older ${removed === 1 ? 'backup' : 'backups'} removed\n`);
       }
       return 0;
+    } catch (error) {
+      throw translateFileError(error);
     } finally {
       target.close();
       lock.release();

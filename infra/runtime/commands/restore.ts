@@ -4,7 +4,7 @@ import { backupName, type Manifest } from '../backup/manifest.ts';
 import { checkBackup, restore as restoreBackup } from '../backup/restore.ts';
 import { type BackupTarget, openTarget } from '../backup/target.ts';
 import type { Environment } from '../config/config.ts';
-import { reportErrors } from '../process/lifecycle.ts';
+import { reportErrors, translateFileError } from '../process/lifecycle.ts';
 
 export interface RestoreOptions {
   readonly dataDir?: string;
@@ -41,6 +41,8 @@ export async function restore(
       await restoreBackup(source, manifest, dataDir);
       process.stdout.write(describeRestored(manifest, dataDir));
       return 0;
+    } catch (error) {
+      throw translateFileError(error);
     } finally {
       source.close();
     }

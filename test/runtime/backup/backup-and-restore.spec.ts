@@ -305,6 +305,17 @@ describe('It is refused in one line', () => {
     expect(ran).toMatchObject({ code: 1, log: expect.stringContaining('REDIS_URL is set') });
   });
 
+  it('to back up to, or restore from or to, what is no folder', async () => {
+    const file = join(folder, 'file');
+    writeFileSync(file, '');
+    await refused('ENOTDIR', 'backup', file);
+    await refused('ENOTDIR', 'backup', join(file, 'below'));
+    await refused('ENOTDIR', 'restore', file, '--list');
+    await backedUp();
+    await refused('ENOTDIR', 'restore', target, '--data-dir', file);
+    await refused('ENOTDIR', 'restore', target, '--data-dir', join(file, 'below'));
+  });
+
   it('to back up a folder that was never started', async () => {
     rmSync(join(data, 'volume'), { recursive: true });
     await refused('holds no stores of Tributary', 'backup', target);

@@ -133,7 +133,7 @@ describe.each(WIRINGS)('The catalog on $wiring', ({ isThere, onKafka }) => {
     await refused(text.split('\n').slice(0, -2).join('\n'), 'the file is incomplete');
     await refused(text.slice(0, -100), 'is damaged');
     await refused(text.replace('\\"n\\":7', '\\"n\\":8'), 'its checksum is another');
-    await refused(text.replace(/^\{"offset":7,.*\n/m, ''), 'has no record 7');
+    await refused(text.replace(/\{"offset":7,[^\n]*\n/, ''), 'has no record 7');
     await refused('{"message_id":"m"}\n', 'is no export of a catalog');
     await refused('', 'the file is incomplete');
     expect(await stored(to)).toMatchObject({ end: 0 });
