@@ -5,7 +5,7 @@ import { Unavailable } from '@tributary/core';
 import { withDropLock } from '../../adapters/event-log/sqlite/segments/drop-below.ts';
 import { OperatorError } from '../process/lifecycle.ts';
 import { ChunkWriter } from './chunks.ts';
-import { manifestKeys, readManifest } from './finished.ts';
+import { newestManifest } from './finished.ts';
 import {
   type BackedUpFile,
   backupName,
@@ -211,9 +211,4 @@ function sizeOf(file: string): number {
 
 function mebibytes(bytes: number): number {
   return Math.ceil(bytes / (1024 * 1024));
-}
-
-async function newestManifest(target: BackupTarget): Promise<Manifest | undefined> {
-  const key = (await manifestKeys(target)).at(-1);
-  return key === undefined ? undefined : readManifest(target, key);
 }

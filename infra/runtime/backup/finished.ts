@@ -20,6 +20,17 @@ export async function readManifest(target: BackupTarget, key: string): Promise<M
   return parseManifest(backupName(key), Buffer.from(content).toString('utf8'));
 }
 
+/** The newest manifest that can be read: a damaged one stands in the way of a restore, not of the next backup. */
+export async function newestManifest(target: BackupTarget): Promise<Manifest | undefined> {
+  for (const key of (await manifestKeys(target)).toReversed())
+    try {
+      return await readManifest(target, key);
+    } catch (error) {
+      if (!(error instanceof BackupFault)) throw error;
+    }
+  return undefined;
+}
+
 /** The backup of that name, or the newest one. `OperatorError` where there is none that was finished. */
 export async function findBackup(target: BackupTarget, name?: string): Promise<Manifest> {
   const keys = await manifestKeys(target);

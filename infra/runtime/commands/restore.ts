@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { findBackup, manifestKeys, readManifest } from '../backup/finished.ts';
-import { backupName, type Manifest } from '../backup/manifest.ts';
+import { BackupFault, backupName, type Manifest } from '../backup/manifest.ts';
 import { checkBackup, restore as restoreBackup } from '../backup/restore.ts';
 import { type BackupTarget, openTarget } from '../backup/target.ts';
 import type { Environment } from '../config/config.ts';
@@ -51,12 +51,19 @@ export async function restore(
 
 async function describeAll(source: BackupTarget): Promise<string> {
   const lines: string[] = [];
-  for (const key of await manifestKeys(source)) {
+  for (const key of await manifestKeys(source)) lines.push(await describeOne(source, key));
+  return lines.length === 0 ? `${source.name} holds no finished backup\n` : lines.join('');
+}
+
+async function describeOne(source: BackupTarget, key: string): Promise<string> {
+  try {
     const { point, version, installation, files } = await readManifest(source, key);
     const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-    lines.push(`${backupName(key)}  ${point.at}  ${megabytes(bytes)}  ${version}  ${installation}\n`);
+    return `${backupName(key)}  ${point.at}  ${megabytes(bytes)}  ${version}  ${installation}\n`;
+  } catch (error) {
+    if (!(error instanceof BackupFault)) throw error;
+    return `${backupName(key)}  ${error.message}\n`;
   }
-  return lines.length === 0 ? `${source.name} holds no finished backup\n` : lines.join('');
 }
 
 function describeRestored({ point, files }: Manifest, folder: string): string {

@@ -294,6 +294,10 @@ describe('It is refused in one line', () => {
     );
     await refused('is damaged', 'restore', target, '--data-dir', restored);
     expect(readdirSync(folder)).not.toContain('restored');
+    expect((await run('restore', target, '--list')).output).toContain('is damaged');
+    // It does not stand in the way of the next one.
+    await backedUp();
+    expect(await run('restore', target, '--data-dir', restored)).toMatchObject({ code: 0 });
   });
 
   it('to back up into the data folder, into the target of another installation, or beside engines', async () => {
