@@ -28,7 +28,7 @@ describe.skipIf(engines() === undefined)('The drill of a cluster', () => {
     const elasticsearch = await ownEngines().elasticsearch.start();
     onTestFinished(() => elasticsearch.stop());
     const folder = mkdtempSync(join(tmpdir(), 'tributary-cluster-drill-'));
-    const env = { ELASTICSEARCH_URL: elasticsearch.url };
+    const env = { ELASTICSEARCH_URL: elasticsearch.url, LOG_LEVEL: 'info' };
     let server = await startCluster(folder, env);
     onTestFinished(() => server.remove());
     const prefix = server.environment.TRIBUTARY_PREFIX ?? '';
