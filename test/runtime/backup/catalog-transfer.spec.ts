@@ -25,11 +25,12 @@ describe.each(WIRINGS)('The catalog on $wiring', ({ isThere, onKafka }) => {
   beforeEach(({ skip }) => {
     if (!isThere) skip();
     folder = mkdtempSync(join(tmpdir(), 'tributary-catalog-'));
-    const prefixes = [freshPrefix(), freshPrefix()];
-    [from, to] = prefixes.map((prefix) => ({
+    const prefixes = [freshPrefix(), freshPrefix()] as const;
+    const environmentOf = (prefix: string) => ({
       ...(onKafka ? clusterEnvironment(prefix) : {}),
       TRIBUTARY_DATA_DIR: join(folder, prefix),
-    })) as [Environment, Environment];
+    });
+    [from, to] = [environmentOf(prefixes[0]), environmentOf(prefixes[1])];
     return async () => {
       if (onKafka) for (const prefix of prefixes) await removePrefix(prefix);
       rmSync(folder, { recursive: true, force: true });

@@ -3,7 +3,6 @@ import {
   type EventLog,
   InvalidInput,
   iso,
-  type JsonValue,
   type LogEntry,
   type NewEntry,
   newId,
@@ -145,7 +144,7 @@ async function checkFile(lines: AsyncIterable<string>): Promise<Head['catalog']>
 
 function parse(line: string): object {
   try {
-    const content = JSON.parse(line) as JsonValue;
+    const content = JSON.parse(line) as unknown;
     if (typeof content === 'object' && content !== null) return content;
   } catch {
     // Reported below: a line that is cut off is as wrong as one of another form.
