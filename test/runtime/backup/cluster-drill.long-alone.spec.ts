@@ -1,4 +1,4 @@
-// Runs alone and in the long form only: it starts an Elasticsearch of its own and loses it.
+// Runs alone in the long form: it starts an Elasticsearch of its own and loses it.
 import { mkdtempSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
