@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { type BackupReport, backUp } from '../backup/backup.ts';
 import { removeOlder } from '../backup/finished.ts';
-import { openTarget } from '../backup/target.ts';
+import { openTarget } from '../backup/open-target.ts';
 import { type Environment, readCommandConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { buildVersion } from '../observability/build-info.ts';

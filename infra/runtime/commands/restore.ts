@@ -1,8 +1,9 @@
 import { InvalidArgumentError } from 'commander';
 import { findBackup, manifestKeys, readManifest } from '../backup/finished.ts';
 import { BackupFault, backupName, type Manifest } from '../backup/manifest.ts';
+import { openTarget } from '../backup/open-target.ts';
 import { checkBackup, restore as restoreBackup } from '../backup/restore.ts';
-import { type BackupTarget, openTarget } from '../backup/target.ts';
+import type { BackupTarget } from '../backup/target.ts';
 import type { Environment } from '../config/config.ts';
 import { reportErrors, translateFileError } from '../process/lifecycle.ts';
 
