@@ -83,8 +83,8 @@ export interface Imported {
 
 /**
  * Appends an export to the topic `catalog` under the offsets that the records had. The topic must be empty, or hold a
- * beginning of the same export: killed anywhere, an import is continued by the next one. `lines` is called twice, first to
- * check the file. No other process may append to the catalog meanwhile.
+ * beginning of the same export: killed anywhere, an import is continued by the next one. `lines` is called for each pass
+ * over the file, the first of which checks it. No other process may append to the catalog meanwhile.
  */
 export async function importCatalog(
   log: Pick<EventLog, 'read' | 'first' | 'end' | 'append' | 'dropBelow'>,
