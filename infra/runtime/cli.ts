@@ -1,8 +1,10 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { addAdminCommands } from './commands/admin/commands.ts';
 import type { AdoptStoresOptions } from './commands/adopt-stores.ts';
+import type { BackupCommandOptions } from './commands/backup.ts';
 import type { PositionsOptions } from './commands/positions.ts';
 import type { RedriveOptions } from './commands/redrive.ts';
+import type { RestoreOptions } from './commands/restore.ts';
 import type { StagesOptions } from './commands/stages-option.ts';
 import type { TokenOptions } from './commands/token.ts';
 import type { TopicFormat, TopicsOptions } from './commands/topics.ts';
@@ -106,6 +108,34 @@ function describeProgram(environment: Environment, run: Run): Command {
   add(program, 'upgrade', 'finish the upgrade to this release; then there is no way back').action(
     run(async () => (await import('./commands/upgrade.ts')).upgrade(environment)),
   );
+  add(catalog, 'export', 'print all records of the catalog, to be kept in a file').action(
+    run(async () => (await import('./commands/catalog.ts')).printCatalog(environment)),
+  );
+  add(catalog, 'import', 'append an export to an empty catalog, with all processes stopped')
+    .argument('<file>', 'an export')
+    .action(
+      runOn(run, async (file) => (await import('./commands/catalog.ts')).readCatalog(file, environment)),
+    );
+  add(program, 'backup', 'back up the stores of the data folder at one moment, while it is used')
+    .argument('<target>', 'a folder, or s3://bucket/prefix (with the AWS_* variables)')
+    .option('--keep <number>', 'remove all older backups of the target but so many (default: all are kept)')
+    .option('--no-keys', 'leave out the files with keys')
+    .action(
+      runOn<BackupCommandOptions>(run, async (target, options) =>
+        (await import('./commands/backup.ts')).backup(target, options, environment),
+      ),
+    );
+  add(program, 'restore', 'restore a backup as a new data folder')
+    .argument('<source>', 'the target of the backup')
+    .option('--data-dir <folder>', 'the folder, which must be empty or missing')
+    .option('--backup <name>', 'one of --list (default: the newest)')
+    .option('--list', 'print the finished backups instead')
+    .option('--check', 'read the backup and compare all checksums instead')
+    .action(
+      runOn<RestoreOptions>(run, async (source, options) =>
+        (await import('./commands/restore.ts')).restore(source, options, environment),
+      ),
+    );
   add(program, 'adopt-stores', 'give stores of another installation to this one, with all their data')
     .requiredOption('--from <id>', 'id of that installation, or none for stores without one')
     .action(
@@ -127,6 +157,12 @@ function describeProgram(environment: Environment, run: Run): Command {
     }),
   );
   return program;
+}
+
+/** As `run`, for a command with one argument. */
+function runOn<Options>(run: Run, execute: (argument: string, options: Options) => Promise<number>) {
+  return (argument: string, options: Options, command: Command) =>
+    run<Options>((given) => execute(argument, given))(options, command);
 }
 
 function add(parent: Command, name: string, description: string): Command {

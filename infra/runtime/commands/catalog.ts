@@ -1,13 +1,15 @@
+import { createReadStream, existsSync } from 'node:fs';
 import { NO_METRICS } from '@tributary/core';
 import { CATALOG_STAGES } from '@tributary/processors';
-import type { Rewritten } from '../../adapters/catalog/log/index.ts';
-import { type Environment, readConfig } from '../config/config.ts';
+import { exportCatalog, importCatalog, type Rewritten } from '../../adapters/catalog/log/index.ts';
+import { type Environment, readCommandConfig, readConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
-import { catchUp, startDeadline } from '../process/await-engines.ts';
-import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
+import { catchUp, startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { lockFolder } from '../process/data-folder.ts';
+import { CleanupStack, OperatorError, reportErrors } from '../process/lifecycle.ts';
 import { useFolderOfServer } from '../process/usable-folder.ts';
-import { openCatalog, openEventLog, removeSnapshot } from '../wiring/ports/event-log.ts';
+import { openCatalog, openEventLog, provideTopics, removeSnapshot } from '../wiring/ports/event-log.ts';
 
 /**
  * `tributary catalog rewrite`: appends the state of the catalog to its topic as rows and drops the facts before them, so
@@ -57,4 +59,71 @@ function describe({ offset, rows, pieces, dropped }: Rewritten, config: Config):
     'what the audit log tells of the past is in the history, and goes with its retention',
   ];
   return `${lines.join('\n')}\n`;
+}
+
+/**
+ * `tributary catalog export`: prints all records of the catalog, with their offsets, as lines of JSON, and a last line
+ * without which the file is incomplete. Runs beside other processes.
+ */
+export async function printCatalog(environment: Environment): Promise<number> {
+  const config = readCommandConfig(environment);
+  const logger = createLogger(config.logLevel, { part: 'catalog' });
+  return reportErrors('catalog export', async () => {
+    const log = await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false });
+    try {
+      for await (const line of exportCatalog(log))
+        if (!process.stdout.write(line))
+          await new Promise<void>((resolve) => process.stdout.once('drain', () => resolve()));
+      return 0;
+    } finally {
+      await log.close();
+    }
+  });
+}
+
+/**
+ * `tributary catalog import <file>`: appends an export to an empty catalog, under the same offsets. All processes must be
+ * stopped. One that was killed is continued when it is called again.
+ */
+export async function readCatalog(file: string, environment: Environment): Promise<number> {
+  const config = readCommandConfig(environment);
+  const logger = createLogger(config.logLevel, { part: 'catalog' });
+  const cleanup = new CleanupStack();
+  return reportErrors('catalog import', async () => {
+    if (!existsSync(file)) throw new OperatorError(`${file} does not exist`);
+    try {
+      useFolderOfServer(config, logger);
+      if (config.kafkaBrokers.length === 0) {
+        const lock = lockFolder(config.dataFolder);
+        cleanup.use({ close: () => lock.release() });
+      }
+      const log = cleanup.use(
+        await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }),
+      );
+      const deadline = startDeadline(config.startTimeout, logger);
+      await provideTopics(log, config, deadline);
+      const { end, appended } = await untilAvailable('importing the catalog', deadline, () =>
+        importCatalog(log, () => linesOf(file)),
+      );
+      // It may be of the catalog that was lost.
+      await removeSnapshot(config);
+      process.stdout.write(
+        `the catalog ends at ${end} now; ${appended} ${appended === 1 ? 'record was' : 'records were'} appended\n`,
+      );
+      return 0;
+    } finally {
+      await cleanup.close();
+    }
+  });
+}
+
+/** The lines of a file. `node:readline` also splits at characters that JSON has inside of strings. */
+async function* linesOf(file: string): AsyncGenerator<string> {
+  let rest = '';
+  for await (const chunk of createReadStream(file, 'utf8')) {
+    const lines = (rest + String(chunk)).split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+  if (rest !== '') yield rest;
 }

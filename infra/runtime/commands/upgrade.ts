@@ -2,7 +2,6 @@ import { NO_METRICS } from '@tributary/core';
 import { type Environment, readCommandConfig } from '../config/config.ts';
 import { createLogger } from '../observability/logger.ts';
 import { catchUp, startDeadline } from '../process/await-engines.ts';
-
 import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
 import { useFolderOfServer } from '../process/usable-folder.ts';
 import { nameInstallation } from '../wiring/installation.ts';

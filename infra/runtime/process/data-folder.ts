@@ -37,7 +37,7 @@ export function embeddedFolders({ dataFolder }: Pick<Config, 'dataFolder'>) {
 /** Another process uses the data folder. */
 export class FolderInUse extends OperatorError {
   constructor(folder: string, options?: ErrorOptions) {
-    const holder = lockHolderOf(lockFile(folder));
+    const holder = lockHolderOf(join(folder, 'lock.db'));
     const by = holder === undefined ? '' : `, ${holder}`;
     super(
       `${folder} is used by another running Tributary${by}: stop it, or set TRIBUTARY_DATA_DIR to another folder`,
@@ -50,24 +50,25 @@ export class FolderInUse extends OperatorError {
 /** Locks the data folder for one process. The operating system releases the lock however the process ends. */
 export function lockFolder(folder: string): { release(): void } {
   mkdirSync(folder, { recursive: true });
+  return lockFile(join(folder, 'lock.db'), (cause) => new FolderInUse(folder, { cause }));
+}
+
+/** Locks a file for one process, without waiting: `inUse` makes the error that is thrown where another one has it. */
+export function lockFile(file: string, inUse: (cause: unknown) => Error): { release(): void } {
   let database: DatabaseSync | undefined;
   try {
-    database = new DatabaseSync(lockFile(folder), { timeout: 0 });
+    database = new DatabaseSync(file, { timeout: 0 });
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
-    if (isBusy(error)) throw new FolderInUse(folder, { cause: error });
+    if (isBusy(error)) throw inUse(error);
     throw new OperatorError(
-      `${lockFile(folder)} cannot be locked (SQLite: ${messageOf(error)}): it holds no data, so remove it where no other Tributary runs`,
+      `${file} cannot be locked (SQLite: ${messageOf(error)}): it holds no data, so remove it where no other Tributary runs`,
       { cause: error },
     );
   }
   const locked = database;
   return { release: () => locked.close() };
-}
-
-function lockFile(folder: string): string {
-  return join(folder, 'lock.db');
 }
 
 /**
@@ -115,7 +116,7 @@ const MAX_PATHS = 10;
  * and those of the other entries are not changed.
  */
 const DATA_ENTRIES =
-  /^(log|crashes|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
+  /^(log|crashes|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|backup\.lock(-.*)?|backup-staging|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
 
 interface Findings {
   /** Corrected paths, each with its former mode. */

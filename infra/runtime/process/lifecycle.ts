@@ -17,6 +17,12 @@ export async function reportErrors(command: string, run: () => Promise<number>):
   }
 }
 
+/** As `OperatorError` an error of the file system, e.g. a full disk; any other error as it is. */
+export function translateFileError(error: unknown): unknown {
+  const isOfFiles = error instanceof Error && 'syscall' in error && 'code' in error;
+  return isOfFiles ? new OperatorError(error.message, { cause: error }) : error;
+}
+
 /** Signals within this time count as one: the terminal sends Ctrl-C to npm as well, which passes it on. */
 const SAME_SIGNAL_MS = 1_000;
 

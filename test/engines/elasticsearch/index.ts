@@ -16,6 +16,7 @@ const CONTAINER: ContainerSpec = {
   environment: () => ({
     'discovery.type': 'single-node',
     'xpack.security.enabled': 'false',
+    'path.repo': '/tmp/snapshots',
     'cluster.routing.allocation.disk.threshold_enabled': 'false',
     ES_JAVA_OPTS: '-Xms256m -Xmx512m',
   }),

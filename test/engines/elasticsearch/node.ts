@@ -49,12 +49,14 @@ export async function prepareHome(
   await mkdir(join(home, 'tmp'));
   await symlink(program.lib, join(home, 'lib'));
   await symlink(program.modules, join(home, 'modules'));
-  await writeFile(join(home, 'config', 'elasticsearch.yml'), configuration(ports));
+  await writeFile(join(home, 'config', 'elasticsearch.yml'), configuration(home, ports));
   await writeFile(join(home, 'config', 'log4j2.properties'), LOGGING);
 }
 
-function configuration({ http, transport }: NodePorts): string {
+function configuration(home: string, { http, transport }: NodePorts): string {
   const settings = {
+    // A repository of snapshots may lie below.
+    'path.repo': join(home, 'snapshots'),
     'discovery.type': 'single-node',
     'network.host': '127.0.0.1',
     'http.port': http,

@@ -135,10 +135,11 @@ const LOCK_TIMEOUT_MS = 120_000;
 const LOCK_RETRY_MS = 50;
 
 /**
- * Runs `work` while no other process, and no other call of this one, drops records of the topic group. The lock is that
- * of an empty database file, which the system releases when a process dies. `Unavailable` after two minutes.
+ * Runs `work` while no other process, and no other call of this one, drops records of the topic group: sealed segments do
+ * not change meanwhile, and retention may remove them whole. The lock is that of an empty database file, which the system
+ * releases when a process dies. `Unavailable` after two minutes.
  */
-async function withDropLock<T>(folder: string, work: () => Promise<T>): Promise<T> {
+export async function withDropLock<T>(folder: string, work: () => Promise<T>): Promise<T> {
   let lock: DatabaseSync | undefined;
   try {
     lock = new DatabaseSync(join(folder, 'drop.lock'), { timeout: 0 });
