@@ -188,12 +188,18 @@ export function readDevConfig(environment: Environment): Config {
   return readConfig({ ...DEV_DEFAULTS, ...environment });
 }
 
+/** Where the HTTP server of a role that runs in several processes listens: balancers are on other machines. */
+const EVERY_ADDRESS = '0.0.0.0';
+
 /** The configuration of a role that runs in several processes, which needs Kafka. */
 export function readClusterConfig(environment: Environment): Config {
-  return readConfig(environment, {
-    kafkaBrokers:
-      'the processes of an installation meet on Kafka (without it, tributary dev runs everything in one)',
-  });
+  return readConfig(
+    { ...environment, HOST: environment.HOST || EVERY_ADDRESS },
+    {
+      kafkaBrokers:
+        'the processes of an installation meet on Kafka (without it, tributary dev runs everything in one)',
+    },
+  );
 }
 
 /** The configuration of a command that runs beside the processes of an installation: without Kafka, beside `tributary dev`. */
