@@ -5,6 +5,9 @@ import { parseAllDocuments } from 'yaml';
 
 export const CHART = fileURLToPath(new URL('../../../infra/deploy/chart/tributary', import.meta.url));
 
+/** The release whose schemas are installed. */
+const KUBERNETES = '1.36.3';
+
 /** An object of Kubernetes, as far as it is read here. */
 export interface KubernetesObject extends JsonObject {
   readonly kind: string;
@@ -37,6 +40,8 @@ export interface Values {
 
 function argsOf({ file = 'one-group', set = {} }: Values): readonly string[] {
   return [
+    // A Helm that was built as a module knows no version of Kubernetes.
+    ...['--kube-version', KUBERNETES],
     ...['--values', `${CHART}/examples/${file}.yaml`],
     ...Object.entries(set).flatMap(([path, value]) => ['--set-json', `${path}=${JSON.stringify(value)}`]),
   ];

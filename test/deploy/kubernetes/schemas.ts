@@ -69,7 +69,12 @@ function closed(part: unknown): unknown {
   if (Array.isArray(part)) return part.map(closed);
   if (typeof part !== 'object' || part === null) return part;
   const schema = part as Schema;
-  const made = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, closed(value)]));
+  const made = Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [
+      key,
+      key === 'pattern' ? inJavaScript(value) : closed(value),
+    ]),
+  );
   if (schema.format === 'int-or-string' || schema['x-kubernetes-int-or-string'] === true)
     return { ...made, type: ['integer', 'string'] };
   const isOpen =
@@ -77,4 +82,9 @@ function closed(part: unknown): unknown {
   const { properties } = schema;
   const describesFields = typeof properties === 'object' && properties !== null && schema.type === 'object';
   return describesFields && !isOpen ? { ...made, additionalProperties: false } : made;
+}
+
+/** Go's flag for the rest of a pattern. A field of an object may be called `pattern` too. */
+function inJavaScript(pattern: unknown): unknown {
+  return typeof pattern === 'string' ? pattern.replace(/\(\?i\)(.*)$/, '(?i:$1)') : closed(pattern);
 }

@@ -41,9 +41,43 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ $root.Values.config.TRIBUTARY_PREFIX | default "" }}{{ index . 1 }}
 {{- end -}}
 
+{{/* Settings that are secrets, as `tributary config` has them. */}}
+{{- define "tributary.secrets" -}}
+- ELASTICSEARCH_API_KEY
+- ELASTICSEARCH_PASSWORD
+- KAFKA_SASL_PASSWORD
+- REDIS_URL
+- SCHEMA_REGISTRY_PASSWORD
+- TRIBUTARY_DEV_ISSUER_KEY
+- TRIBUTARY_SECRET_KEYS
+- TRIBUTARY_SMTP_PASSWORD
+{{- end -}}
+
+{{/* Settings that other values decide, with these values. */}}
+{{- define "tributary.decided" -}}
+HOST: listenAddress
+PORT: it is 8080, behind gateway.service.port
+TRIBUTARY_ADMIN_HOST: listenAddress
+TRIBUTARY_ADMIN_PORT: it is 9080
+TRIBUTARY_CREATE_TOPICS: topics.enabled
+TRIBUTARY_DATA_DIR: it is in a volume
+TRIBUTARY_DRAIN: gateway.drainSeconds
+TRIBUTARY_SHUTDOWN_GRACE: gateway.shutdownGraceSeconds, stageDefaults.shutdownGraceSeconds
+TRIBUTARY_STAGES_HEAP: stageDefaults.heap
+{{- end -}}
+
 {{/* The environment of every process. Written into each pod, so that a change of a setting restarts the pods. */}}
 {{- define "tributary.env" -}}
+{{- $secrets := include "tributary.secrets" . | fromYamlArray -}}
+{{- $decided := include "tributary.decided" . | fromYaml -}}
 {{- range $name, $value := .Values.config }}
+{{- if has $name $secrets }}
+{{- fail (printf "config.%s is a secret: put it into a Secret, and name that in secretFiles.%s" $name $name) }}
+{{- else if hasSuffix "_FILE" $name }}
+{{- fail (printf "config.%s is a file: name its Secret or ConfigMap in secretFiles.%s" $name (trimSuffix "_FILE" $name)) }}
+{{- else if hasKey $decided $name }}
+{{- fail (printf "config.%s is decided by other values: %s" $name (get $decided $name)) }}
+{{- end }}
 - name: {{ $name }}
   value: {{ $value | quote }}
 {{- end }}
@@ -53,8 +87,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 - name: TRIBUTARY_CREATE_TOPICS
   value: {{ not .Values.topics.enabled | quote }}
+# Kubernetes gives the volume to root, so the process makes a folder of its own in it.
 - name: TRIBUTARY_DATA_DIR
-  value: /data
+  value: /data/tributary
 {{- end -}}
 
 {{/* The environment of a process that serves: two ports, and how it ends. Takes (list $ drainSeconds graceSeconds). */}}
@@ -149,7 +184,7 @@ capabilities: { drop: [ALL] }
 {{/* Fields that every pod has. Takes $. */}}
 {{- define "tributary.pod" -}}
 automountServiceAccountToken: false
-# A Service called "tributary" would set TRIBUTARY_PORT and more, and unknown names with that prefix stop a start.
+# A Service called "tributary" would set variables with that prefix, and unknown ones stop a start.
 enableServiceLinks: false
 securityContext:
   {{- include "tributary.podSecurity" . | nindent 2 }}
