@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -30,19 +30,24 @@ interface Seccomp {
   }[];
 }
 
+/** This machine in the words of the profile. */
+const MACHINE =
+  process.arch === 'arm64'
+    ? { name: 'arm64', architecture: 'SCMP_ARCH_AARCH64' }
+    : { name: 'amd64', architecture: 'SCMP_ARCH_X86_64' };
+
 /** The profile of Podman and CRI-O for a container without capabilities, as the runtime takes it. */
 function seccomp(file: string): object {
   const { defaultAction, archMap, syscalls } = JSON.parse(readFileSync(file, 'utf8')) as Seccomp;
   const isFor = ({ includes, excludes }: Seccomp['syscalls'][number]) =>
     (includes?.caps ?? []).length === 0 &&
-    (includes?.arches ?? ['amd64']).includes('amd64') &&
-    !(excludes?.arches ?? []).includes('amd64');
+    (includes?.arches ?? [MACHINE.name]).includes(MACHINE.name) &&
+    !(excludes?.arches ?? []).includes(MACHINE.name);
   return {
     defaultAction,
-    architectures: archMap.flatMap(({ architecture, subArchitectures }) => [
-      architecture,
-      ...subArchitectures,
-    ]),
+    architectures: archMap
+      .filter(({ architecture }) => architecture === MACHINE.architecture)
+      .flatMap(({ architecture, subArchitectures }) => [architecture, ...subArchitectures]),
     syscalls: syscalls
       .filter(isFor)
       .map(({ names, action, args = [] }) => ({ names, action, ...(args.length > 0 && { args }) })),
@@ -53,6 +58,15 @@ function seccomp(file: string): object {
 export const SECCOMP = '/usr/share/containers/seccomp.json';
 const NO_CAPABILITIES = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] };
 
+export interface ContainerOptions {
+  /** In this folder are its data and the state of the runtime. */
+  readonly folder: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly isEmptyDir?: boolean;
+  /** Instead of the image's. */
+  readonly entrypoint?: readonly string[];
+}
+
 /**
  * A container of an image, run by crun as a pod of the chart is: on a root that is read-only, without capabilities, with the
  * default seccomp profile and a folder for its data. It shares the network of this machine.
@@ -60,28 +74,24 @@ const NO_CAPABILITIES = { bounding: [], effective: [], inheritable: [], permitte
 export class Container {
   readonly #id = `tributary-${process.pid}-${Math.random().toString(36).slice(2)}`;
   readonly #folder: string;
+  readonly #user: string;
   readonly #child: ChildProcess;
   readonly #exited: Promise<number | null>;
   #output = '';
   #log = '';
 
-  constructor(
-    { root, config }: MountedImage,
-    args: readonly string[],
-    options: {
-      /** In this folder are its data and the state of the runtime. */
-      readonly folder: string;
-      readonly env?: Readonly<Record<string, string>>;
-      /** Instead of the image's. */
-      readonly entrypoint?: readonly string[];
-    },
-  ) {
+  constructor({ root, config }: MountedImage, args: readonly string[], options: ContainerOptions) {
     const [uid, gid] = config.User.split(':').map(Number);
     this.#folder = options.folder;
+    this.#user = config.User;
     const bundle = mkdtempSync(join(options.folder, 'bundle-'));
     const data = join(options.folder, 'data');
     mkdirSync(data, { recursive: true, mode: 0o700 });
-    chownSync(data, uid ?? 0, gid ?? 0);
+    // As Docker makes a volume of an image's folder, or as Kubernetes makes an emptyDir for an `fsGroup`.
+    if (options.isEmptyDir === true) {
+      chownSync(data, 0, gid ?? 0);
+      chmodSync(data, 0o2777);
+    } else chownSync(data, uid ?? 0, gid ?? 0);
     const env = Object.entries(options.env ?? {}).map(([name, value]) => `${name}=${value}`);
     writeFileSync(
       join(bundle, 'config.json'),
@@ -162,9 +172,11 @@ export class Container {
     return this.#exited;
   }
 
-  /** Runs a command in it; resolves to its standard output. */
+  /** The standard output of a command that runs in it, as its user. */
   exec(...command: readonly string[]): string {
-    return execFileSync('unshare', this.#crun('exec', this.#id, ...command), { encoding: 'utf8' });
+    return execFileSync('unshare', this.#crun('exec', '--user', this.#user, this.#id, ...command), {
+      encoding: 'utf8',
+    });
   }
 
   /** Ends it, however it is. */
