@@ -339,6 +339,7 @@ export const METRICS = {
     help: 'Always 1; the labels describe the running process.',
     labels: {
       version: 'of Tributary',
+      commit: 'it was built from, or unknown',
       node: 'version of Node',
       role: 'dev, serve, gateway, processor',
     },

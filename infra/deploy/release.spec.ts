@@ -30,6 +30,8 @@ const FILES = {
 const CHANGELOG =
   '# Changelog\n\n## [0.2.0] - unreleased\n\n### Added\n\n- A thing.\n\n## [0.1.0] - 2026-01-01\n';
 
+const CHART = 'infra/deploy/chart/tributary/Chart.yaml';
+
 let folder: string;
 const git = (...args: readonly string[]) =>
   execFileSync('git', ['-c', 'commit.gpgsign=false', ...args], { cwd: folder, encoding: 'utf8' }).trim();
@@ -56,15 +58,17 @@ beforeEach(() => {
     git('config', name, value);
   for (const [file, content] of Object.entries(FILES)) write(file, `${JSON.stringify(content, null, 2)}\n`);
   write('CHANGELOG.md', CHANGELOG);
+  write(CHART, 'apiVersion: v2\nname: house\nversion: 0.1.0\nappVersion: 0.1.0\n');
   git('add', '--all');
   git('commit', '--quiet', '--message', 'Begin');
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('a release', () => {
-  it('sets the version of every workspace, dates the entry, commits and tags', () => {
+  it('sets the version of every workspace and of the chart, dates the entry, commits and tags', () => {
     expect(release('0.2.0').status).toBe(0);
     for (const file of Object.keys(FILES)) expect(version(file)).toBe('0.2.0');
+    expect(read(CHART)).toBe('apiVersion: v2\nname: house\nversion: 0.2.0\nappVersion: 0.2.0\n');
     expect(JSON.parse(read('gateway/package.json')).dependencies).toEqual({
       '@tributary/core': '0.2.0',
       ajv: '8.0.0',

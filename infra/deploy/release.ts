@@ -18,6 +18,7 @@ interface LockFile {
 
 const VERSION = /^(\d+)\.(\d+)\.(\d+)$/;
 const SCOPE = '@tributary/';
+const CHART = 'infra/deploy/chart/tributary/Chart.yaml';
 
 const git = (...args: readonly string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim();
 const read = <T>(file: string) => JSON.parse(readFileSync(file, 'utf8')) as T;
@@ -29,7 +30,7 @@ class ReleaseRefused extends Error {}
 /**
  * Makes a release of the working folder: `npm run release -- 0.3.0`. Checks that the tree is clean, that the version is
  * not older than the present one and not tagged yet, and that `CHANGELOG.md` has an entry for it. Then dates the entry, sets the version of every
- * workspace, commits and tags. Nothing is pushed.
+ * workspace and of the chart, commits and tags. Nothing is pushed.
  */
 function release(version: string, today: string): void {
   const root = read<Manifest>('package.json');
@@ -53,6 +54,7 @@ function release(version: string, today: string): void {
   }
   write('package-lock.json', lock);
   writeFileSync('CHANGELOG.md', changelog);
+  writeFileSync(CHART, withChartVersion(readFileSync(CHART, 'utf8'), version));
 
   if (git('status', '--porcelain') !== '')
     git('commit', '--quiet', '--all', '--message', `Release ${version}`);
@@ -93,6 +95,11 @@ function withVersion<T extends Partial<Manifest>>(manifest: T, version: string):
     ...(manifest.dependencies && { dependencies: renewed(manifest.dependencies) }),
     ...(manifest.devDependencies && { devDependencies: renewed(manifest.devDependencies) }),
   };
+}
+
+/** The chart has the version of the program that it installs. */
+function withChartVersion(chart: string, version: string): string {
+  return chart.replace(/^(version|appVersion): .*$/gm, `$1: ${version}`);
 }
 
 try {

@@ -7,8 +7,10 @@ import { openTarget } from '../backup/open-target.ts';
 import { type Environment, readCommandConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { buildVersion } from '../observability/build-info.ts';
+import { createLogger } from '../observability/logger.ts';
 import { lockFile } from '../process/data-folder.ts';
 import { OperatorError, reportErrors, translateFileError } from '../process/lifecycle.ts';
+import { useFolderOfServer } from '../process/usable-folder.ts';
 
 const POINT_TIMEOUT_MS = 60_000;
 
@@ -36,6 +38,7 @@ export async function backup(
     refuseEngines(config);
     const { dataFolder } = config;
     if (!existsSync(dataFolder)) throw new OperatorError(`${dataFolder} does not exist`);
+    useFolderOfServer(config, createLogger(config.logLevel, { part: 'backup' }));
     const lock = lockFile(
       join(dataFolder, 'backup.lock'),
       () => new OperatorError(`another backup of ${dataFolder} is running`),

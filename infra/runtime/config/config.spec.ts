@@ -2,7 +2,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ConfigError, describeConfig, readCommandConfig, readConfig } from './config.ts';
+import {
+  ConfigError,
+  describeConfig,
+  readClusterConfig,
+  readCommandConfig,
+  readConfig,
+  readDevConfig,
+} from './config.ts';
 import type { Setting } from './setting.ts';
 import { SETTINGS } from './settings.ts';
 
@@ -17,6 +24,14 @@ describe('configuration', () => {
       devIssuer: false,
       retryExpiry: 86_400_000,
     });
+  });
+
+  it('listens on every address where the roles are distributed, and on loopback where one process is all', () => {
+    const onKafka = { KAFKA_BROKERS: 'kafka:9092' };
+    expect(readClusterConfig(onKafka).host).toBe('0.0.0.0');
+    expect(readClusterConfig({ ...onKafka, HOST: '10.0.0.7' }).host).toBe('10.0.0.7');
+    expect(readClusterConfig(onKafka).adminHost).toBe('127.0.0.1');
+    expect(readDevConfig({}).host).toBe('127.0.0.1');
   });
 
   it('reports all faults at once', () => {

@@ -208,12 +208,18 @@ export function readServeConfig(environment: Environment): Config {
   return config;
 }
 
+/** Where the HTTP server of a role that runs in several processes listens: balancers are on other machines. */
+const EVERY_ADDRESS = '0.0.0.0';
+
 /** The configuration of a role that runs in several processes, which needs Kafka. */
 export function readClusterConfig(environment: Environment): Config {
-  return readConfig(environment, {
-    kafkaBrokers:
-      'the processes of an installation meet on Kafka (without it, tributary serve or dev runs everything in one)',
-  });
+  return readConfig(
+    { ...environment, HOST: environment.HOST || EVERY_ADDRESS },
+    {
+      kafkaBrokers:
+        'the processes of an installation meet on Kafka (without it, tributary serve or dev runs everything in one)',
+    },
+  );
 }
 
 /**

@@ -6,17 +6,39 @@ import type { Metrics } from '@tributary/core';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 
+/** Digits of a commit that are shown. */
+const DIGITS = 12;
+
 /** Sets the build info metric. */
 export function reportBuild(metrics: Metrics, role: 'dev' | 'serve' | 'gateway' | 'processor'): void {
-  metrics.gauge('tributary_build_info', 1, { version: packageVersion(), node: process.versions.node, role });
+  metrics.gauge('tributary_build_info', 1, {
+    version: packageVersion(),
+    commit: commitOf(ROOT) ?? 'unknown',
+    node: process.versions.node,
+    role,
+  });
 }
 
-/** The version, with the commit if this is a clone. */
+/** The version, with the commit where it is known. */
 export function buildVersion(): string {
-  const commit = existsSync(join(ROOT, '.git'))
-    ? spawnSync('git', ['-C', ROOT, 'rev-parse', '--short=12', 'HEAD'], { encoding: 'utf8' })
-    : undefined;
-  return commit?.status === 0 ? `${packageVersion()} (${commit.stdout.trim()})` : packageVersion();
+  const commit = commitOf(ROOT);
+  return commit === undefined ? packageVersion() : `${packageVersion()} (${commit})`;
+}
+
+/** The commit that an installation is made of: git knows it in a clone, the file `commit` names it in an image. */
+export function commitOf(folder: string): string | undefined {
+  const named = existsSync(join(folder, '.git')) ? commitOfClone(folder) : commitOfImage(folder);
+  return /^[0-9a-f]{7,64}$/.test(named) ? named.slice(0, DIGITS) : undefined;
+}
+
+function commitOfClone(folder: string): string {
+  const { status, stdout } = spawnSync('git', ['-C', folder, 'rev-parse', 'HEAD'], { encoding: 'utf8' });
+  return status === 0 ? stdout.trim() : '';
+}
+
+function commitOfImage(folder: string): string {
+  const file = join(folder, 'commit');
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
 }
 
 function packageVersion(): string {

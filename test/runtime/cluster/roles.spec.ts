@@ -155,7 +155,9 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     );
     expect([...stages].sort()).toEqual(['count', 'history']);
     const figures = await scrape(adminUrl);
-    expect(figures).toMatch(/^tributary_build_info\{version="[^"]+",node="24\.[^"]+",role="processor"\} 1$/m);
+    expect(figures).toMatch(
+      /^tributary_build_info\{version="[^"]+",commit="[0-9a-f]{12}",node="24\.[^"]+",role="processor"\} 1$/m,
+    );
     expect(figures).toContain('tributary_engine_up{engine="redis",part="stages"} 1\n');
     expect(await status(`${url}/api/v1/workspaces`)).toBe(404);
     expect(await server.stop()).toBe(0);
