@@ -10,6 +10,8 @@ import {
   type ReadOptions,
   type ReadResult,
   type Stage,
+  type StageProgress,
+  type StageReads,
   type StageRun,
   type TopicFault,
   type TopicSpec,
@@ -34,6 +36,7 @@ import {
   RecordedPositions,
   type StagePartition,
 } from './positions/recorded-positions.ts';
+import { stageProgress } from './positions/stage-progress.ts';
 import { BatchLimits } from './records/batches.ts';
 import { entriesOf } from './records/entries.ts';
 import { alterTopics, type TopicChecks, topicFaults } from './topic-checks.ts';
@@ -286,6 +289,12 @@ class KafkaEventLog implements KafkaLog {
       { topic: name, partition },
     ]);
     return stored.get(`${name}/${partition}`);
+  }
+
+  async progress(stages: readonly StageReads[]): Promise<readonly StageProgress[]> {
+    this.#checkOpen();
+    const nameOf = (name: string) => this.#nameOf(name);
+    return stageProgress(stages, { client: this.#reads, topics: this.topics, nameOf });
   }
 
   /** The brokers delete the bytes with their segments. */
