@@ -102,9 +102,12 @@ export class Prometheus {
     return data.result.map(({ metric, value: [, value] }) => ({ metric, value: Number(value) }));
   }
 
-  /** Names of the alerts that fire now. */
-  async firing(): Promise<readonly string[]> {
-    const found = await this.query('count by (alertname) (ALERTS{alertstate="firing"})');
+  /** Names of the alerts that fire now, or fired within so many seconds. */
+  async firing(withinS = 1): Promise<readonly string[]> {
+    const fired = `count_over_time(ALERTS{alertstate="firing"}[${withinS}s])`;
+    const found = await this.query(
+      `count by (alertname) (${withinS > 1 ? fired : 'ALERTS{alertstate="firing"}'})`,
+    );
     return found.map(({ metric }) => metric.alertname ?? '').sort();
   }
 
