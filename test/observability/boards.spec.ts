@@ -5,15 +5,9 @@ import { BOARDS, boardFile, grafanaJson } from '../../infra/deploy/grafana/board
 import { eventually } from '../helpers/client.ts';
 import { hasPrometheus, Prometheus } from '../helpers/prometheus.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { emptyPanels, QUERIES } from './empty-panels.ts';
 import { quickRules } from './quick-rules.ts';
 import { Traffic } from './traffic.ts';
-
-const QUERIES = BOARDS.flatMap(({ name, panels }) =>
-  panels.flatMap(({ title, queries }) => queries.map(({ expr }) => ({ board: name, title, expr }))),
-);
-
-/** Grafana's variables, with values for an installation of seconds. */
-const asked = (expr: string) => expr.replaceAll('$__rate_interval', '10s').replaceAll('[1h]', '[30s]');
 
 describe('the boards', () => {
   it.each(BOARDS)('$name.json is made of its description: npm run boards', async (board) => {
@@ -85,16 +79,7 @@ describe.skipIf(!hasPrometheus())('a real Prometheus that scrapes an installatio
   it('has data for every query of every panel', async () => {
     traffic.set({ destinations: true, events: true, flood: true, requests: true });
     await eventually(
-      async () => {
-        const left: string[] = [];
-        for (const { board, title, expr } of QUERIES) {
-          if (ON_ENGINES.test(expr)) continue;
-          const found = await prometheus.query(asked(expr));
-          if (found.length === 0 || found.every(({ value }) => Number.isNaN(value)))
-            left.push(`${board}, ${title}: ${expr}`);
-        }
-        return left;
-      },
+      () => emptyPanels(prometheus, ON_ENGINES),
       (left) => left.length === 0,
     );
   });

@@ -30,9 +30,14 @@ export interface Faults {
   readonly requests?: boolean;
 }
 
+type TrafficTarget = Pick<
+  Tributary,
+  'url' | 'environment' | 'workspaceId' | 'writeKey' | 'idToken' | 'owner' | 'producer'
+>;
+
 /** Events of a workspace that use every part of the pipeline, and faults on demand. */
 export class Traffic {
-  readonly #tributary: Tributary;
+  readonly #tributary: TrafficTarget;
   readonly #receivers = new Receivers();
   #stream: EventStream | undefined;
   #noisy: Client | undefined;
@@ -41,7 +46,7 @@ export class Traffic {
   #faults: Faults = {};
   #over = false;
 
-  constructor(tributary: Tributary) {
+  constructor(tributary: TrafficTarget) {
     this.#tributary = tributary;
   }
 
