@@ -80,6 +80,27 @@ describe('the load of a stage', () => {
     expect(almost.wantedProcesses).toBe(1); // one partition
   });
 
+  it('does not take the rate of the partitions that move for a capacity where one stands still', () => {
+    const stands = {
+      topic: 'events.accepted',
+      partition: 3,
+      position: 7,
+      end: 9_000,
+      lag: 8_993,
+      oldestAt: 0,
+    };
+    const moving = (end: number) =>
+      partitions([
+        [end, end],
+        [end, end],
+        [end, end],
+      ]);
+    const before = { at: NOW, members: 2, partitions: [...moving(100), stands] };
+    const now = { at: NOW + 10_000, members: 2, partitions: [...moving(200), stands] };
+    expect(stageLoad(before, now)).toMatchObject({ capacityPerProcess: undefined, wantedProcesses: 2 });
+    expect(stageLoad(before, now, 500)).toMatchObject({ capacityPerProcess: 500, wantedProcesses: 2 });
+  });
+
   it('wants one process where none runs, and as many as its capacity of before tells', () => {
     const before = sample(
       NOW,

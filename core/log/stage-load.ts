@@ -55,59 +55,68 @@ export function isDelayedTopic(topic: string): boolean {
  *
  * Wanted processes:
  * - behind and draining: what arrivals and lag take at the measured capacity, never fewer than there are;
- * - behind and not draining: as many as there are, as a stage that is stuck is not helped by more;
  * - not behind: what the arrivals take at the last measured capacity with some headroom, never more than there are;
  *   as many as there are before any measurement;
+ * - partitions that stand still count for neither, as more processes do not help them: as many as there are;
  * - always at least 1, and at most one a partition of the topic with the most.
  */
 export function stageLoad(before: StageSample | undefined, now: StageSample, capacity?: number): StageLoad {
   const backlog = now.partitions.filter(({ topic }) => !isDelayedTopic(topic));
-  const lagRecords = sum(backlog.map(({ lag, position, end }) => Math.min(lag, end - position)));
-  const lagSeconds = ageOfOldest(backlog, now.at);
+  const lagRecords = recordsIn(backlog);
+  const known = { lagRecords, lagSeconds: ageOfOldest(backlog, now.at) };
   const rates = before === undefined ? undefined : ratesBetween(before, now);
-  if (rates === undefined)
+  if (before === undefined || rates === undefined)
     return {
-      lagRecords,
-      lagSeconds,
+      ...known,
       arrivalPerSecond: undefined,
       drainPerSecond: undefined,
       secondsToEmpty: lagRecords === 0 ? 0 : undefined,
       wantedProcesses: undefined,
       capacityPerProcess: capacity,
     };
-  const { arrivalPerSecond, drainPerSecond } = rates;
-  const shrinks = drainPerSecond - arrivalPerSecond;
-  const isBehind =
-    lagRecords > 0 &&
-    (lagSeconds === undefined ? lagRecords > arrivalPerSecond * BEHIND_AFTER_S : lagSeconds > BEHIND_AFTER_S);
-  const capacityPerProcess =
-    isBehind && drainPerSecond > 0 && (now.members ?? 0) > 0 ? drainPerSecond / (now.members ?? 1) : capacity;
-  const load = { lagRecords, isBehind, capacityPerProcess, ...rates };
+  const shrinks = rates.drainPerSecond - rates.arrivalPerSecond;
   return {
-    lagRecords,
-    lagSeconds,
+    ...known,
     ...rates,
     secondsToEmpty: lagRecords === 0 ? 0 : shrinks > 0 ? lagRecords / shrinks : Number.POSITIVE_INFINITY,
-    wantedProcesses: now.members === undefined ? undefined : wanted(now, now.members, load),
-    capacityPerProcess,
+    ...processes(before, now, rates, capacity),
   };
 }
 
-function wanted(
-  { partitions }: StageSample,
-  members: number,
-  load: Pick<StageLoad, 'lagRecords' | 'capacityPerProcess'> & Rates & { readonly isBehind: boolean },
-): number {
-  const { lagRecords, isBehind, capacityPerProcess, arrivalPerSecond, drainPerSecond } = load;
+/** How many processes are wanted, and what one can do. */
+function processes(
+  before: StageSample,
+  { at, members, partitions }: StageSample,
+  { arrivalPerSecond, drainPerSecond }: Rates,
+  capacity: number | undefined,
+): Pick<StageLoad, 'wantedProcesses' | 'capacityPerProcess'> {
+  if (members === undefined) return { wantedProcesses: undefined, capacityPerProcess: capacity };
+  const earlier = new Map(before.partitions.map((of) => [`${of.topic}/${of.partition}`, of.position]));
+  const helped = partitions.filter(
+    ({ topic, partition, position }) =>
+      !isDelayedTopic(topic) && (members === 0 || position > (earlier.get(`${topic}/${partition}`) ?? 0)),
+  );
+  const lag = recordsIn(helped);
+  const isBehind = areBehind(helped, at, arrivalPerSecond);
+  const capacityPerProcess =
+    isBehind && drainPerSecond > 0 && members > 0 ? drainPerSecond / members : capacity;
   const most = Math.max(1, ...partitions.map(({ partition }) => partition + 1));
-  const between = (least: number, number: number) => Math.min(most, Math.max(1, least, number));
-  if (capacityPerProcess === undefined) return between(members, 1);
-  if (!isBehind) {
-    const enough = Math.ceil(arrivalPerSecond / (capacityPerProcess * HEADROOM));
-    return between(1, Math.min(Math.max(1, members), enough));
+  const bounded = (wanted: number) => Math.min(most, Math.max(1, wanted));
+  if (capacityPerProcess === undefined) return { wantedProcesses: bounded(members), capacityPerProcess };
+  if (isBehind) {
+    const needed = (arrivalPerSecond + lag / EMPTY_WITHIN_S) / capacityPerProcess;
+    return { wantedProcesses: bounded(Math.max(members, Math.ceil(needed))), capacityPerProcess };
   }
-  if (drainPerSecond === 0 && members > 0) return between(members, 1);
-  return between(members, Math.ceil((arrivalPerSecond + lagRecords / EMPTY_WITHIN_S) / capacityPerProcess));
+  const backlog = partitions.filter(({ topic }) => !isDelayedTopic(topic));
+  if (areBehind(backlog, at, arrivalPerSecond))
+    return { wantedProcesses: bounded(members), capacityPerProcess };
+  const enough = Math.ceil(arrivalPerSecond / (capacityPerProcess * HEADROOM));
+  return { wantedProcesses: bounded(Math.min(members, enough)), capacityPerProcess };
+}
+
+function areBehind(partitions: readonly PartitionLag[], now: number, arrivalPerSecond: number): boolean {
+  const age = ageOfOldest(partitions, now);
+  return age === undefined ? recordsIn(partitions) > arrivalPerSecond * BEHIND_AFTER_S : age > BEHIND_AFTER_S;
 }
 
 interface Rates {
@@ -137,6 +146,11 @@ function ageOfOldest(partitions: readonly PartitionLag[], now: number): number |
   if (left.length === 0) return 0;
   const known = left.flatMap(({ oldestAt }) => (oldestAt === undefined ? [] : [oldestAt]));
   return known.length === 0 ? undefined : Math.max(0, now - Math.min(...known)) / 1_000;
+}
+
+/** Records that are left, also where `lag` counts the entries in them. */
+function recordsIn(partitions: readonly PartitionLag[]): number {
+  return sum(partitions.map(({ lag, position, end }) => Math.max(0, Math.min(lag, end - position))));
 }
 
 function sum(numbers: readonly number[]): number {

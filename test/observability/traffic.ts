@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
-import type { Client } from '../helpers/client.ts';
+import { type Client, eventually } from '../helpers/client.ts';
 import { type EventStream, openEventStream } from '../helpers/event-stream.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { Receivers } from '../helpers/receivers.ts';
@@ -105,7 +105,7 @@ export class Traffic {
 
   async #transformed(destinationId: string, name: string, body: string): Promise<void> {
     const { owner } = this.#tributary;
-    const { id } = await owner.post<{ id: string }>('./event-transformations', {
+    const { id } = await made<{ id: string }>(owner, './event-transformations', {
       name,
       source_code: `function transform(event) { ${body} }`,
       test_input: { type: 'track', event: name, user_id: 'u', properties: {} },
@@ -116,7 +116,7 @@ export class Traffic {
         properties: name === 'Transformed' ? { seen: true } : {},
       },
     });
-    await owner.post('./event-forwarding-rules', {
+    await made(owner, './event-forwarding-rules', {
       name,
       destination_id: destinationId,
       event_types: ['track'],
@@ -175,8 +175,19 @@ export class Traffic {
   }
 }
 
+/** Repeats a call that is answered with 503, as on a machine that others keep busy. */
+async function made<T>(client: Client, path: string, body: object): Promise<T> {
+  const answer = await eventually(
+    () => client.call<T>('POST', path, { body }),
+    ({ status }) => status !== 503,
+  );
+  if (answer.status !== 201)
+    throw new Error(`POST ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+  return answer.body;
+}
+
 async function contract(client: Client, name: string, properties: object): Promise<void> {
-  await client.post('./event-contracts', {
+  await made(client, './event-contracts', {
     name,
     event_type: 'track',
     event_name: name,

@@ -189,12 +189,7 @@ class KafkaEventLog implements KafkaLog {
 
   async positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]> {
     this.#checkOpen();
-    return knownPositions(stages, {
-      client: this.#reads,
-      positions: this.#positions,
-      topics: this.topics,
-      nameOf: (name) => this.#nameOf(name),
-    });
+    return knownPositions(stages, { ...this.#checks(), client: this.#reads, positions: this.#positions });
   }
 
   async setPosition(of: StagePartition, offset: number): Promise<void> {
@@ -293,8 +288,7 @@ class KafkaEventLog implements KafkaLog {
 
   async progress(stages: readonly StageReads[]): Promise<readonly StageProgress[]> {
     this.#checkOpen();
-    const nameOf = (name: string) => this.#nameOf(name);
-    return stageProgress(stages, { client: this.#reads, topics: this.topics, nameOf });
+    return stageProgress(stages, { ...this.#checks(), client: this.#reads });
   }
 
   /** The brokers delete the bytes with their segments. */
