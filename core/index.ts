@@ -56,6 +56,7 @@ export * from './log/event-log.ts';
 export * from './log/public-schemas.ts';
 export * from './log/record-layout.ts';
 export * from './log/stage.ts';
+export * from './log/stage-load.ts';
 export * from './log/topics.ts';
 export {
   deletionMail,

@@ -3,3 +3,4 @@ export * from './options.ts';
 export * from './pipeline.ts';
 export * from './redrive/redrive.ts';
 export { RunMetrics } from './route/run-metrics.ts';
+export * from './stage-reads.ts';

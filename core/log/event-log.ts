@@ -1,5 +1,6 @@
 import { TributaryError } from '../primitives/errors.ts';
 import type { Stage } from './stage.ts';
+import type { PartitionLag } from './stage-load.ts';
 import type { TopicSpec } from './topics.ts';
 
 /** Text headers of an entry; for names see `HEADER`. */
@@ -54,16 +55,35 @@ export interface StageRun {
   readonly ended: Promise<void>;
 }
 
-export interface StageLag {
-  readonly topic: string;
-  readonly partition: number;
-  readonly lag: number;
+export interface StageLag extends PartitionLag {
   /** Events in these records. An estimate on a distributed log, where a record may hold several. */
   readonly events: number;
   /** Whether this process owns the partition. */
   readonly isOwned: boolean;
-  /** When the log appended the oldest of them, epoch ms. Absent without lag, or when it was not read here. */
-  readonly oldestAt?: number;
+}
+
+/** A stage and the topics that it reads. */
+export interface StageReads {
+  readonly stage: string;
+  readonly topics: readonly string[];
+}
+
+/** Where a stage is, as the log itself has it, whichever process runs the stage, or none. */
+export interface StageProgress {
+  readonly stage: string;
+  /** Processes that run it; undefined where the log has no consumer groups. */
+  readonly members: number | undefined;
+  readonly partitions: readonly PartitionProgress[];
+}
+
+export interface PartitionProgress {
+  readonly topic: string;
+  readonly partition: number;
+  /** The first kept record. */
+  readonly first: number;
+  /** The committed position; undefined where the stage never ran. */
+  readonly position: number | undefined;
+  readonly end: number;
 }
 
 /**
@@ -139,6 +159,12 @@ export interface EventLog {
    * stage never ran.
    */
   positionOf(stage: string, topic: string, partition: number): Promise<number | undefined>;
+
+  /**
+   * The progress of stages in all partitions of the topics that they read. A few requests for each stage, however many
+   * partitions there are.
+   */
+  progress(stages: readonly StageReads[]): Promise<readonly StageProgress[]>;
 
   /**
    * Drops the records of a partition below an offset, for good. Readers see one step: a reader that starts at the

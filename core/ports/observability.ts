@@ -103,7 +103,7 @@ export const METRICS = {
   },
   tributary_stage_lag_records: {
     kind: 'gauge',
-    help: 'Records after the position of a stage. Where several processes report a partition, the lowest value is right.',
+    help: 'Records after the position of a stage. Gateways report it for every stage, by the offsets of the brokers, also where no process runs the stage. Of several processes the lowest value is right.',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_stage_lag_events: {
@@ -113,12 +113,42 @@ export const METRICS = {
   },
   tributary_stage_lag_seconds: {
     kind: 'gauge',
-    help: 'Age of the oldest record after the position of a stage, since it was appended; 0 without lag. Reported by the process that owns the partition.',
+    help: 'Age of the oldest record after the position of a stage, since it was appended; 0 without lag. The process that owns the partition reports it exactly, gateways as of the offsets that they saw. Of several processes the highest value is right.',
     labels: { stage, topic, partition: 'its number' },
+  },
+  tributary_stage_position: {
+    kind: 'gauge',
+    help: 'Offset below which a stage has done all records; its increase is the drain rate. Of several processes the highest value is right.',
+    labels: { stage, topic, partition: 'its number' },
+  },
+  tributary_log_end_offset: {
+    kind: 'gauge',
+    help: 'Offset of the next record of a partition; its increase is the arrival rate. Of several processes the highest value is right.',
+    labels: { topic, partition: 'its number' },
+  },
+  tributary_stage_members: {
+    kind: 'gauge',
+    help: 'Processes that run a stage, by its consumer group. Reported by gateways, and by a process that runs everything on SQLite. Of several processes the lowest value is right.',
+    labels: { stage },
+  },
+  tributary_stage_partitions: {
+    kind: 'gauge',
+    help: 'Partitions of the topic with the most that a stage reads: more processes than that have nothing to do.',
+    labels: { stage },
+  },
+  tributary_stage_time_to_empty_seconds: {
+    kind: 'gauge',
+    help: 'Time until the lag of a stage is gone at the rates of the last minute; 0 without lag, +Inf where it does not shrink. Without retry topics.',
+    labels: { stage },
+  },
+  tributary_stage_wanted_processes: {
+    kind: 'gauge',
+    help: 'Processes with which a stage keeps up with the arrivals and empties its lag within five minutes, at least 1 and at most its partitions. Reported as `tributary_stage_members` is. Of several processes the highest value is right.',
+    labels: { stage },
   },
   tributary_stage_lag_collected_timestamp_seconds: {
     kind: 'gauge',
-    help: 'Unix time at which the lag of all stages of a process was last determined; it does not advance while the log does not answer.',
+    help: 'Unix time at which a process last determined the lag of the stages that it reports; it does not advance while the log does not answer. After a minute without an answer the process reports no lag.',
     labels: {},
   },
   tributary_stage_batches_total: {

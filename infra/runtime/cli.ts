@@ -5,6 +5,7 @@ import type { BackupCommandOptions } from './commands/backup.ts';
 import type { PositionsOptions } from './commands/positions.ts';
 import type { RedriveOptions } from './commands/redrive.ts';
 import type { RestoreOptions } from './commands/restore.ts';
+import type { StagesTableOptions } from './commands/stages.ts';
 import type { StagesOptions } from './commands/stages-option.ts';
 import type { TokenOptions } from './commands/token.ts';
 import type { TopicFormat, TopicsOptions } from './commands/topics.ts';
@@ -86,6 +87,14 @@ function describeProgram(environment: Environment, run: Run): Command {
     .action(
       run<PositionsOptions>(async (options) =>
         (await import('./commands/positions.ts')).positions(options, environment),
+      ),
+    );
+  add(program, 'stages', 'print what each stage has to do, its rates, and how many processes that takes')
+    .option('--json', 'print JSON')
+    .option('--over <seconds>', 'time that the rates are measured over (default: 5)')
+    .action(
+      run<StagesTableOptions>(async (options) =>
+        (await import('./commands/stages.ts')).stages(options, environment),
       ),
     );
   add(program, 'redrive', 'hand dead-lettered entries to their stages again')

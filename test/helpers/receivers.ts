@@ -12,13 +12,21 @@ export class Receivers {
   }
 
   /** The id of a destination with this URL. */
-  async destinationAt({ owner }: Tributary, url: string, limits: object = {}): Promise<string> {
+  async destinationAt(
+    { owner }: Pick<Tributary, 'owner'>,
+    url: string,
+    limits: object = {},
+  ): Promise<string> {
     const body = { name: url, type: 'webhook', settings: { url }, ...limits };
     return (await owner.post<{ id: string }>('./destinations', body)).id;
   }
 
   /** Forwards every `track` event of the name to the destination. */
-  async forward({ owner }: Tributary, eventName: string, destinationId: string): Promise<void> {
+  async forward(
+    { owner }: Pick<Tributary, 'owner'>,
+    eventName: string,
+    destinationId: string,
+  ): Promise<void> {
     await owner.post('./event-forwarding-rules', {
       name: `${eventName} to ${destinationId}`,
       destination_id: destinationId,

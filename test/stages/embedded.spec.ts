@@ -29,7 +29,7 @@ import {
   openSqliteProfileStore,
   openSqliteVolumeCounters,
 } from '@tributary/infra';
-import { createPipeline, RunMetrics } from '@tributary/processors';
+import { createPipeline, RunMetrics, stageReads } from '@tributary/processors';
 import { expect, it, onTestFinished } from 'vitest';
 import { event, scriptedConnectors } from './harness.ts';
 import { WORKSPACE } from './memory-catalog.ts';
@@ -180,6 +180,10 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     receivedTopics: [RECEIVED, 'events.development'],
     options: { retryLabels: RETRIES },
   });
+  const receivedTopics = [RECEIVED, 'events.development'];
+  expect(stageReads({ receivedTopics, retryLabels: RETRIES })).toEqual(
+    stages.map(({ name, reads }) => ({ stage: name, topics: reads.map(({ topic }) => topic) })),
+  );
   for (const stage of stages) {
     const run = await log.run(stage);
     onTestFinished(() => run.stop());

@@ -1,4 +1,5 @@
 import type { Logger } from '@tributary/core';
+import { stageReads } from '@tributary/processors';
 import { type Environment, readClusterConfig, warnOfSharedFolder } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
@@ -9,6 +10,8 @@ import { EngineHealth, watchConfiguredEngines } from '../observability/engine-he
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/operations.ts';
+import { refreshing } from '../observability/stage-metrics.ts';
+import { StageReporter } from '../observability/stage-progress.ts';
 import { startDeadline } from '../process/await-engines.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
 import { useDataFolder } from '../process/usable-folder.ts';
@@ -16,7 +19,7 @@ import { startAdminServer } from '../server/admin-server.ts';
 import { drain, startServer, unlessShuttingDown } from '../server/server.ts';
 import { openGateway } from '../wiring/gateway.ts';
 import { checkStores } from '../wiring/installation.ts';
-import { provideTopics } from '../wiring/ports/event-log.ts';
+import { provideTopics, readTopics } from '../wiring/ports/event-log.ts';
 
 /** `tributary gateway`: the HTTP side alone, one of any number of processes. Ends on SIGTERM or SIGINT. */
 export async function runGateway(environment: Environment): Promise<number> {
@@ -51,19 +54,27 @@ async function serve(
   );
   const { catalog, log } = dependencies;
   cleanup.use(watchConfiguredEngines(config, dependencies, health));
+  let stages: StageReporter | undefined;
+  const refreshStages = refreshing(() => stages?.report());
   const operations = {
     readiness: () =>
       unlessShuttingDown(
         shutdown,
         disk.readiness(catalogReadiness(catalog, { ...health.status(), ...oidc.status() })),
       ),
-    metrics: { main: () => metrics.snapshot() },
+    metrics: {
+      main: async () => {
+        await refreshStages();
+        return metrics.snapshot();
+      },
+    },
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = cleanup.use(await startServer(config, dependencies, operations, disk));
   logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
   await schemas.begin();
   await provideTopics(log, config, deadline);
+  stages = new StageReporter(log, stageReads(readTopics(config)), { logger, metrics });
   const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
   shutdown.drain = () => drain(server, config.drain, logger);
   process.stdout.write(`gateway ready at ${server.url} (metrics and readiness at ${admin.url})\n`);

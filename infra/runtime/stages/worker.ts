@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { type Logger, type Metrics, messageOf, type Stage, type StageRun } from '@tributary/core';
 import { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
@@ -6,6 +5,7 @@ import { EngineHealth, watchConfiguredEngines } from '../observability/engine-he
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness, type Readiness } from '../observability/operations.ts';
+import { refreshing, StageMetrics } from '../observability/stage-metrics.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
 import { checkStores } from '../wiring/installation.ts';
@@ -14,9 +14,6 @@ import type { FromStages, StagesStart, StagesThreadData, ToStages } from './thre
 
 /** How often the readiness of the stages is reported to the process, ms. */
 const READINESS_EVERY_MS = 500;
-
-/** How long a report of metrics waits for the lag, ms. After that it contains the last known lag. */
-const LAG_WAIT_MS = 300;
 
 // Keeps keys out of the report of a full heap; each thread has to set it.
 process.report.excludeEnv = true;
@@ -28,17 +25,7 @@ const metrics = createMetrics({ processMetrics: false });
 const send = (message: FromStages) => parentPort?.postMessage(message);
 const inHand = new InHandTable(start.inHand, (slot, name) => send({ type: 'in hand', slot, name }));
 let stages: RunningStages | undefined;
-let lag: Promise<void> | undefined;
-
-/** Refreshes the gauges of the lag. At most one request for it is pending. */
-async function refreshLag(): Promise<void> {
-  lag ??= stages?.reportLag().finally(() => {
-    lag = undefined;
-  });
-  const over = new AbortController();
-  await Promise.race([lag, sleep(LAG_WAIT_MS, undefined, { signal: over.signal }).catch(() => {})]);
-  over.abort();
-}
+const refreshLag = refreshing(() => stages?.reportLag());
 
 parentPort?.on('message', async (message: ToStages) => {
   if (message.type === 'metrics') {
@@ -121,10 +108,13 @@ async function open(
   for (const stage of chosen) {
     runs.push(await untilAvailable(`running the stage ${stage.name}`, deadline, () => log.run(stage)));
   }
+  // The embedded log has no consumer groups: this process runs every stage.
+  const members = config.kafkaBrokers.length === 0 ? 1 : undefined;
+  const lagTools = { logger, metrics, stageMetrics: new StageMetrics(metrics), members };
   return {
     ended: Promise.race([Promise.all(runs.map((run) => run.ended)), check.failed]),
     readiness: () => catalogReadiness(catalog, health.status()),
-    reportLag: () => reportLag(chosen, runs, { logger, metrics }),
+    reportLag: () => reportLag(chosen, runs, lagTools),
     async stop() {
       await Promise.all(runs.map((run) => run.stop()));
       await cleanup.close();
@@ -132,34 +122,36 @@ async function open(
   };
 }
 
-/** If the log does not answer, the gauges keep their values and the time of their collection. */
+interface LagTools extends Pick<StagesTools, 'logger' | 'metrics'> {
+  readonly stageMetrics: StageMetrics;
+  /** Processes that run each stage, where this one knows. */
+  readonly members: number | undefined;
+}
+
+/** If the log does not answer, the gauges keep their values for a while, and the time of their collection. */
 async function reportLag(
   stages: readonly Stage[],
   runs: readonly StageRun[],
-  { logger, metrics }: Pick<StagesTools, 'logger' | 'metrics'>,
+  { logger, metrics, stageMetrics, members }: LagTools,
 ): Promise<void> {
   const since = Date.now();
   let isKnown = true;
   for (const [i, run] of runs.entries()) {
     const stage = stages[i]?.name ?? '';
     try {
-      for (const { topic, partition, lag, events, isOwned, oldestAt } of await run.lag()) {
-        const labels = { stage, topic, partition: String(partition) };
-        metrics.gauge('tributary_stage_lag_records', lag, labels);
-        metrics.gauge('tributary_stage_lag_events', events, labels);
-        // Only the owner of a partition knows the age of its records.
-        if (isOwned && (lag === 0 || oldestAt !== undefined)) {
-          const seconds = oldestAt === undefined ? 0 : Math.max(0, Date.now() - oldestAt) / 1_000;
-          metrics.gauge('tributary_stage_lag_seconds', seconds, labels);
-        } else metrics.removeGauge('tributary_stage_lag_seconds', labels);
-      }
+      const lags = await run.lag();
+      for (const { topic, partition, events } of lags)
+        metrics.gauge('tributary_stage_lag_events', events, { stage, topic, partition: String(partition) });
+      // Only the owner of a partition knows the age of its records.
+      stageMetrics.report(stage, { at: Date.now(), members, partitions: lags });
     } catch (error) {
       isKnown = false;
       logger.warn(
         { stage, error: messageOf(error) },
-        'the lag of a stage is unknown; its last value is kept',
+        'the lag of a stage is unknown; its last value is kept for a minute',
       );
     }
   }
-  if (isKnown) metrics.gauge('tributary_stage_lag_collected_timestamp_seconds', since / 1_000);
+  if (isKnown) stageMetrics.collected(since);
+  else stageMetrics.failed(Date.now());
 }

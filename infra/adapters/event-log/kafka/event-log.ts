@@ -10,6 +10,8 @@ import {
   type ReadOptions,
   type ReadResult,
   type Stage,
+  type StageProgress,
+  type StageReads,
   type StageRun,
   type TopicFault,
   type TopicSpec,
@@ -34,6 +36,7 @@ import {
   RecordedPositions,
   type StagePartition,
 } from './positions/recorded-positions.ts';
+import { stageProgress } from './positions/stage-progress.ts';
 import { BatchLimits } from './records/batches.ts';
 import { entriesOf } from './records/entries.ts';
 import { alterTopics, type TopicChecks, topicFaults } from './topic-checks.ts';
@@ -186,12 +189,7 @@ class KafkaEventLog implements KafkaLog {
 
   async positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]> {
     this.#checkOpen();
-    return knownPositions(stages, {
-      client: this.#reads,
-      positions: this.#positions,
-      topics: this.topics,
-      nameOf: (name) => this.#nameOf(name),
-    });
+    return knownPositions(stages, { ...this.#checks(), client: this.#reads, positions: this.#positions });
   }
 
   async setPosition(of: StagePartition, offset: number): Promise<void> {
@@ -286,6 +284,11 @@ class KafkaEventLog implements KafkaLog {
       { topic: name, partition },
     ]);
     return stored.get(`${name}/${partition}`);
+  }
+
+  async progress(stages: readonly StageReads[]): Promise<readonly StageProgress[]> {
+    this.#checkOpen();
+    return stageProgress(stages, { ...this.#checks(), client: this.#reads });
   }
 
   /** The brokers delete the bytes with their segments. */

@@ -12,6 +12,8 @@ import {
   type ReadOptions,
   type ReadResult,
   type Stage,
+  type StageProgress,
+  type StageReads,
   type StageRun,
   type TopicSpec,
   Unavailable,
@@ -170,6 +172,30 @@ export class SqliteEventLog implements EventLog {
       .reader.positions()
       .find((at) => at.stage === stage && at.topic === topic && at.partition === partition);
     return of?.offset;
+  }
+
+  async progress(stages: readonly StageReads[]): Promise<readonly StageProgress[]> {
+    this.#checkOpen();
+    const stored = new Map(
+      this.#named('stages')
+        .reader.positions()
+        .map(({ stage, topic, partition, offset }) => [`${stage} ${topic}/${partition}`, offset]),
+    );
+    return stages.map(({ stage, topics }) => ({
+      stage,
+      members: undefined,
+      partitions: topics.flatMap((topic) => {
+        const spec = specOf(this.topics, topic);
+        const { reader } = this.#groupOf(spec);
+        return Array.from({ length: spec.partitions }, (_, partition) => ({
+          topic,
+          partition,
+          first: reader.first(topic, partition),
+          position: stored.get(`${stage} ${topic}/${partition}`),
+          end: reader.end(topic, partition),
+        }));
+      }),
+    }));
   }
 
   /** Blocks the calling thread while a file is rewritten. */

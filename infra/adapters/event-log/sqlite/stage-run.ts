@@ -120,7 +120,8 @@ export class SqliteStageRun implements StageRun {
     return this.#partitions.map(({ spec, partition, loop }) => {
       const { reader } = this.#options.groupOf(spec);
       const lag = reader.entriesBehind(spec.name, partition, loop.committed);
-      const about = { topic: spec.name, partition, lag, events: lag, isOwned: true };
+      const [position, end] = [loop.committed.offset, reader.knownEnd(spec.name, partition)];
+      const about = { topic: spec.name, partition, position, end, lag, events: lag, isOwned: true };
       if (lag === 0) return about;
       const [oldest] = reader.read(spec.name, partition, spec.packed, loop.committed, ONE_ENTRY);
       return { ...about, ...(oldest === undefined ? {} : { oldestAt: oldest.entry.timestamp }) };

@@ -10,6 +10,7 @@ import {
   TributaryError,
   type ValueFraming,
 } from '@tributary/core';
+import type { ReadTopics } from '@tributary/processors';
 import {
   openLogCatalog,
   type RewritableCatalog,
@@ -108,6 +109,11 @@ export function configuredTopics(config: Config): ReadonlyMap<string, TopicSpec>
     retryLabels: config.retrySchedule,
     dedicated: config.dedicatedTopics,
   });
+}
+
+/** What the topics that the stages read depend on. */
+export function readTopics(config: Config): ReadTopics {
+  return { receivedTopics: receivedTopics(config), retryLabels: config.retrySchedule };
 }
 
 /** The topics of received events. */

@@ -5,6 +5,8 @@ import {
   type ReadOptions,
   type ReadResult,
   type Stage,
+  type StageProgress,
+  type StageReads,
   type StageRun,
   Unavailable,
 } from '@tributary/core';
@@ -63,6 +65,11 @@ export class TroubledLog implements EventLog {
   async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
     this.#check();
     return this.#log.positionOf(stage, topic, partition);
+  }
+
+  async progress(stages: readonly StageReads[]): Promise<readonly StageProgress[]> {
+    this.#check();
+    return this.#log.progress(stages);
   }
 
   async dropBelow(topic: string, partition: number, offset: number): Promise<void> {

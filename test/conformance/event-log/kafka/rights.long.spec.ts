@@ -80,6 +80,8 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     const partition = partitionOf('k', 2);
     expect(await log.positionOf('stage', SOURCE, partition)).toBeGreaterThan(0);
     expect(await log.offsetAt(SOURCE, partition, 0)).toBe(0);
+    const [progress] = await log.progress([{ stage: 'stage', topics: [SOURCE] }]);
+    expect(progress).toMatchObject({ stage: 'stage', members: 0 });
     await log.dropBelow(SOURCE, partition, 1);
     await eventually(async () => (await log.first(SOURCE, partition)) === 1, 'nothing is dropped');
     // The broker settings require a right on the cluster, which need not be granted.

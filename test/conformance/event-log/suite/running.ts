@@ -164,6 +164,34 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     await run.stop();
   });
 
+  it('knows where a stage is that no process runs, and one that never ran', async () => {
+    const partition = partitionOf('k', PARTITIONS);
+    await log().append(SOURCE, numbered('k', 10));
+    const stage = batchStage(eachOf(() => {}));
+    await runThrough(log(), stage);
+    await log().append(SOURCE, numbered('k', 5, 10));
+    const topics = [SOURCE];
+    const progress = await log().progress([
+      { stage: stage.name, topics },
+      { stage: 'never-ran', topics },
+    ]);
+    expect(progress.map(({ stage: name, partitions }) => [name, partitions.length])).toEqual([
+      [stage.name, PARTITIONS],
+      ['never-ran', PARTITIONS],
+    ]);
+    const [ran, never] = progress.map(({ partitions }) =>
+      partitions.find((of) => of.partition === partition),
+    );
+    const end = await log().end(SOURCE, partition);
+    const position = await log().positionOf(stage.name, SOURCE, partition);
+    expect(position).toBeGreaterThan(0);
+    expect(ran).toEqual({ topic: SOURCE, partition, first: 0, position, end });
+    expect(position).toBeLessThan(end);
+    expect(never).toEqual({ topic: SOURCE, partition, first: 0, position: undefined, end });
+    // Without a process, no members; a log without consumer groups does not know.
+    expect([0, undefined]).toContain(progress[0]?.members);
+  });
+
   it('reports batches, poison and the time of commits', async () => {
     const counted = new Map<string, number>();
     const add = (name: string, by = 1) => counted.set(name, (counted.get(name) ?? 0) + by);

@@ -205,6 +205,14 @@ export class KafkaClient {
     return responses;
   }
 
+  /** Members of a group at present; 0 for a group that does not exist. */
+  async countMembers(groupId: string): Promise<number> {
+    const { groups } = await this.#brokers.withGroup(groupId, 'describing the group', (broker) =>
+      broker.describeGroups({ groupIds: [groupId] }),
+    );
+    return groups[0]?.members.length ?? 0;
+  }
+
   /** Finishes or aborts the open transaction of the id, and refuses every earlier user of it from then on. */
   async initProducer(transactionalId: string, timeoutMs: number): Promise<ProducerIdentity> {
     const { producerId, producerEpoch } = await this.#brokers.withTransaction(

@@ -112,6 +112,9 @@ export interface KafkaBroker {
     readonly groupGenerationId: number;
   }): Promise<unknown>;
   leaveGroup(request: { readonly groupId: string; readonly memberId: string }): Promise<unknown>;
+  describeGroups(request: { readonly groupIds: readonly string[] }): Promise<{
+    readonly groups: readonly { readonly members: readonly unknown[] }[];
+  }>;
   offsetFetch(request: {
     readonly groupId: string;
     readonly topics: readonly {

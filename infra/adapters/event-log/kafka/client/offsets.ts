@@ -2,6 +2,9 @@ import type { KafkaClient } from './client.ts';
 
 const READ_UNCOMMITTED = 0 as const;
 const READ_COMMITTED = 1 as const;
+/** Timestamps with a meaning of their own. */
+const LATEST = -1 as const;
+const EARLIEST = -2 as const;
 
 /**
  * `end`: behind the last record; `first`: of the first record kept; `stable`: behind the last record that a read-committed
@@ -17,7 +20,7 @@ export async function offsetOf(
     { topic, partition },
     {
       isolationLevel: which === 'stable' ? READ_COMMITTED : READ_UNCOMMITTED,
-      topics: [{ topic, partitions: [{ partition, timestamp: which === 'first' ? -2 : -1 }] }],
+      topics: [{ topic, partitions: [{ partition, timestamp: which === 'first' ? EARLIEST : LATEST }] }],
     },
   );
   return Number(listed[0]?.partitions[0]?.offset ?? 0);
@@ -60,21 +63,26 @@ export async function firstStamp(
 
 /** The stable ends of many partitions, with one request a broker. By `topic/partition`. */
 export const stableEnds = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
-  endsOf(client, partitions, READ_COMMITTED);
+  offsetsOf(client, partitions, READ_COMMITTED, LATEST);
 
 /** The ends of many partitions, records of open transactions included, with one request a broker. By `topic/partition`. */
 export const appendedEnds = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
-  endsOf(client, partitions, READ_UNCOMMITTED);
+  offsetsOf(client, partitions, READ_UNCOMMITTED, LATEST);
+
+/** The first kept offsets of many partitions, with one request a broker. By `topic/partition`. */
+export const firstOffsets = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
+  offsetsOf(client, partitions, READ_UNCOMMITTED, EARLIEST);
 
 interface TopicPartition {
   readonly topic: string;
   readonly partition: number;
 }
 
-async function endsOf(
+async function offsetsOf(
   client: KafkaClient,
   partitions: readonly TopicPartition[],
   isolationLevel: 0 | 1,
+  timestamp: typeof EARLIEST | typeof LATEST,
 ): Promise<ReadonlyMap<string, number>> {
   const byLeader = new Map<number, { topic: string; partition: number }[]>();
   for (const { topic, partition } of partitions) {
@@ -89,7 +97,7 @@ async function endsOf(
       isolationLevel,
       topics: [...Map.groupBy(led, ({ topic }) => topic)].map(([topic, of]) => ({
         topic,
-        partitions: of.map(({ partition }) => ({ partition, timestamp: -1 })),
+        partitions: of.map(({ partition }) => ({ partition, timestamp })),
       })),
     });
     for (const { topic, partitions: answers } of listed)

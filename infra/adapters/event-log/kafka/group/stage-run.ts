@@ -136,13 +136,15 @@ export class KafkaStageRun implements StageRun {
   async lag(): Promise<readonly StageLag[]> {
     const progress = await this.#progress(appendedEnds);
     const packing = this.#packing();
-    return progress.map(({ topic, partition, lag, done }) => {
+    return progress.map(({ topic, partition, end, lag, done }) => {
       const events = Math.round(lag * (packing.get(topic) ?? 1));
       const reader = this.#atWork.get(`${this.#nameOf(topic)}/${partition}`)?.reader;
       const oldestAt = lag === 0 || reader === undefined ? undefined : reader.oldestAt(done);
       return {
         topic,
         partition,
+        position: done,
+        end,
         lag,
         events,
         isOwned: reader !== undefined,

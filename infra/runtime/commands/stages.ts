@@ -1,0 +1,183 @@
+import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type EventLog, NO_METRICS, type StageLoad, type StageSample, stageLoad } from '@tributary/core';
+import { stageReads } from '@tributary/processors';
+import { InvalidArgumentError } from 'commander';
+import { type Environment, readCommandConfig } from '../config/config.ts';
+import type { Config } from '../config/settings.ts';
+import { createLogger } from '../observability/logger.ts';
+import { StageProgressReader } from '../observability/stage-progress.ts';
+import { startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { embeddedFolders } from '../process/data-folder.ts';
+import { OperatorError, reportErrors } from '../process/lifecycle.ts';
+import { openEventLog, readTopics } from '../wiring/ports/event-log.ts';
+
+export interface StagesTableOptions {
+  readonly json?: true;
+  /** Seconds between the two samples that rates are computed from. */
+  readonly over?: string;
+}
+
+const DEFAULT_OVER_S = 5;
+const LONGEST_OVER_S = 600;
+
+/**
+ * `tributary stages [--json] [--over <seconds>]`: what each stage has to do, by the brokers or the data folder alone, beside
+ * whatever runs. Takes two samples to know the rates.
+ */
+export async function stages(options: StagesTableOptions, environment: Environment): Promise<number> {
+  const overS = secondsOf(options.over);
+  const config = readCommandConfig(environment);
+  const logger = createLogger(config.logLevel, { part: 'stages' });
+  return reportErrors('stages', async () => {
+    if (config.kafkaBrokers.length === 0 && !existsSync(embeddedFolders(config).log))
+      throw new OperatorError(`there is no event log in ${config.dataFolder}, and KAFKA_BROKERS is not set`);
+    const log = await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false });
+    try {
+      const deadline = startDeadline(config.startTimeout, logger);
+      const rows = await untilAvailable('reading the stages', deadline, () => loads(log, config, overS));
+      process.stdout.write(options.json === true ? `${JSON.stringify(rows, null, 2)}\n` : table(rows));
+      return 0;
+    } finally {
+      await log.close();
+    }
+  });
+}
+
+function secondsOf(over: string | undefined): number {
+  if (over === undefined) return DEFAULT_OVER_S;
+  const seconds = /^\d{1,3}$/.test(over) ? Number(over) : 0;
+  if (seconds < 1 || seconds > LONGEST_OVER_S)
+    throw new InvalidArgumentError(`--over is a number of seconds from 1 to ${LONGEST_OVER_S}`);
+  return seconds;
+}
+
+/** A stage, or one topic that it reads. Unknown values are null. */
+interface Row {
+  readonly stage: string;
+  readonly topics: readonly string[];
+  readonly partitions: number;
+  readonly members: number | null;
+  readonly lag_records: number;
+  readonly lag_seconds: number | null;
+  readonly arrival_per_second: number | null;
+  readonly drain_per_second: number | null;
+  /** Null also where the lag does not shrink. */
+  readonly seconds_to_empty: number | null;
+  readonly wanted_processes: number | null;
+  /** The same for each topic, with retry topics, whose records wait on purpose. */
+  readonly of_topics: readonly TopicRow[];
+}
+
+interface TopicRow {
+  readonly topic: string;
+  readonly partitions: number;
+  readonly lag_records: number;
+  readonly lag_seconds: number | null;
+}
+
+async function loads(
+  log: Pick<EventLog, 'progress' | 'read'>,
+  config: Config,
+  overS: number,
+): Promise<readonly Row[]> {
+  const reader = new StageProgressReader(log, stageReads(readTopics(config)));
+  const before = await reader.sample();
+  await sleep(overS * 1_000);
+  const now = await reader.sample();
+  return [...now].map(([stage, sample]) => rowOf(stage, sample, stageLoad(before.get(stage), sample)));
+}
+
+function rowOf(stage: string, sample: StageSample, load: StageLoad): Row {
+  const { secondsToEmpty } = load;
+  const ofTopics = [...Map.groupBy(sample.partitions, ({ topic }) => topic)];
+  return {
+    stage,
+    topics: ofTopics.map(([topic]) => topic),
+    partitions: Math.max(0, ...ofTopics.map(([, of]) => of.length)),
+    members: sample.members ?? null,
+    lag_records: load.lagRecords,
+    lag_seconds: rounded(load.lagSeconds),
+    arrival_per_second: rounded(load.arrivalPerSecond),
+    drain_per_second: rounded(load.drainPerSecond),
+    seconds_to_empty:
+      secondsToEmpty === undefined || !Number.isFinite(secondsToEmpty) ? null : rounded(secondsToEmpty),
+    wanted_processes: load.wantedProcesses ?? null,
+    of_topics: ofTopics.map(([topic, of]) => {
+      const left = of.filter(({ lag }) => lag > 0);
+      const oldest = Math.min(...left.map(({ oldestAt = Number.NaN }) => oldestAt));
+      return {
+        topic,
+        partitions: of.length,
+        lag_records: left.reduce((sum, { lag }) => sum + lag, 0),
+        lag_seconds: left.length === 0 ? 0 : rounded((sample.at - oldest) / 1_000),
+      };
+    }),
+  };
+}
+
+/** To a tenth; null for what is not known. */
+function rounded(value: number | undefined): number | null {
+  return value === undefined || Number.isNaN(value) ? null : Math.round(value * 10) / 10;
+}
+
+const COLUMNS = [
+  'stage',
+  'topic',
+  'partitions',
+  'members',
+  'lag',
+  'age',
+  'in/s',
+  'out/s',
+  'empty in',
+  'wanted',
+];
+
+/** One line a stage; where it reads several topics, one more for each of them. */
+function table(rows: readonly Row[]): string {
+  const lines = rows.flatMap((row) => {
+    const [only] = row.topics;
+    const isLagging = row.lag_records > 0;
+    const own = [
+      row.stage,
+      row.topics.length === 1 ? (only ?? '') : `${row.topics.length} topics`,
+      String(row.partitions),
+      row.members === null ? '-' : String(row.members),
+      String(row.lag_records),
+      age(row.lag_seconds),
+      row.arrival_per_second === null ? '-' : String(row.arrival_per_second),
+      row.drain_per_second === null ? '-' : String(row.drain_per_second),
+      isLagging && row.seconds_to_empty === null ? 'never' : age(row.seconds_to_empty),
+      row.wanted_processes === null ? '-' : String(row.wanted_processes),
+    ];
+    if (row.topics.length === 1) return [own];
+    const each = row.of_topics.map(({ topic, partitions, lag_records, lag_seconds }) => [
+      '',
+      topic,
+      String(partitions),
+      '',
+      String(lag_records),
+      age(lag_seconds),
+    ]);
+    return [own, ...each];
+  });
+  const all = [COLUMNS, ...lines];
+  const widths = COLUMNS.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)));
+  const text = all.map((line) =>
+    line
+      .map((cell, i) => (i < 2 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${text.join('\n')}\n`;
+}
+
+/** A duration for people. */
+function age(seconds: number | null): string {
+  if (seconds === null) return '-';
+  if (seconds < 120) return `${Math.round(seconds)}s`;
+  if (seconds < 7_200) return `${Math.round(seconds / 60)}m`;
+  if (seconds < 172_800) return `${Math.round(seconds / 3_600)}h`;
+  return `${Math.round(seconds / 86_400)}d`;
+}

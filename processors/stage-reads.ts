@@ -1,0 +1,31 @@
+import { retryTopic, type StageReads, TOPIC } from '@tributary/core';
+import type { StageName } from './options.ts';
+
+/** What the topics that stages read depend on. */
+export interface ReadTopics {
+  readonly receivedTopics: readonly string[];
+  readonly retryLabels: readonly string[];
+}
+
+/** The topics that each stage of `createPipeline` reads, for programs that run no stage. */
+export function stageReads({ receivedTopics, retryLabels }: ReadTopics): readonly StageReads[] {
+  const { accepted, rejected } = TOPIC;
+  const topics: Readonly<Record<StageName, readonly string[]>> = {
+    validate: receivedTopics,
+    'validate.slow': [TOPIC.receivedSlow],
+    count: [accepted, rejected],
+    live: [accepted, rejected],
+    profile: [accepted],
+    history: [TOPIC.violations, TOPIC.deliveriesDead, TOPIC.outcomes, TOPIC.replays, TOPIC.profileOperations],
+    audit: [TOPIC.catalog],
+    mail: [TOPIC.mail, TOPIC.mailRetry],
+    route: [accepted],
+    'route.slow': [TOPIC.eventsSlow],
+    replay: [TOPIC.catalog, TOPIC.replays],
+    notice: [TOPIC.catalog],
+    deliver: [TOPIC.deliveries],
+    'deliver.slow': [TOPIC.deliveriesSlow],
+    'deliver.retry': retryLabels.map(retryTopic),
+  };
+  return Object.entries(topics).map(([stage, reads]) => ({ stage, topics: reads }));
+}

@@ -1,0 +1,96 @@
+import { readFile } from 'node:fs/promises';
+import { METRICS, type MetricDescription } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { BOARDS, boardFile, grafanaJson } from '../../infra/deploy/grafana/boards.ts';
+import { eventually } from '../helpers/client.ts';
+import { hasPrometheus, Prometheus } from '../helpers/prometheus.ts';
+import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { emptyPanels, QUERIES } from './empty-panels.ts';
+import { quickRules } from './quick-rules.ts';
+import { Traffic } from './traffic.ts';
+
+describe('the boards', () => {
+  it.each(BOARDS)('$name.json is made of its description: npm run boards', async (board) => {
+    expect(await readFile(boardFile(board), 'utf8')).toBe(grafanaJson(board));
+  });
+
+  it.each(QUERIES)('$board, $title: asks for metrics that there are', ({ expr }) => {
+    const metrics: Readonly<Record<string, MetricDescription>> = METRICS;
+    for (const [name] of expr.matchAll(/tributary_[a-z_]+/g)) {
+      const metric = metrics[name.replace(/_(bucket|count|sum)$/, '')] ?? metrics[name];
+      expect(metric, name).toBeDefined();
+      expect(/_bucket$/.test(name) && metric?.kind !== 'histogram', name).toBe(false);
+    }
+  });
+});
+
+/** What only an installation on engines has; the long form looks there. */
+const ON_ENGINES = /tributary_engine_/;
+
+describe.skipIf(!hasPrometheus())('a real Prometheus that scrapes an installation on one machine', () => {
+  let tributary: Tributary;
+  let traffic: Traffic;
+  let prometheus: Prometheus;
+  beforeAll(async () => {
+    tributary = await startTributary({
+      env: {
+        TRIBUTARY_EGRESS_ALLOW: '127.0.0.1/32',
+        TRIBUTARY_RETRY_SCHEDULE: '1s,2s',
+        TRIBUTARY_RETRY_EXPIRY: '1h',
+        TRIBUTARY_ALERT_AFTER: '1s',
+        TRIBUTARY_EVENT_RATE: '500',
+      },
+    });
+    traffic = new Traffic(tributary);
+    await traffic.start();
+    prometheus = await Prometheus.start([tributary.adminUrl], await quickRules());
+  });
+  afterAll(async () => {
+    await prometheus?.stop();
+    await traffic?.close();
+    await tributary?.remove();
+  });
+
+  it('fires no alert while nothing is wrong', async () => {
+    await eventually(
+      () => prometheus.query('count_over_time(tributary_build_info[1m]) >= 12'),
+      (found) => found.length > 0,
+    );
+    expect(await prometheus.firing()).toEqual([]);
+    expect(await prometheus.query('sum(rate(tributary_events_received_total[10s])) > 1')).toHaveLength(1);
+  });
+
+  it('fires the alerts of what is wrong, and no others', async () => {
+    const from = Date.now();
+    const fired = () => prometheus.firing(Math.ceil((Date.now() - from) / 1_000) + 1);
+    traffic.set({ destinations: true, events: true, flood: true });
+    await traffic.poison();
+    const expected = [
+      'TributaryDeliveriesDead',
+      'TributaryDestinationDown',
+      'TributaryNobodyTold',
+      'TributaryStageGaveUp',
+      'TributaryWorkspaceFloods',
+    ];
+    await eventually(fired, (firing) => expected.every((alert) => firing.includes(alert)));
+    expect(await fired()).toEqual(expected);
+  });
+
+  it('has data for every query of every panel', async () => {
+    traffic.set({ destinations: true, events: true, flood: true, requests: true });
+    await eventually(
+      () => emptyPanels(prometheus, ON_ENGINES),
+      (left) => left.length === 0,
+    );
+  });
+
+  it('fires that there is no gateway and no processor, and that no lag is known, once the process is gone', async () => {
+    await traffic.close();
+    await tributary.kill();
+    const expected = ['TributaryLagUnknown', 'TributaryNoGateway', 'TributaryNoProcessor'];
+    await eventually(
+      () => prometheus.firing(),
+      (firing) => expected.every((alert) => firing.includes(alert)),
+    );
+  });
+});
