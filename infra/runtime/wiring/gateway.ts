@@ -111,6 +111,7 @@ async function openDependencies(
       metrics,
       framing: schemas.framing,
       dropExpired: false,
+      role: 'gateway',
     }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));

@@ -67,7 +67,14 @@ export async function openPipeline(
   await schemas.begin();
   const { framing } = schemas;
   const log = await available('event log', () =>
-    openEventLog(config, { logger, metrics, framing, dropExpired, ...(inHand && { inHand }) }),
+    openEventLog(config, {
+      logger,
+      metrics,
+      framing,
+      dropExpired,
+      role: 'processor',
+      ...(inHand && { inHand }),
+    }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
   await provideTopics(log, config, deadline);
