@@ -1,0 +1,192 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { ancestry, type OtlpCollector, startOtlpCollector } from '../../helpers/otlp-collector.ts';
+import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+
+const EVENT = 'Traced';
+const RETRIES = { TRIBUTARY_RETRY_SCHEDULE: '1s', TRIBUTARY_RETRY_EXPIRY: '1m' };
+
+/** The trace of a producer, with its own span as the parent. */
+function producerSpan(flags: '00' | '01') {
+  const [traceId, spanId] = [randomBytes(16).toString('hex'), randomBytes(8).toString('hex')];
+  return { traceId, spanId, traceparent: `00-${traceId}-${spanId}-${flags}` };
+}
+
+/** Sends every event of the workspace through a transformation to the webhook. */
+async function forwardTo({ owner }: Tributary, webhook: Webhook): Promise<void> {
+  const transformation = await owner.post<{ id: string }>('./transformations', {
+    name: 'as it is',
+    code: 'export function transformEvent(event) { return event; }',
+  });
+  const destination = await owner.post<{ id: string }>('./destinations', {
+    name: 'hook',
+    type: 'webhook',
+    settings: { url: webhook.url },
+  });
+  await owner.post('./event-forwarding-rules', {
+    name: 'all',
+    destination_id: destination.id,
+    event_types: [],
+    event_names: [],
+    transformation_id: transformation.id,
+    enabled: true,
+  });
+}
+
+async function send({ producer }: Tributary, traceparent?: string): Promise<string> {
+  const { status, body } = await producer.call<{ message_id: string }>('POST', './events/track', {
+    body: { event: EVENT, user_id: 'ada' },
+    headers: traceparent === undefined ? {} : { traceparent },
+  });
+  expect(status).toBe(202);
+  return body.message_id;
+}
+
+/** The trace contexts that the webhook got with an event, once it got it so often. */
+async function received(
+  webhook: Webhook,
+  messageId: string,
+  times = 1,
+): Promise<readonly (string | undefined)[]> {
+  const calls = await eventually(
+    () => webhook.calls.filter(({ body }) => body.event?.message_id === messageId),
+    (found) => found.length >= times,
+  );
+  return calls.map(({ headers }) => headers.traceparent as string | undefined);
+}
+
+/** One trace from the producer to the receiver, and nothing where it is not sampled. */
+describe('Tracing', () => {
+  let collector: OtlpCollector;
+  let webhook: Webhook;
+  let tributary: Tributary;
+  beforeAll(async () => {
+    collector = await startOtlpCollector();
+    webhook = await startWebhook();
+    tributary = await startTributary({ env: { ...RETRIES, ...collector.environment } });
+    await forwardTo(tributary, webhook);
+  });
+  afterAll(async () => {
+    await tributary?.remove();
+    await webhook?.close();
+    await collector?.close();
+  });
+
+  /** The names of the spans from the receiver's parent up, and what they are below. */
+  async function pathOf(traceparent: string | undefined, names: number) {
+    const [, traceId = '', spanId = '', flags] = traceparent?.split('-') ?? [];
+    expect(flags).toBe('01');
+    const path = await eventually(
+      () => ancestry(collector.spansOf(traceId), spanId),
+      (found) => found.length >= names,
+    );
+    return { traceId, names: path.map(({ name }) => name), below: path.at(-1)?.parentSpanId };
+  }
+
+  it("leads from the producer's span through every stage to the receiver, also through a retry", async () => {
+    webhook.behave((call, response) => response.writeHead(call.body.attempt === 1 ? 503 : 204).end());
+    const producer = producerSpan('01');
+    const [first, second] = await received(webhook, await send(tributary, producer.traceparent), 2);
+    const ways = [await pathOf(first, 5), await pathOf(second, 6)];
+    const upToRoute = ['route', 'validate', 'ingest'];
+    expect(ways).toEqual([
+      {
+        traceId: producer.traceId,
+        names: ['request webhook', 'deliver', ...upToRoute],
+        below: producer.spanId,
+      },
+      {
+        traceId: producer.traceId,
+        names: ['request webhook', 'deliver.retry', 'deliver', ...upToRoute],
+        below: producer.spanId,
+      },
+    ]);
+
+    const spans = await eventually(
+      () => collector.spansOf(producer.traceId),
+      (found) =>
+        ['count', 'live', 'profile', 'transform'].every((name) => found.some((one) => one.name === name)),
+    );
+    const parentOf = (name: string) => {
+      const parent = spans.find((one) => one.name === name)?.parentSpanId;
+      return spans.find(({ spanId }) => spanId === parent)?.name;
+    };
+    expect(['count', 'live', 'profile', 'route', 'transform'].map(parentOf)).toEqual([
+      'validate',
+      'validate',
+      'validate',
+      'validate',
+      'route',
+    ]);
+    const requests = spans.filter(({ name }) => name === 'request webhook');
+    expect(requests.map(({ status }) => status?.code ?? 0).sort()).toEqual([0, 2]);
+  });
+
+  it('begins a trace where the producer has none', async () => {
+    webhook.behave(undefined);
+    const [traceparent] = await received(webhook, await send(tributary));
+    const { names, below } = await pathOf(traceparent, 5);
+    expect(names.at(-1)).toBe('ingest');
+    expect(below).toBeUndefined();
+  });
+
+  it('records nothing of an event that its producer did not sample, and tells the receiver nothing', async () => {
+    webhook.behave(undefined);
+    const producer = producerSpan('00');
+    expect(await received(webhook, await send(tributary, producer.traceparent))).toEqual([undefined]);
+    const marker = producerSpan('01');
+    await received(webhook, await send(tributary, marker.traceparent));
+    await eventually(
+      () => collector.spansOf(marker.traceId),
+      (found) => found.some(({ name }) => name === 'request webhook'),
+    );
+    expect(collector.spansOf(producer.traceId)).toEqual([]);
+  });
+
+  it('goes on after all processes were killed between two attempts', async () => {
+    webhook.behave((_call, response) => response.writeHead(503).end());
+    const producer = producerSpan('01');
+    const messageId = await send(tributary, producer.traceparent);
+    await received(webhook, messageId);
+    await eventually(
+      () => collector.spansOf(producer.traceId),
+      (found) => found.some(({ name }) => name === 'deliver'),
+    );
+    await tributary.kill();
+    const attemptsBefore = webhook.calls.length;
+    webhook.behave(undefined);
+    const { folder } = tributary;
+    tributary = await startTributary({ folder, env: { ...RETRIES, ...collector.environment } });
+    await eventually(
+      () => webhook.calls.length,
+      (calls) => calls > attemptsBefore,
+    );
+    const contexts = await received(webhook, messageId, 2);
+    const { traceId, names, below } = await pathOf(contexts.at(-1), 6);
+    expect(traceId).toBe(producer.traceId);
+    expect(names.slice(-4)).toEqual(['deliver', 'route', 'validate', 'ingest']);
+    expect(names.slice(0, 2)).toEqual(['request webhook', 'deliver.retry']);
+    expect(below).toBe(producer.spanId);
+  });
+});
+
+describe('Tracing that is off', () => {
+  it('sends no trace context to a receiver, and exports nothing', async () => {
+    const collector = await startOtlpCollector();
+    const webhook = await startWebhook();
+    const env = { ...RETRIES, ...collector.environment, OTEL_TRACES_EXPORTER: 'none' };
+    const tributary = await startTributary({ env });
+    try {
+      await forwardTo(tributary, webhook);
+      const messageId = await send(tributary, producerSpan('01').traceparent);
+      expect(await received(webhook, messageId)).toEqual([undefined]);
+      expect(collector.spans).toEqual([]);
+    } finally {
+      await tributary.remove();
+      await webhook.close();
+      await collector.close();
+    }
+  });
+});
