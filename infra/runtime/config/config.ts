@@ -223,13 +223,22 @@ const DEV_DEFAULTS = {
   TRIBUTARY_DRAIN: '0s',
 } as const;
 
+/** An empty variable counts as absent. */
+function withDefaults(defaults: Readonly<Record<string, string>>, environment: Environment): Environment {
+  const given = Object.entries(environment).filter(([, value]) => value !== undefined && value !== '');
+  return { ...defaults, ...Object.fromEntries(given) };
+}
+
 export function readDevConfig(environment: Environment): Config {
   return readConfig({ ...DEV_DEFAULTS, ...environment });
 }
 
+/** The defaults of a role that is reached from other machines. */
+const CLUSTER_DEFAULTS = { HOST: '0.0.0.0' } as const;
+
 /** The configuration of a role that runs in several processes, which needs Kafka. */
 export function readClusterConfig(environment: Environment): Config {
-  return readConfig(environment, {
+  return readConfig(withDefaults(CLUSTER_DEFAULTS, environment), {
     kafkaBrokers:
       'the processes of an installation meet on Kafka (without it, tributary dev runs everything in one)',
   });

@@ -41,7 +41,12 @@ export const SETTINGS = {
     number(0, 65_535),
     'Port of the HTTP server of every role; 0 takes a free one.',
   ),
-  host: setting('HOST', '127.0.0.1', text(), 'Address the HTTP server listens on.'),
+  host: setting(
+    'HOST',
+    '127.0.0.1',
+    text(),
+    'Address the HTTP server listens on; of tributary gateway and tributary processor by default 0.0.0.0, all of the machine.',
+  ),
   adminPort: setting(
     'TRIBUTARY_ADMIN_PORT',
     '',
