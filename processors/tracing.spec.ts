@@ -71,10 +71,11 @@ describe('a traced batch stage', () => {
     const { tracing } = recorder();
     const batch = { topic: 't', partition: 0, entries: [entry(0), entry(1, NOT_SAMPLED)] };
     const got: unknown[] = [];
-    const stage = traced(
-      batchStage(async (...given) => void got.push(...given) ?? []),
-      tracing,
-    ) as BatchStage;
+    const process: BatchStage['process'] = async (...given) => {
+      got.push(...given);
+      return [];
+    };
+    const stage = traced(batchStage(process), tracing) as BatchStage;
     await stage.process(batch, context);
     expect(got[0]).toBe(batch);
     expect(got[1]).toBe(context);
