@@ -72,7 +72,8 @@ function tracedFlow(stage: FlowStage, tracing: Tracing): FlowStage {
         done(emissions) {
           span.set({ 'tributary.emitted': topicsOf(emissions) });
           span.end();
-          context.done(emissions);
+          // The log goes on with other entries, in the same call.
+          tracing.outside(() => context.done(emissions));
         },
         failed,
       };

@@ -82,7 +82,9 @@ export function composeMessage(
   const { replay } = deliveries[0];
   if (replay !== undefined && deliveries.every((delivery) => delivery.replay === replay))
     message.headers.push('tributary-replay', replay);
-  if (traceparent !== undefined) message.headers.push('traceparent', traceparent);
+  // A header of the settings goes before.
+  if (traceparent !== undefined && !message.headers.includes('traceparent'))
+    message.headers.push('traceparent', traceparent);
   return message;
 }
 

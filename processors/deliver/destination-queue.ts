@@ -309,7 +309,10 @@ export class DestinationQueue {
     for (const item of batch) item.request = request;
     this.#requests.add(request);
     this.#admission.requestBegan(limits, request.began);
-    void this.#send(request);
+    const send = () => void this.#send(request);
+    // The delivery that began the flush may be another one.
+    if (this.#options.tracing === undefined) send();
+    else this.#options.tracing.outside(send);
   }
 
   async #send(request: DestinationRequest): Promise<void> {

@@ -153,7 +153,7 @@ export async function resultsOf(
   if (tracing === undefined) return deliver({ signal });
   const spans = batch.map((item) => requestSpan(tracing, item, target));
   const first = spans.find((span) => span !== undefined);
-  if (first === undefined) return tracing.outside(() => deliver({ signal }));
+  if (first === undefined) return deliver({ signal });
   const traceparentOf = (delivery: Delivery) => spans[deliveries.indexOf(delivery)]?.traceparent;
   const results = await first.within(() => deliver({ signal, traceparentOf }));
   for (const [at, span] of spans.entries()) endSpan(span, results[at] ?? CONNECTOR_FAILED);

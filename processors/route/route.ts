@@ -257,15 +257,15 @@ interface TransformationRun extends Pick<RouteDependencies, 'transformer' | 'tra
 }
 
 async function transform(run: TransformationRun, timeoutMs: number | undefined): Promise<Applied> {
-  const { transformer, routed, rule, transformation, bounds } = run;
+  const { transformer, tracing, routed, rule, transformation, bounds } = run;
   const input = transformationInput(routed.entry.value, contextOf(routed, rule), routed.event);
   const span = transformationSpan(run);
-  const outcome = await transformer
-    .run(transformation, routed.event, input, routed.context, bounds, timeoutMs)
-    .catch((error: unknown) => {
-      span?.end(messageOf(error));
-      throw error;
-    });
+  const call = () => transformer.run(transformation, routed.event, input, routed.context, bounds, timeoutMs);
+  // A call of the sandbox may carry other events too.
+  const outcome = await (tracing === undefined ? call() : tracing.outside(call)).catch((error: unknown) => {
+    span?.end(messageOf(error));
+    throw error;
+  });
   span?.end(outcome === 'too slow' ? outcome : outcome.ok ? undefined : outcome.kind);
   // An event that stays here delays the deliveries of all events behind it in the partition.
   if (outcome === 'too slow') return 'slow';
