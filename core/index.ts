@@ -72,6 +72,7 @@ export * from './ports/live-tail.ts';
 export * from './ports/observability.ts';
 export * from './ports/sandbox.ts';
 export * from './ports/store-mark.ts';
+export * from './ports/tracing.ts';
 export * from './ports/volume-counters.ts';
 export * from './primitives/errors.ts';
 export * from './primitives/ids.ts';

@@ -23,6 +23,7 @@ import type {
   RequestDeletionNotice,
   Sandbox,
   TokenBuckets,
+  Tracing,
   VolumeCounters,
 } from '@tributary/core';
 import type { IdentityVerifier } from './authentication/id-tokens.ts';
@@ -85,6 +86,8 @@ export interface GatewayDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Absent: no spans are recorded. */
+  readonly tracing?: Tracing | undefined;
   /** Received topics declared by the operator, beside one per environment. */
   readonly dedicatedTopics: readonly string[];
   /** The ids of the organizations and workspaces that may use a declared topic; absent for a topic of all tenants. */

@@ -19,6 +19,8 @@ export {
   type KafkaConnection,
   type KafkaEventLogOptions,
   openKafkaEventLog,
+  renewedTokens,
+  requestToken,
 } from './adapters/event-log/kafka/index.ts';
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export {

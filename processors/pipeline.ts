@@ -24,6 +24,7 @@ import {
   type Source,
   type Stage,
   TOPIC,
+  type Tracing,
   type VolumeCounters,
 } from '@tributary/core';
 import { audit } from './audit/audit.ts';
@@ -49,6 +50,7 @@ import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
 import type { RunMetrics } from './route/run-metrics.ts';
 import { Transformer } from './route/transformer.ts';
+import { traced } from './tracing.ts';
 import { validate, validateSlow } from './validate/validate.ts';
 
 /** The ports and settings of the stages. The caller closes them after the stages have stopped. */
@@ -86,6 +88,8 @@ export interface PipelineDependencies {
   readonly saturated?: () => boolean;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Absent: no spans are recorded. */
+  readonly tracing?: Tracing | undefined;
   /** All received topics: the standard ones and those that the operator declared. */
   readonly receivedTopics: readonly string[];
   readonly options?: Partial<PipelineOptions>;
@@ -106,7 +110,8 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const { historyEntries, mailRetryMs } = options;
   const historySources = [violations, dead, outcomes, TOPIC.replays, TOPIC.profileOperations];
   const mails = [TOPIC.mail, mailRetries(mailRetryMs, dependencies.mailer !== undefined)];
-  return [
+  const { tracing } = dependencies;
+  const stages: readonly Stage[] = [
     batch('validate', received, [receivedSlow, accepted, rejected, violations], steps.validate),
     batch(
       'validate.slow',
@@ -136,6 +141,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
       ...steps.deliverRetry,
     },
   ];
+  return tracing === undefined ? stages : stages.map((stage) => traced(stage, tracing));
 }
 
 /** The functions of the stages. Stages of one concern share its state within the process. */
@@ -153,7 +159,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
       runPiece,
       refusal: (transformation) => refusalOf(catalog.state.transformation(transformation.id)),
     });
-    return { catalog, transformer, metrics, catalogWaitMs };
+    return { catalog, transformer, metrics, catalogWaitMs, tracing: parts.tracing };
   };
   const windows = (slowAfterMs: number) =>
     new PartitionWindows(elapsed, { windowBytes: parts.windowBytes, share: parts.windowShare, slowAfterMs });

@@ -23,6 +23,8 @@ export interface ConnectorCall {
   readonly destination: ConnectorDestination;
   /** Aborted when the call times out, and when the caller cancels it. */
   readonly deadline: Deadline;
+  /** The trace context of a delivery whose trace is sampled. */
+  traceparentOf(delivery: Delivery): string | undefined;
   /** Whether there is time left to narrow a refused batch by halves. */
   hasTimeToHalve(): boolean;
   /** The result of an error that the kind classifies; the next call begins with a new client. Rethrows any other error. */
@@ -74,7 +76,7 @@ export function createClientConnector<Settings, Client extends { close(): Promis
   async function call<T>(
     from: DestinationClients<Client>,
     destination: ConnectorDestination,
-    signal: AbortSignal,
+    { signal, traceparentOf = () => undefined }: Parameters<Connector['deliver']>[2],
     work: (client: Client, call: ConnectorCall) => Promise<T>,
   ): Promise<{ readonly done: T } | { readonly failed: DeliveryResult }> {
     const halvingEndsAt = clock() + timeoutMs * HALVING_PART;
@@ -86,6 +88,7 @@ export function createClientConnector<Settings, Client extends { close(): Promis
         begun.call = {
           destination,
           deadline,
+          traceparentOf,
           hasTimeToHalve: () => clock() < halvingEndsAt,
           failed(error) {
             const result = kind.classifyFailure(error, client);
@@ -111,13 +114,13 @@ export function createClientConnector<Settings, Client extends { close(): Promis
       return read === undefined ? { events: 1 } : kind.limits(read);
     },
 
-    async deliver(destination, deliveries: readonly Delivery[], { signal }) {
+    async deliver(destination, deliveries: readonly Delivery[], options) {
       const settings = kind.readSettings(destination.settings);
       if (settings === undefined) return deliveries.map(() => ({ outcome: 'dead', reason: NOT_VALID }));
       const batches = partsOf(deliveries, kind.limits(settings).events);
       const results: DeliveryResult[] = [];
       for (const batch of batches) {
-        const outcome = await call(clients, destination, signal, (client, made) =>
+        const outcome = await call(clients, destination, options, (client, made) =>
           kind.send(client, settings, batch, made),
         );
         const answers = 'done' in outcome ? outcome.done : batch.map(() => outcome.failed);
@@ -127,7 +130,7 @@ export function createClientConnector<Settings, Client extends { close(): Promis
       return results;
     },
 
-    async test(destination, { signal }) {
+    async test(destination, options) {
       const settings = kind.readSettings(destination.settings);
       if (settings === undefined) return { ok: false, reason: NOT_VALID };
       if (closing !== undefined) return testResultOf(STOPPED);
@@ -135,7 +138,7 @@ export function createClientConnector<Settings, Client extends { close(): Promis
       const own = clientsOf(1);
       testClients.add(own);
       try {
-        const outcome = await call(own, destination, signal, (client, made) =>
+        const outcome = await call(own, destination, options, (client, made) =>
           kind.test(client, settings, made),
         );
         return 'done' in outcome ? outcome.done : testResultOf(outcome.failed);

@@ -46,7 +46,10 @@ function createWebhookConnector(context: ConnectorContext): Connector {
 
     send: (agent, settings, batch, call) =>
       sendInParts(batch, {
-        send: (part) => send(agent, settings, () => composeMessage(settings, part, clock()), call),
+        send: (part) => {
+          const traceparent = part.map(call.traceparentOf).find((context) => context !== undefined);
+          return send(agent, settings, () => composeMessage(settings, part, clock(), traceparent), call);
+        },
         hasTimeToHalve: call.hasTimeToHalve,
       }),
 
@@ -60,8 +63,16 @@ function createWebhookConnector(context: ConnectorContext): Connector {
 
 const USER_AGENT = `tributary/${manifest.version}`;
 
-/** The signed request of some deliveries. `now` is epoch ms and becomes the signed timestamp. */
-export function composeMessage(settings: WebhookSettings, deliveries: Part, now: number): HttpRequest {
+/**
+ * The signed request of some deliveries. `now` is epoch ms and becomes the signed timestamp. A request of several
+ * deliveries continues the trace of the first that is sampled.
+ */
+export function composeMessage(
+  settings: WebhookSettings,
+  deliveries: Part,
+  now: number,
+  traceparent?: string,
+): HttpRequest {
   const batch = settings.batchSize > 1;
   const id = batch ? nameId(...deliveries.map((delivery) => delivery.id)) : deliveries[0].id;
   const body = batch
@@ -71,6 +82,9 @@ export function composeMessage(settings: WebhookSettings, deliveries: Part, now:
   const { replay } = deliveries[0];
   if (replay !== undefined && deliveries.every((delivery) => delivery.replay === replay))
     message.headers.push('tributary-replay', replay);
+  // A header of the settings goes before.
+  if (traceparent !== undefined && !message.headers.includes('traceparent'))
+    message.headers.push('traceparent', traceparent);
   return message;
 }
 

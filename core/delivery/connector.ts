@@ -32,6 +32,8 @@ export interface ConnectorDestination {
 
 interface DeliverOptions {
   readonly signal: AbortSignal;
+  /** The W3C trace context of a delivery whose trace is sampled, for connectors whose requests can carry one. */
+  readonly traceparentOf?: (delivery: Delivery) => string | undefined;
 }
 
 /** Bounds on one request to a destination. A batch ends where the first of them is reached. */

@@ -13,29 +13,49 @@ import {
 } from './api-error.ts';
 import { describeValidation } from './validation.ts';
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The span of a sampled request that failed, for log lines. */
+    traceparent: string | undefined;
+  }
+}
+
 /** Answers every thrown error in the one error shape, without stacks and library messages. */
 export const errorsPlugin = fastifyPlugin<Pick<GatewayDependencies, 'logger'>>(async (app, { logger }) => {
   /** Not throttled here: the logger bounds repeated messages. */
-  function logUnavailable({ id, routeOptions }: FastifyRequest, cause: unknown): void {
+  function logUnavailable({ id, routeOptions, traceparent }: FastifyRequest, cause: unknown): void {
     const { operation } = routeOptions.config;
     logger.warn(
-      { request_id: id, operation, error: messageOf(cause) },
+      { request_id: id, operation, ...traceIds(traceparent), error: messageOf(cause) },
       'a request is answered with 503; its client should retry it',
     );
   }
 
+  app.decorateRequest('traceparent', undefined);
   app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply) => {
     const known = toApiError(error);
     if (known?.status === 503 && known.cause !== undefined) logUnavailable(request, known.cause);
     if (known !== undefined)
       return answerError(reply, request.routeOptions.config.sdk ? forSdks(known) : known);
     logger.error(
-      { request_id: request.id, error: messageOf(error), stack: error.stack },
+      {
+        request_id: request.id,
+        ...traceIds(request.traceparent),
+        error: messageOf(error),
+        stack: error.stack,
+      },
       'request failed unexpectedly',
     );
     return answerError(reply, new ApiError(500, 'internal error'));
   });
 });
+
+/** The fields by which a log line names the span of a sampled request. */
+function traceIds(traceparent: string | undefined) {
+  if (traceparent === undefined) return {};
+  const [, trace_id, span_id] = traceparent.split('-');
+  return { trace_id, span_id };
+}
 
 /**
  * SDKs made for Segment read `code` and `message`. Without these some of them (rudder-sdk-python) fail to read the

@@ -3,12 +3,16 @@ import {
   type EventLog,
   HEADER,
   type Headers,
+  isTraceparent,
   mayHoldExactNumbers,
+  messageOf,
   type NewEntry,
   type Permit,
   parseExact,
+  type Span,
   TooLarge,
   TributaryError,
+  unsampled,
   type WriteKey,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
@@ -18,8 +22,6 @@ import { UnconfirmedBytes, workspaceOwners } from '../limits/memory-budgets.ts';
 import { UNKNOWN } from '../server/client-address.ts';
 import type { IpAddress } from '../server/ip-address.ts';
 import type { ShapedEvent } from './canonical-event.ts';
-
-const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /**
  * Appends events to the log. Resolves when the log has confirmed them, with the indices of the events that it refuses
@@ -79,22 +81,42 @@ export function createIngest({
   log,
   catalog,
   metrics,
+  tracing,
   ...dependencies
-}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics' | 'clock' | 'logger'>): Ingest {
+}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics' | 'clock' | 'logger' | 'tracing'>): Ingest {
   const reportUndeclaredTopic = createUndeclaredTopicReport({ ...dependencies, metrics });
   const unconfirmedEvents = unconfirmedOf(log);
   const shared = new WeakMap<WriteKey, { position: number; headers: Headers }>();
 
-  function headersFor(key: WriteKey, traceparent: unknown): Headers {
+  function headersFor(key: WriteKey, traceparent: string | undefined): Headers {
     const position = catalog.position;
     let known = shared.get(key);
     if (known === undefined || known.position !== position) {
       known = { position, headers: { [HEADER.catalogPosition]: String(position), [HEADER.keyId]: key.id } };
       shared.set(key, known);
     }
-    return typeof traceparent === 'string' && TRACEPARENT.test(traceparent)
-      ? { ...known.headers, [HEADER.traceparent]: traceparent }
-      : known.headers;
+    return traceparent === undefined
+      ? known.headers
+      : { ...known.headers, [HEADER.traceparent]: traceparent };
+  }
+
+  /** Of a request whose trace is sampled, also the span that its events continue. */
+  function traceOf(request: FastifyRequest, key: WriteKey, events: number) {
+    const given = request.headers.traceparent;
+    const parent = isTraceparent(given) ? given : undefined;
+    if (tracing === undefined) return { traceparent: parent };
+    const span = tracing.begin('ingest', {
+      kind: 'server',
+      ...(parent === undefined ? {} : { parent }),
+      attributes: {
+        'tributary.workspace_id': key.workspace_id,
+        'tributary.topic': key.pubsub_topic,
+        'tributary.events': events,
+      },
+    });
+    if (span !== undefined) return { traceparent: span.traceparent, span };
+    // Stages believe the flag of the record.
+    return { traceparent: parent === undefined ? undefined : unsampled(parent) };
   }
 
   return async (request, key, shaped, unconfirmed) => {
@@ -103,7 +125,12 @@ export function createIngest({
       reportUndeclaredTopic(key, events.length);
       throw unavailable(unconfirmed());
     }
-    const headers = headersFor(key, request.headers.traceparent);
+    const { traceparent, span }: { traceparent: string | undefined; span?: Span } = traceOf(
+      request,
+      key,
+      events.length,
+    );
+    const headers = headersFor(key, traceparent);
     const entries = events.map(({ key: entryKey, text }) => ({ key: entryKey, value: text, headers }));
     const owners = workspaceOwners(request, key.workspace_id);
     let permit: Permit | undefined;
@@ -112,8 +139,11 @@ export function createIngest({
       const tooLarge = await appendAll(log, key.pubsub_topic, entries);
       const { environment } = key;
       metrics.count('tributary_events_received_total', { environment }, events.length - tooLarge.length);
+      span?.end();
       return tooLarge;
     } catch (error) {
+      span?.end(messageOf(error));
+      request.traceparent = span?.traceparent;
       metrics.count('tributary_events_unconfirmed_total', {}, events.length);
       if (!(error instanceof TributaryError) || !error.retryable) throw error;
       throw unavailable(unconfirmed(), error);

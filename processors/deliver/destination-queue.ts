@@ -6,6 +6,7 @@ import {
   type Metrics,
   messageOf,
   type RetrySchedule,
+  type Tracing,
 } from '@tributary/core';
 import type { QueuePressure } from '../fairness/fair-share-window.ts';
 import type { Timeout, TimeoutWheel } from '../fairness/timeout-wheel.ts';
@@ -34,6 +35,8 @@ export interface QueueOptions {
   readonly timeouts: TimeoutWheel;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Absent: no spans are recorded. */
+  readonly tracing?: Tracing | undefined;
   readonly breaker: BreakerOptions;
   readonly schedule: RetrySchedule;
   /** Limits of this process on its requests to a destination, as configured now. */
@@ -306,12 +309,15 @@ export class DestinationQueue {
     for (const item of batch) item.request = request;
     this.#requests.add(request);
     this.#admission.requestBegan(limits, request.began);
-    void this.#send(request);
+    const send = () => void this.#send(request);
+    // The delivery that began the flush may be another one.
+    if (this.#options.tracing === undefined) send();
+    else this.#options.tracing.outside(send);
   }
 
   async #send(request: DestinationRequest): Promise<void> {
     const { batch, target, limits, startedAt, began, controller } = request;
-    const answered = await resultsOf(request, this.#report);
+    const answered = await resultsOf(request, this.#report, this.#options.tracing);
     const gone = answered.some((result) => isGone(result, target.type));
     const results = gone ? retriedIfGone(answered, target.type) : answered;
     const ended = this.#options.elapsed();

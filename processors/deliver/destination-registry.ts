@@ -120,8 +120,13 @@ export function createDestinationRegistry(parts: RegistryParts): DestinationRegi
     limitsOf: (id) => requestLimits(current(id), defaultLimits, reporter.processesOf(id)),
     noteGone: (id, version) => void gone.pause(id, version),
     noteUse: () => {
-      reporter.begin();
-      alerts.begin();
+      const begin = () => {
+        reporter.begin();
+        alerts.begin();
+      };
+      // They go on after the delivery that was the first.
+      if (parts.tracing === undefined) begin();
+      else parts.tracing.outside(begin);
     },
   });
   return registry;

@@ -2,6 +2,9 @@ import {
   type BatchLimits,
   type Delivery,
   type DeliveryResult,
+  isSampled,
+  type Span,
+  type Tracing,
   Unavailable,
   underIdempotencyKey,
 } from '@tributary/core';
@@ -27,6 +30,8 @@ export class QueueItem {
   readonly bytes: number;
   /** Why the delivery's rule stops it; evaluated when its request begins. */
   readonly stopReason: () => string | undefined;
+  /** The trace context of its record. */
+  readonly traceparent: string | undefined;
   /** Ms of a monotonic clock. */
   enqueuedAt = 0;
   /** Until its request begins. */
@@ -35,10 +40,16 @@ export class QueueItem {
   isCancelled = false;
   #attempt: PromiseWithResolvers<Attempt> | undefined;
 
-  constructor(delivery: Delivery, bytes: number, stopReason: () => string | undefined) {
+  constructor(
+    delivery: Delivery,
+    bytes: number,
+    stopReason: () => string | undefined,
+    traceparent?: string | undefined,
+  ) {
     this.delivery = delivery;
     this.bytes = bytes;
     this.stopReason = stopReason;
+    this.traceparent = traceparent;
   }
 
   /** A new attempt, which `settle` or `fail` ends. */
@@ -119,20 +130,60 @@ export const CONNECTOR_FAILED: DeliveryResult = { outcome: 'retry', reason: 'the
 
 /**
  * The connector's results, one for each delivery of the batch. A connector that throws has a fault of its own: it is
- * reported, and the deliveries are retried.
+ * reported, and the deliveries are retried. Each sampled delivery has a span; log lines name the first of them.
  */
 export async function resultsOf(
-  { batch, target: { connector, destination }, controller: { signal } }: DestinationRequest,
+  { batch, target, controller: { signal } }: DestinationRequest,
   report: (error: unknown) => void,
+  tracing?: Tracing | undefined,
 ): Promise<readonly DeliveryResult[]> {
-  try {
-    const deliveries = batch.map(({ delivery }) => underIdempotencyKey(delivery));
-    const results = await connector.deliver(destination, deliveries, { signal });
-    return results.length === batch.length ? results : batch.map((_, at) => results[at] ?? CONNECTOR_FAILED);
-  } catch (error) {
-    report(error);
-    return batch.map(() => CONNECTOR_FAILED);
-  }
+  const { connector, destination } = target;
+  const deliveries = batch.map(({ delivery }) => underIdempotencyKey(delivery));
+  const deliver = async (options: Parameters<typeof connector.deliver>[2]) => {
+    try {
+      const results = await connector.deliver(destination, deliveries, options);
+      return results.length === batch.length
+        ? results
+        : batch.map((_, at) => results[at] ?? CONNECTOR_FAILED);
+    } catch (error) {
+      report(error);
+      return batch.map(() => CONNECTOR_FAILED);
+    }
+  };
+  if (tracing === undefined) return deliver({ signal });
+  const spans = batch.map((item) => requestSpan(tracing, item, target));
+  const first = spans.find((span) => span !== undefined);
+  if (first === undefined) return deliver({ signal });
+  const traceparentOf = (delivery: Delivery) => spans[deliveries.indexOf(delivery)]?.traceparent;
+  const results = await first.within(() => deliver({ signal, traceparentOf }));
+  for (const [at, span] of spans.entries()) endSpan(span, results[at] ?? CONNECTOR_FAILED);
+  return results;
+}
+
+function requestSpan(
+  tracing: Tracing,
+  { traceparent, delivery }: QueueItem,
+  { type }: Target,
+): Span | undefined {
+  if (!isSampled(traceparent)) return undefined;
+  return tracing.begin(`request ${type}`, {
+    kind: 'client',
+    parent: traceparent,
+    attributes: {
+      'tributary.delivery_id': delivery.id,
+      'tributary.destination_id': delivery.destination_id,
+      'tributary.attempt': delivery.attempts.length + 1,
+    },
+  });
+}
+
+function endSpan(span: Span | undefined, result: DeliveryResult): void {
+  if (span === undefined) return;
+  span.set({
+    'tributary.outcome': result.outcome,
+    ...(result.status === undefined ? {} : { 'http.response.status_code': result.status }),
+  });
+  span.end(result.outcome === 'delivered' ? undefined : result.reason);
 }
 
 const GONE = 410;

@@ -5,6 +5,7 @@ import {
   type Delivery,
   type DeliveryAttempt,
   type Destination,
+  HEADER,
   iso,
   type Metrics,
   type StageContext,
@@ -138,9 +139,10 @@ export class Sender {
   #begin(task: DeliveryTask, destination: Destination, wait: QueueWait): PendingDelivery {
     const { registry, catalog } = this.#dependencies;
     const queue = registry.queueOf(destination.id);
-    const item: QueueItem = new QueueItem(task.delivery, task.bytes, () =>
-      cancelledByRule(item.delivery, task.headers, destination.workspace_id, catalog.state),
-    );
+    const stopReason = () =>
+      cancelledByRule(item.delivery, task.headers, destination.workspace_id, catalog.state);
+    const traceparent = task.headers[HEADER.traceparent];
+    const item: QueueItem = new QueueItem(task.delivery, task.bytes, stopReason, traceparent);
     const settled = this.#untilSettled(task, destination, queue, item, wait);
     return { item, settled, cancel: () => queue.cancel(item) };
   }

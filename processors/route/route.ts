@@ -7,13 +7,17 @@ import {
   type FlowStage,
   HEADER,
   InvalidInput,
+  isSampled,
   type LogEntry,
   MATCH,
   type Metrics,
   type Mismatch,
+  messageOf,
   type OutputRecord,
   type Rule,
+  type Span,
   type StageContext,
+  type Tracing,
   type Transformation,
   type TransformationContext,
   transformationInput,
@@ -47,6 +51,8 @@ export interface RouteDependencies {
   readonly transformer: Transformer;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
+  /** Absent: no spans are recorded. */
+  readonly tracing?: Tracing | undefined;
 }
 
 const GONE = 'its transformation is gone';
@@ -199,7 +205,7 @@ async function applyRules(
  * the destination affects later events only. A redriven event is shown as retrying, so it becomes dead again.
  */
 async function applyRule(
-  { catalog, transformer }: RouteDependencies,
+  { catalog, transformer, tracing }: RouteDependencies,
   routed: Routed,
   rule: Rule,
   windows: PartitionWindows | undefined,
@@ -215,12 +221,13 @@ async function applyRule(
   if (transformation === undefined) return [failedTransformation(routed, rule, GONE)];
   const refusal = refusalOf(transformation);
   if (refusal !== undefined) return [failedTransformation(routed, rule, refusal)];
-  if (windows === undefined) return transform(transformer, routed, rule, transformation, bounds, undefined);
+  const run = { transformer, tracing, routed, rule, transformation, bounds };
+  if (windows === undefined) return transform(run, undefined);
   const bytes = Buffer.byteLength(routed.entry.value);
   const permit = await windows.enter(routed.entry, transformation.id, bytes);
   if (permit === undefined) return 'slow';
   try {
-    return await transform(transformer, routed, rule, transformation, bounds, windows.slowAfterMs);
+    return await transform(run, windows.slowAfterMs);
   } finally {
     permit.release();
   }
@@ -242,23 +249,24 @@ function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): 
   return [failedTransformation(routed, rule, reason)];
 }
 
-async function transform(
-  transformer: Transformer,
-  routed: Routed,
-  rule: Rule,
-  transformation: Transformation,
-  bounds: Bounds,
-  timeoutMs: number | undefined,
-): Promise<Applied> {
+interface TransformationRun extends Pick<RouteDependencies, 'transformer' | 'tracing'> {
+  readonly routed: Routed;
+  readonly rule: Rule;
+  readonly transformation: Transformation;
+  readonly bounds: Bounds;
+}
+
+async function transform(run: TransformationRun, timeoutMs: number | undefined): Promise<Applied> {
+  const { transformer, tracing, routed, rule, transformation, bounds } = run;
   const input = transformationInput(routed.entry.value, contextOf(routed, rule), routed.event);
-  const outcome = await transformer.run(
-    transformation,
-    routed.event,
-    input,
-    routed.context,
-    bounds,
-    timeoutMs,
-  );
+  const span = transformationSpan(run);
+  const call = () => transformer.run(transformation, routed.event, input, routed.context, bounds, timeoutMs);
+  // A call of the sandbox may carry other events too.
+  const outcome = await (tracing === undefined ? call() : tracing.outside(call)).catch((error: unknown) => {
+    span?.end(messageOf(error));
+    throw error;
+  });
+  span?.end(outcome === 'too slow' ? outcome : outcome.ok ? undefined : outcome.kind);
   // An event that stays here delays the deliveries of all events behind it in the partition.
   if (outcome === 'too slow') return 'slow';
   if (!outcome.ok) {
@@ -267,6 +275,13 @@ async function transform(
   }
   if (outcome.events.length === 0 && routed.redrives > 0) return [droppedOnRedrive(routed, rule)];
   return deliveriesOf(routed, rule, outcome, transformer.runPiece);
+}
+
+function transformationSpan({ tracing, routed, rule, transformation }: TransformationRun): Span | undefined {
+  const parent = routed.entry.headers[HEADER.traceparent];
+  if (tracing === undefined || !isSampled(parent)) return undefined;
+  const attributes = { 'tributary.transformation_id': transformation.id, 'tributary.rule_id': rule.id };
+  return tracing.begin('transform', { kind: 'internal', parent, attributes });
 }
 
 /** One delivery for each returned event; large ones are serialized in several pieces of work. */

@@ -19,6 +19,7 @@ import { sandboxProgramsRows } from './sandbox-programs-rows.ts';
 import { sandboxRow } from './sandbox-row.ts';
 import { manyContractsRow, routeRow, validateRow } from './stage-rows.ts';
 import { type BenchRow, drawTable } from './table.ts';
+import { tracingRow } from './tracing-row.ts';
 
 const { values } = parseArgs({
   options: {
@@ -65,6 +66,7 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
       start: startTributary,
     }),
   ],
+  tracing: async () => [await tracingRow({ rounds: quick ? 1 : 10, events: quick ? 5_000 : 20_000 })],
   pipeline: () => throughputRows({ events: quick ? 100_000 : 1_000_000 }),
 };
 

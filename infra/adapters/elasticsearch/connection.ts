@@ -12,6 +12,8 @@ export interface ElasticsearchAccess {
 
 export type ElasticsearchCredentials =
   | { readonly apiKey: string }
+  /** The token of a service account. */
+  | { readonly bearer: string }
   | { readonly username: string; readonly password: string };
 
 /** The driver's client, as this project configures it. */

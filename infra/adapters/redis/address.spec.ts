@@ -1,6 +1,6 @@
 import { InvalidInput } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { nodesOf, parseRedisAddress } from './address.ts';
+import { nodesOf, parseRedisAddress, redisAddress } from './address.ts';
 
 describe('a Redis address', () => {
   it('has the default port and database unless given', () => {
@@ -30,6 +30,22 @@ describe('a Redis address', () => {
   it('has several nodes of a cluster', () => {
     const address = parseRedisAddress('redis://a:1, redis://b:2,redis://c:3');
     expect(nodesOf(address)).toBe('a:1,b:2,c:3');
+  });
+
+  it('has sentinels, with the database of the servers that they watch', () => {
+    const url = 'rediss://me:secret@s1/2,rediss://me:secret@s2:7000/2';
+    expect(redisAddress({ url, ca: 'PEM', sentinel: { primary: 'tributary' } })).toEqual({
+      nodes: [
+        { host: 's1', port: 26_379 },
+        { host: 's2', port: 7000 },
+      ],
+      username: 'me',
+      password: 'secret',
+      tls: true,
+      database: 2,
+      ca: 'PEM',
+      sentinel: { primary: 'tributary' },
+    });
   });
 
   it.each([

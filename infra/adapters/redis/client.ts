@@ -38,14 +38,14 @@ export function createClient(address: RedisAddress, cluster: boolean, timeoutMs:
       redisOptions: common,
     });
   }
-  const [node] = nodes;
   return new Redis({
     ...common,
-    ...node,
+    ...serverOf(address, nodes[0], timeoutMs),
     db: database,
     lazyConnect: true,
     enableOfflineQueue: false,
     retryStrategy: reconnectDelay,
+    sentinelRetryStrategy: reconnectDelay,
   });
 }
 
@@ -56,7 +56,7 @@ export function createClient(address: RedisAddress, cluster: boolean, timeoutMs:
 export function createSubscriber(address: RedisAddress, node: number, timeoutMs: number): Redis {
   return new Redis({
     ...credentialsOf(address),
-    ...address.nodes[node % address.nodes.length],
+    ...serverOf(address, address.nodes[node % address.nodes.length], timeoutMs),
     connectTimeout: timeoutMs,
     socketTimeout: timeoutMs,
     maxRetriesPerRequest: 0,
@@ -65,15 +65,38 @@ export function createSubscriber(address: RedisAddress, node: number, timeoutMs:
     lazyConnect: true,
     enableOfflineQueue: false,
     retryStrategy: () => null,
+    sentinelRetryStrategy: () => null,
   });
 }
 
-function credentialsOf({ username, password, tls }: RedisAddress) {
+/** The given node, or the primary that the sentinels name at each connect. */
+function serverOf(
+  { nodes, sentinel, tls, ca }: RedisAddress,
+  node: RedisAddress['nodes'][number] | undefined,
+  timeoutMs: number,
+) {
+  if (sentinel === undefined) return node;
+  const { primary, username, password } = sentinel;
+  return {
+    sentinels: [...nodes],
+    name: primary,
+    ...(username === undefined ? {} : { sentinelUsername: username }),
+    ...(password === undefined ? {} : { sentinelPassword: password }),
+    ...(tls ? { enableTLSForSentinelMode: true, sentinelTLS: tlsOf(ca) } : {}),
+    sentinelCommandTimeout: timeoutMs,
+  };
+}
+
+function credentialsOf({ username, password, tls, ca }: RedisAddress) {
   return {
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
-    ...(tls ? { tls: {} } : {}),
+    ...(tls ? { tls: tlsOf(ca) } : {}),
   };
+}
+
+function tlsOf(ca: string | undefined) {
+  return ca === undefined ? {} : { ca };
 }
 
 function reconnectDelay(attempt: number): number {

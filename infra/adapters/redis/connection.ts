@@ -1,13 +1,12 @@
 import { InvalidInput, type Logger, messageOf, TributaryError, Unavailable } from '@tributary/core';
 import { Cluster } from 'ioredis';
-import { nodesOf, parseRedisAddress, type RedisAddress } from './address.ts';
+import { nodesOf, type RedisAccess, type RedisAddress, redisAddress } from './address.ts';
 import { createClient, type RedisClient } from './client.ts';
 
 const DEFAULT_TIMEOUT_MS = 5_000;
 
-export interface RedisConnectionOptions {
-  /** See `parseRedisAddress`. The URL of one node of a cluster is enough to find the others. */
-  readonly url: string;
+/** The URL of one node of a cluster is enough to find the others. */
+export interface RedisConnectionOptions extends RedisAccess {
   readonly logger: Logger;
   /** How long a call may take, ms, before it is `Unavailable`. Default 5,000. */
   readonly timeoutMs?: number;
@@ -60,9 +59,9 @@ export class RedisConnection {
 
   private constructor(options: RedisConnectionOptions) {
     this.#options = options;
-    this.#address = parseRedisAddress(options.url);
+    this.#address = redisAddress(options);
     this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-    this.#client = this.#create(this.#address.nodes.length > 1);
+    this.#client = this.#create(this.#address.nodes.length > 1 && this.#address.sentinel === undefined);
   }
 
   /** Calls `work`, which must be safe to repeat. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backoffMs, type Logger, messageOf } from '@tributary/core';
 import type { Redis } from 'ioredis';
-import { parseRedisAddress, type RedisAddress } from './address.ts';
+import { type RedisAccess, type RedisAddress, redisAddress } from './address.ts';
 import { createSubscriber } from './client.ts';
 
 const DEFAULT_TIMEOUT_MS = 5_000;
@@ -9,9 +9,7 @@ const DEFAULT_TIMEOUT_MS = 5_000;
 const PING_INTERVAL_MS = 5_000;
 const BACKOFF = { firstMs: 50, capMs: 1_000 };
 
-export interface RedisSubscriptionsOptions {
-  /** See `parseRedisAddress`. */
-  readonly url: string;
+export interface RedisSubscriptionsOptions extends RedisAccess {
   readonly logger: Logger;
   readonly timeoutMs?: number;
   /** Called for each message. */
@@ -35,7 +33,7 @@ export class RedisSubscriptions {
 
   constructor(options: RedisSubscriptionsOptions) {
     this.#options = options;
-    this.#address = parseRedisAddress(options.url);
+    this.#address = redisAddress(options);
   }
 
   add(channel: string): void {

@@ -125,15 +125,33 @@ describe('configuration', () => {
       const both = () => readConfig({ [name]: 'hidden', [`${name}_FILE`]: file });
       expect(both, name).toThrow(`${name} and ${name}_FILE exclude each other`);
       expect(both, name).not.toThrow('hidden');
+      // What is in the file counts as the variable would.
+      const told = (environment: Readonly<Record<string, string>>) => {
+        try {
+          return readConfig(environment);
+        } catch (error) {
+          return error instanceof ConfigError ? error.problems : error;
+        }
+      };
+      const value = 'redis://:hidden@r:6379';
+      expect(told({ [`${name}_FILE`]: file }), name).toEqual(told({ [name]: value }));
     }
     expect(() => readConfig({ PORT_FILE: file, TRIBUTARY_PREFIX_FILE: file })).toThrow(
       'TRIBUTARY_PREFIX_FILE is not a known variable',
     );
   });
 
+  it('of a role in a cluster listens on all addresses, unless it is told otherwise', () => {
+    const cluster = { KAFKA_BROKERS: 'k:9092' };
+    expect(readClusterConfig(cluster).host).toBe('0.0.0.0');
+    expect(readClusterConfig({ ...cluster, HOST: '' }).host).toBe('0.0.0.0');
+    expect(readClusterConfig({ ...cluster, HOST: '127.0.0.1' }).host).toBe('127.0.0.1');
+    expect(readConfig({}).host).toBe('127.0.0.1');
+  });
+
   it('has a `_FILE` variable for every password and key', () => {
     const named = Object.values<Setting<unknown>>(SETTINGS).filter(({ name }) =>
-      /^(?!TRIBUTARY_QUOTA_).*(PASSWORD|_KEYS?)$/.test(name),
+      /^(?!TRIBUTARY_QUOTA_).*(PASSWORD|_KEYS?|SECRET|TOKEN|_HEADERS)$/.test(name),
     );
     expect(named.filter(({ isSecret }) => isSecret !== true)).toEqual([]);
   });

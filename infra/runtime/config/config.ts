@@ -19,7 +19,7 @@ export class ConfigError extends Error {
 }
 
 /** Prefixes of our variables, short of names that a platform sets for its services, e.g. `KAFKA_PORT`. */
-const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL', 'ELASTICSEARCH_TLS'];
+const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL', 'REDIS_TLS', 'REDIS_SENTINEL', 'ELASTICSEARCH_TLS'];
 
 type Key = keyof typeof SETTINGS;
 
@@ -115,10 +115,21 @@ const NEEDS: readonly { readonly key: Key; readonly other: Key; readonly togethe
   { key: 'kafkaTlsKey', other: 'kafkaTls' },
   { key: 'kafkaTlsCert', other: 'kafkaTlsKey', together: true },
   { key: 'kafkaSaslMechanism', other: 'kafkaBrokers' },
-  { key: 'kafkaSaslMechanism', other: 'kafkaSaslUsername', together: true },
+  { key: 'kafkaSaslUsername', other: 'kafkaSaslMechanism' },
   { key: 'kafkaSaslUsername', other: 'kafkaSaslPassword', together: true },
+  { key: 'kafkaOauthTokenUrl', other: 'kafkaSaslMechanism' },
+  { key: 'kafkaOauthTokenUrl', other: 'kafkaOauthClientId', together: true },
+  { key: 'kafkaOauthClientId', other: 'kafkaOauthClientSecret', together: true },
+  { key: 'kafkaOauthScope', other: 'kafkaOauthTokenUrl' },
+  { key: 'kafkaOauthExtensions', other: 'kafkaOauthTokenUrl' },
+  { key: 'kafkaAwsRegion', other: 'kafkaSaslMechanism' },
   { key: 'replication', other: 'kafkaBrokers' },
+  { key: 'redisTlsCa', other: 'redisUrl' },
+  { key: 'redisSentinelPrimary', other: 'redisUrl' },
+  { key: 'redisSentinelUsername', other: 'redisSentinelPassword' },
+  { key: 'redisSentinelPassword', other: 'redisSentinelPrimary' },
   { key: 'elasticsearchApiKey', other: 'elasticsearchUrl' },
+  { key: 'elasticsearchServiceToken', other: 'elasticsearchUrl' },
   { key: 'elasticsearchUsername', other: 'elasticsearchUrl' },
   { key: 'elasticsearchUsername', other: 'elasticsearchPassword', together: true },
   { key: 'elasticsearchTlsCa', other: 'elasticsearchUrl' },
@@ -144,13 +155,41 @@ export function combinationFaults(
     if (given(key) && !given(other)) return [`${nameOf(key)} needs ${nameOf(other)}`];
     return together && given(other) && !given(key) ? [`${nameOf(other)} needs ${nameOf(key)}`] : [];
   });
-  if (given('elasticsearchApiKey') && given('elasticsearchUsername'))
-    faults.push(`${nameOf('elasticsearchApiKey')} and ${nameOf('elasticsearchUsername')} exclude each other`);
+  const signIns = (
+    ['elasticsearchApiKey', 'elasticsearchServiceToken', 'elasticsearchUsername'] as const
+  ).filter(given);
+  if (signIns.length > 1) faults.push(`${signIns.map(nameOf).join(' and ')} exclude each other`);
+  faults.push(...signInFaults(given, nameOf, parsed));
   const { dedicatedTopics = [], topicTenants = new Map() } = parsed;
   for (const topic of topicTenants.keys())
     if (!dedicatedTopics.includes(topic))
       faults.push(`${nameOf('topicTenants')} names "${topic}", which is not in ${nameOf('dedicatedTopics')}`);
   return [...faults, ...retentionFaults(parsed)];
+}
+
+/** The variables that a mechanism of Kafka needs. */
+const MECHANISM_NEEDS: Readonly<Record<NonNullable<Config['kafkaSaslMechanism']>, Key>> = {
+  plain: 'kafkaSaslUsername',
+  'scram-sha-256': 'kafkaSaslUsername',
+  'scram-sha-512': 'kafkaSaslUsername',
+  oauthbearer: 'kafkaOauthTokenUrl',
+  'aws-msk-iam': 'kafkaAwsRegion',
+};
+
+function signInFaults(
+  given: (key: Key) => boolean,
+  nameOf: (key: Key) => string,
+  { kafkaSaslMechanism: mechanism }: Partial<Config>,
+): readonly string[] {
+  if (mechanism === undefined) return [];
+  const needed = MECHANISM_NEEDS[mechanism];
+  const name = nameOf('kafkaSaslMechanism');
+  return [
+    ...(given(needed) ? [] : [`${name}=${mechanism} needs ${nameOf(needed)}`]),
+    ...[...new Set(Object.values(MECHANISM_NEEDS))]
+      .filter((other) => other !== needed && given(other))
+      .map((other) => `${nameOf(other)} is not for ${name}=${mechanism}`),
+  ];
 }
 
 function retentionFaults({
@@ -185,6 +224,12 @@ const DEV_DEFAULTS = {
   TRIBUTARY_DRAIN: '0s',
 } as const;
 
+/** An empty variable counts as absent. */
+function withDefaults(defaults: Readonly<Record<string, string>>, environment: Environment): Environment {
+  const given = Object.entries(environment).filter(([, value]) => value !== undefined && value !== '');
+  return { ...defaults, ...Object.fromEntries(given) };
+}
+
 export function readDevConfig(environment: Environment): Config {
   return readConfig({ ...DEV_DEFAULTS, ...environment });
 }
@@ -208,18 +253,15 @@ export function readServeConfig(environment: Environment): Config {
   return config;
 }
 
-/** Where the HTTP server of a role that runs in several processes listens: balancers are on other machines. */
-const EVERY_ADDRESS = '0.0.0.0';
+/** The defaults of a role that is reached from other machines. */
+const CLUSTER_DEFAULTS = { HOST: '0.0.0.0' } as const;
 
 /** The configuration of a role that runs in several processes, which needs Kafka. */
 export function readClusterConfig(environment: Environment): Config {
-  return readConfig(
-    { ...environment, HOST: environment.HOST || EVERY_ADDRESS },
-    {
-      kafkaBrokers:
-        'the processes of an installation meet on Kafka (without it, tributary serve or dev runs everything in one)',
-    },
-  );
+  return readConfig(withDefaults(CLUSTER_DEFAULTS, environment), {
+    kafkaBrokers:
+      'the processes of an installation meet on Kafka (without it, tributary serve or dev runs everything in one)',
+  });
 }
 
 /**

@@ -6,6 +6,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ConfigError, describeConfig, readConfig } from './config.ts';
 
 const KAFKA = { KAFKA_BROKERS: 'a:9092, b:9093' };
+const TOKENS = {
+  KAFKA_SASL_MECHANISM: 'oauthbearer',
+  KAFKA_SASL_OAUTH_TOKEN_URL: 'https://issuer.example.com/token',
+  KAFKA_SASL_OAUTH_CLIENT_ID: 'tributary',
+  KAFKA_SASL_OAUTH_CLIENT_SECRET: 'hidden',
+};
 const SIGN_IN = { KAFKA_SASL_USERNAME: 'u', KAFKA_SASL_PASSWORD: 'hidden' };
 
 /** The problems that `readConfig` reports. */
@@ -57,6 +63,20 @@ describe('the variables of the engines', () => {
     ).toEqual([]);
   });
 
+  it('select how Kafka is signed in to, and what leads to Redis', () => {
+    const extensions = { KAFKA_SASL_OAUTH_EXTENSIONS: 'logicalCluster=lkc-1, identityPoolId=pool-2' };
+    expect(readConfig({ ...KAFKA, ...TOKENS, ...extensions }).kafkaOauthExtensions).toEqual(
+      new Map([
+        ['logicalCluster', 'lkc-1'],
+        ['identityPoolId', 'pool-2'],
+      ]),
+    );
+    const aws = { KAFKA_SASL_MECHANISM: 'aws-msk-iam', KAFKA_SASL_AWS_REGION: 'eu-central-1' };
+    expect(problems({ ...KAFKA, ...aws })).toEqual([]);
+    const sentinels = { REDIS_URL: 'redis://s1,redis://s2', REDIS_SENTINEL_PRIMARY: 'tributary' };
+    expect(problems({ ...sentinels, REDIS_SENTINEL_PASSWORD: 'hidden' })).toEqual([]);
+  });
+
   it.each([
     ['brokers without a port', { KAFKA_BROKERS: 'a' }, /^KAFKA_BROKERS must be host:port/],
     ['a broker that is a URL', { KAFKA_BROKERS: 'http://a:9092' }, /^KAFKA_BROKERS must be host:port/],
@@ -64,6 +84,40 @@ describe('the variables of the engines', () => {
       'an unknown mechanism',
       { ...KAFKA, ...SIGN_IN, KAFKA_SASL_MECHANISM: 'gssapi' },
       /^KAFKA_SASL_MECHANISM must be one of plain/,
+    ],
+    [
+      'a mechanism with the variables of another',
+      { ...KAFKA, ...SIGN_IN, KAFKA_SASL_MECHANISM: 'aws-msk-iam', KAFKA_SASL_AWS_REGION: 'eu-central-1' },
+      /^KAFKA_SASL_USERNAME is not for KAFKA_SASL_MECHANISM=aws-msk-iam$/,
+    ],
+    [
+      'tokens without an issuer',
+      { ...KAFKA, KAFKA_SASL_MECHANISM: 'oauthbearer' },
+      /^KAFKA_SASL_MECHANISM=oauthbearer needs KAFKA_SASL_OAUTH_TOKEN_URL$/,
+    ],
+    [
+      'an issuer that would get the secret without encryption',
+      { ...KAFKA, ...TOKENS, KAFKA_SASL_OAUTH_TOKEN_URL: 'http://issuer.example.com/token' },
+      /^KAFKA_SASL_OAUTH_TOKEN_URL must be an https:\/\/ URL$/,
+    ],
+    [
+      'an extension that would replace the token',
+      { ...KAFKA, ...TOKENS, KAFKA_SASL_OAUTH_EXTENSIONS: 'auth=x' },
+      /^KAFKA_SASL_OAUTH_EXTENSIONS must be name=value/,
+    ],
+    [
+      'sentinels without a Redis',
+      { REDIS_SENTINEL_PRIMARY: 'tributary' },
+      /^REDIS_SENTINEL_PRIMARY needs REDIS_URL$/,
+    ],
+    [
+      'a service token beside an API key of Elasticsearch',
+      {
+        ELASTICSEARCH_URL: 'http://e',
+        ELASTICSEARCH_API_KEY: 'hidden',
+        ELASTICSEARCH_SERVICE_TOKEN: 'hidden',
+      },
+      /^ELASTICSEARCH_API_KEY and ELASTICSEARCH_SERVICE_TOKEN exclude each other$/,
     ],
     ['a prefix that no topic may have', { TRIBUTARY_PREFIX: 'a/b' }, /^TRIBUTARY_PREFIX/],
     ['a misspelt variable', { ...KAFKA, KAFKA_TLS_CAFILE: 'x' }, /^KAFKA_TLS_CAFILE is not a known variable/],
@@ -117,7 +171,7 @@ describe('the variables of the engines', () => {
     [
       'a mechanism without a user',
       { ...KAFKA, KAFKA_SASL_MECHANISM: 'plain' },
-      /^KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME$/,
+      /^KAFKA_SASL_MECHANISM=plain needs KAFKA_SASL_USERNAME$/,
     ],
     [
       'a registry user without a password',

@@ -44,11 +44,36 @@ export const ENGINE_SETTINGS = {
   kafkaSaslMechanism: setting(
     'KAFKA_SASL_MECHANISM',
     '',
-    optional(oneOf(['plain', 'scram-sha-256', 'scram-sha-512'])),
-    'How to sign in to Kafka: plain (with KAFKA_TLS only sensible), scram-sha-256 or scram-sha-512.',
+    optional(oneOf(['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer', 'aws-msk-iam'])),
+    'How to sign in to Kafka: plain (with KAFKA_TLS only sensible), scram-sha-256 or scram-sha-512 with a user name; oauthbearer with a token by KAFKA_SASL_OAUTH_*; aws-msk-iam with the credentials of this machine on AWS.',
   ),
   kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text()), 'User name for Kafka.'),
   kafkaSaslPassword: secret('KAFKA_SASL_PASSWORD', optional(text()), 'The password of that user.'),
+  kafkaOauthTokenUrl: setting(
+    'KAFKA_SASL_OAUTH_TOKEN_URL',
+    '',
+    optional(tokenUrl()),
+    'Token endpoint of the issuer, for KAFKA_SASL_MECHANISM=oauthbearer: an https:// URL, or http:// on this machine. Tokens are requested by the client credentials grant, and renewed before they expire.',
+  ),
+  kafkaOauthClientId: setting('KAFKA_SASL_OAUTH_CLIENT_ID', '', optional(text()), 'Client id at the issuer.'),
+  kafkaOauthClientSecret: secret(
+    'KAFKA_SASL_OAUTH_CLIENT_SECRET',
+    optional(text()),
+    'The secret of that client.',
+  ),
+  kafkaOauthScope: setting('KAFKA_SASL_OAUTH_SCOPE', '', optional(text()), 'Scope of the requested tokens.'),
+  kafkaOauthExtensions: setting(
+    'KAFKA_SASL_OAUTH_EXTENSIONS',
+    '',
+    saslExtensions(),
+    'SASL extensions for the brokers, as name=value,...: Confluent Cloud wants logicalCluster and identityPoolId.',
+  ),
+  kafkaAwsRegion: setting(
+    'KAFKA_SASL_AWS_REGION',
+    '',
+    optional(text()),
+    'AWS region of the MSK cluster, for KAFKA_SASL_MECHANISM=aws-msk-iam.',
+  ),
   kafkaSessionTimeout: setting(
     'KAFKA_SESSION_TIMEOUT',
     '6s',
@@ -76,7 +101,30 @@ export const ENGINE_SETTINGS = {
   redisUrl: secret(
     'REDIS_URL',
     optional(redisUrls()),
-    'Redis for deduplication, volume and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster; without it they are on SQLite.',
+    'Redis for deduplication, volume and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster, or for the sentinels of REDIS_SENTINEL_PRIMARY; without it they are on SQLite.',
+  ),
+  redisTlsCa: setting(
+    'REDIS_TLS_CA_FILE',
+    '',
+    optional(pemFile((pem) => new X509Certificate(pem))),
+    'PEM file of the authority that signed the certificates of Redis; default: those Node knows.',
+  ),
+  redisSentinelPrimary: setting(
+    'REDIS_SENTINEL_PRIMARY',
+    '',
+    optional(text()),
+    'Name under which the sentinels at REDIS_URL watch the primary. User, password, database and TLS of REDIS_URL are those of the servers.',
+  ),
+  redisSentinelUsername: setting(
+    'REDIS_SENTINEL_USERNAME',
+    '',
+    optional(text()),
+    'User name for the sentinels; default: none.',
+  ),
+  redisSentinelPassword: secret(
+    'REDIS_SENTINEL_PASSWORD',
+    optional(text()),
+    'Password for the sentinels, where they want one.',
   ),
   elasticsearchUrl: setting(
     'ELASTICSEARCH_URL',
@@ -100,6 +148,11 @@ export const ENGINE_SETTINGS = {
     'ELASTICSEARCH_API_KEY',
     optional(text()),
     'The API key that signs in to Elasticsearch, in its encoded form.',
+  ),
+  elasticsearchServiceToken: secret(
+    'ELASTICSEARCH_SERVICE_TOKEN',
+    optional(text()),
+    'The token of a service account of Elasticsearch, instead of an API key.',
   ),
   elasticsearchUsername: setting(
     'ELASTICSEARCH_USERNAME',
@@ -148,6 +201,31 @@ function prefix(): (value: string) => Parsed<string> {
     /^[A-Za-z0-9._-]{0,60}$/.test(value)
       ? { ok: true, value }
       : { ok: false, message: 'must be at most 60 letters, digits, . _ -' };
+}
+
+/** Client secrets go there, so only this machine may be called without encryption. */
+function tokenUrl(): (value: string) => Parsed<string> {
+  return (value) =>
+    isUrl(value, /^https:$/) || (isUrl(value, /^http:$/) && isLoopback(new URL(value).hostname))
+      ? { ok: true, value }
+      : { ok: false, message: 'must be an https:// URL' };
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** Names are letters, and `auth` is the token itself (RFC 7628). */
+function saslExtensions(): (value: string) => Parsed<ReadonlyMap<string, string>> {
+  const pairs = list();
+  return (value) => {
+    const parsed = pairs(value);
+    if (!parsed.ok) return parsed;
+    const found = parsed.value.map((pair) => /^([A-Za-z]+)=([\x20-\x7e]+)$/.exec(pair));
+    return found.every((match) => match !== null && match[1] !== 'auth')
+      ? { ok: true, value: new Map(found.map((match) => [match?.[1] ?? '', match?.[2] ?? ''])) }
+      : { ok: false, message: 'must be name=value,...: names are letters, and none is auth' };
+  };
 }
 
 /** The message never contains the value, which may hold a password. */

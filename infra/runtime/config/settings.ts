@@ -28,6 +28,7 @@ import {
   space,
   text,
 } from './setting.ts';
+import { TRACING_SETTINGS } from './tracing-settings.ts';
 
 const HOUR = 3_600_000;
 
@@ -238,6 +239,7 @@ export const SETTINGS = {
   ...MAIL_SETTINGS,
   ...LIMIT_SETTINGS,
   ...QUOTA_SETTINGS,
+  ...TRACING_SETTINGS,
 } as const;
 
 type ValueOf<S> = S extends Setting<infer T> ? T : never;

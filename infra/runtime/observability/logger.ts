@@ -1,5 +1,6 @@
 import type { Logger } from '@tributary/core';
 import { type DestinationStream, pino } from 'pino';
+import { logContext } from '../../adapters/tracing/log-context.ts';
 
 /** JSON logs on standard error, as standard output is for commands; one line per cause and minute. */
 export function createLogger(
@@ -9,7 +10,14 @@ export function createLogger(
 ): Logger {
   const destination = stream ?? pino.destination({ dest: 2, sync: true });
   const logger = pino(
-    { level, base: bindings, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'message' },
+    {
+      level,
+      base: bindings,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      messageKey: 'message',
+      // Empty while tracing is off.
+      mixin: () => ({ ...logContext.getStore() }),
+    },
     destination,
   );
   return oncePerCause(logger);

@@ -20,6 +20,7 @@ import { openContractWorkers } from '../../adapters/contract-workers/worker-proc
 import { quotasOf } from '../config/limit-settings.ts';
 import type { Config } from '../config/settings.ts';
 import { type EngineHealth, watchedLog, watchedProfiles } from '../observability/engine-health.ts';
+import { openConfiguredTracing } from '../observability/tracing.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
 import { openCatalog, openEventLog } from './ports/event-log.ts';
@@ -111,6 +112,7 @@ async function openDependencies(
       metrics,
       framing: schemas.framing,
       dropExpired: false,
+      role: 'gateway',
     }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
@@ -122,6 +124,8 @@ async function openDependencies(
     ),
   );
   cleanup.use(profiles.store);
+  const tracing = await openConfiguredTracing(config, 'gateway', logger);
+  if (tracing !== undefined) cleanup.use(tracing);
   return {
     log,
     catalog,
@@ -154,6 +158,7 @@ async function openDependencies(
     clock,
     logger,
     metrics,
+    tracing,
     profileNulls: config.profileNulls,
     dedicatedTopics: config.dedicatedTopics,
     topicTenants: config.topicTenants,

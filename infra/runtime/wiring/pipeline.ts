@@ -14,6 +14,7 @@ import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/process
 import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../config/settings.ts';
 import { type EngineHealth, watchedHistory, watchedProfiles } from '../observability/engine-health.ts';
+import { openConfiguredTracing } from '../observability/tracing.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
 import type { CleanupStack } from '../process/lifecycle.ts';
 import { openCatalog, openEventLog, provideTopics, receivedTopics } from './ports/event-log.ts';
@@ -67,7 +68,14 @@ export async function openPipeline(
   await schemas.begin();
   const { framing } = schemas;
   const log = await available('event log', () =>
-    openEventLog(config, { logger, metrics, framing, dropExpired, ...(inHand && { inHand }) }),
+    openEventLog(config, {
+      logger,
+      metrics,
+      framing,
+      dropExpired,
+      role: 'processor',
+      ...(inHand && { inHand }),
+    }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
   await provideTopics(log, config, deadline);
@@ -82,6 +90,8 @@ export async function openPipeline(
     ),
   );
   cleanup.use(profiles.store);
+  const tracing = await openConfiguredTracing(config, 'processor', logger);
+  if (tracing !== undefined) cleanup.use(tracing);
   const mailer = await openMailer(config);
   if (mailer !== undefined) cleanup.use(mailer);
   const pipeline = createPipeline({
@@ -99,6 +109,7 @@ export async function openPipeline(
     ...localPorts(config, { logger, metrics }, cleanup),
     logger,
     metrics,
+    tracing,
     receivedTopics: receivedTopics(config),
     options: {
       retryLabels: config.retrySchedule,

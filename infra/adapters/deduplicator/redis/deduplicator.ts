@@ -1,5 +1,11 @@
 import type { DedupeClaim, Deduplicator, Logger } from '@tributary/core';
-import { checkKeyPrefix, type RedisClient, RedisConnection } from '../../redis/index.ts';
+import {
+  accessOf,
+  checkKeyPrefix,
+  type RedisAccess,
+  type RedisClient,
+  RedisConnection,
+} from '../../redis/index.ts';
 import { ClaimFormat, decideClaims, type StoredClaim } from './dedupe-claims.ts';
 
 /** Longer than the lag of replicas and of the append-only file, which is written every second, ms. */
@@ -9,9 +15,7 @@ const RECENT_LIMIT = 100_000;
 /** Claims are kept this much longer than the window at most, ms, as a replica's clock may be ahead. */
 const CLOCK_MARGIN_MS = 60_000;
 
-export interface RedisDeduplicatorOptions {
-  /** `redis://` or `rediss://`; several nodes of a cluster are separated by commas. */
-  readonly url: string;
+export interface RedisDeduplicatorOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
   readonly prefix: string;
   /** How long a `message_id` is kept at least, ms. */
@@ -33,7 +37,7 @@ export interface RedisDeduplicatorOptions {
  *   before that, or a process that dies together with Redis.
  */
 export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): Promise<Deduplicator> {
-  const { url, windowMs, logger, timeoutMs } = options;
+  const { windowMs, logger, timeoutMs } = options;
   const format = new ClaimFormat(checkKeyPrefix(options.prefix));
   const keptMs = Math.ceil(windowMs + Math.min(windowMs / 4, CLOCK_MARGIN_MS));
   const recent = new RecentWins({ keptMs: RECENT_MS, limit: RECENT_LIMIT });
@@ -49,7 +53,7 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
     }
   };
   const connection = await RedisConnection.open({
-    url,
+    ...accessOf(options),
     logger,
     restore,
     ...(timeoutMs === undefined ? {} : { timeoutMs }),

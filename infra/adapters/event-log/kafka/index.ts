@@ -1,3 +1,4 @@
+export { renewedTokens, requestToken } from './client/bearer-tokens.ts';
 export { Brokers } from './client/brokers.ts';
 export { KafkaClient } from './client/client.ts';
 export type { KafkaConnection } from './client/connection.ts';

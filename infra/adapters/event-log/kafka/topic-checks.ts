@@ -2,7 +2,7 @@ import type { Logger, TopicFault, TopicSpec } from '@tributary/core';
 import kafkajs, { type Admin } from 'kafkajs';
 import { type KafkaConnection, withKafkaAdmin } from './client/connection.ts';
 import { protocolErrorOf } from './client/errors.ts';
-import { type SettingFault, settingFaults } from './topics.ts';
+import { replicaFault, type SettingFault, settingFaults } from './topics.ts';
 
 const { ConfigResourceTypes } = kafkajs;
 
@@ -22,7 +22,8 @@ export interface TopicChecks {
 interface Described {
   readonly spec: TopicSpec;
   readonly name: string;
-  readonly replicas: number;
+  /** What is wrong with its replicas. */
+  readonly replicaFault: string | undefined;
   /** The topic's own settings. */
   readonly own: ReadonlyMap<string, string>;
   readonly faults: readonly SettingFault[];
@@ -39,10 +40,7 @@ export function topicFaults(checks: TopicChecks): Promise<readonly TopicFault[]>
     const positions = await allowed('offsets.retention.minutes of a broker', () =>
       positionFaults(admin, checks),
     );
-    return [
-      ...faults.flatMap((found) => ('message' in found ? [found] : found.faults.map(inWords(found)))),
-      ...positions,
-    ];
+    return [...faults.flatMap((found) => ('message' in found ? [found] : inWords(found))), ...positions];
   });
 }
 
@@ -97,6 +95,7 @@ async function describe(admin: Admin, { topics, nameOf }: TopicChecks): Promise<
       Math.min(...partitions.map((partition) => partition.replicas.length)),
     ]),
   );
+  const { brokers } = await admin.describeCluster();
   const { resources } = await admin.describeConfigs({
     includeSynonyms: false,
     resources: [...names.keys()].map((name) => ({ type: ConfigResourceTypes.TOPIC, name })),
@@ -111,15 +110,19 @@ async function describe(admin: Admin, { topics, nameOf }: TopicChecks): Promise<
         .map(({ configName, configValue }) => [configName, configValue]),
     );
     const count = replicas.get(name) ?? 1;
-    return [{ spec, name, replicas: count, own, faults: settingFaults(spec, count, actual) }];
+    const faults = settingFaults(spec, count, actual);
+    return [{ spec, name, replicaFault: replicaFault(count, brokers.length, actual), own, faults }];
   });
 }
 
-function inWords({ name }: Described) {
-  return ({ setting, is, should, losesForever }: SettingFault): TopicFault => ({
-    message: `${name}, ${setting}: ${is} instead of ${should}`,
-    losesCatalog: losesForever,
-  });
+function inWords({ name, faults, replicaFault: ofReplicas }: Described): readonly TopicFault[] {
+  return [
+    ...faults.map(({ setting, is, should, losesForever }) => ({
+      message: `${name}, ${setting}: ${is} instead of ${should}`,
+      losesCatalog: losesForever,
+    })),
+    ...(ofReplicas === undefined ? [] : [{ message: `${name}, ${ofReplicas}`, losesCatalog: false }]),
+  ];
 }
 
 /** A group without members keeps its positions for this long; records should not be kept for longer. */

@@ -64,6 +64,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'retention.bytes': differs,
   'max.message.bytes': isBelow,
   'message.timestamp.type': differs,
+  'compression.type': differs,
   'unclean.leader.election.enable': differs,
   'min.insync.replicas': isBelow,
 };
@@ -86,6 +87,20 @@ export function settingFaults(
     if (isCompacted && LOSING.has(setting)) return [];
     return [{ setting, is, should, losesForever: isKeptForever && LOSING.has(setting) }];
   });
+}
+
+/** What `tributary topics` cannot alter: Kafka moves replicas by a reassignment. Undefined where nothing is wrong. */
+export function replicaFault(
+  replicas: number,
+  brokers: number,
+  actual: ReadonlyMap<string, string>,
+): string | undefined {
+  const should = Math.min(SAFE_REPLICATION, brokers);
+  if (replicas < should)
+    return `${replicas} replicas instead of ${should}: the loss of a broker can lose acknowledged records (kafka-reassign-partitions adds replicas)`;
+  const needed = Number(actual.get('min.insync.replicas') ?? 1);
+  if (needed < replicas || replicas === 1) return undefined;
+  return `min.insync.replicas ${needed} of ${replicas} replicas: appends stop while any of their brokers is down`;
 }
 
 /** How long to wait for the leaders of created topics, ms. */

@@ -1,9 +1,14 @@
 import { HEALTH_REPORT_TTL_MS, type HealthBoard, type HealthReport, type Logger } from '@tributary/core';
-import { checkKeyPrefix, type RedisClient, RedisConnection, Script } from '../../redis/index.ts';
+import {
+  accessOf,
+  checkKeyPrefix,
+  type RedisAccess,
+  type RedisClient,
+  RedisConnection,
+  Script,
+} from '../../redis/index.ts';
 
-export interface RedisHealthBoardOptions {
-  /** `redis://` or `rediss://`; several nodes of a cluster are separated by commas. */
-  readonly url: string;
+export interface RedisHealthBoardOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
   readonly prefix: string;
   readonly logger: Logger;
@@ -45,9 +50,9 @@ const REPORTS_PER_CALL = 200;
 
 /** `HealthBoard` in Redis. Reports that a failover loses are renewed within seconds. */
 export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Promise<HealthBoard> {
-  const { url, logger, keptMs = HEALTH_REPORT_TTL_MS } = options;
+  const { logger, keptMs = HEALTH_REPORT_TTL_MS } = options;
   const prefix = checkKeyPrefix(options.prefix);
-  const connection = await RedisConnection.open({ url, logger });
+  const connection = await RedisConnection.open({ ...accessOf(options), logger });
   const keysOf = (workspaceId: string) => {
     const tag = `{${prefix}h:${workspaceId}}`;
     return { reports: `${tag}reports`, times: `${tag}told` };

@@ -8,7 +8,13 @@ import {
   type TailFollower,
   type TailLimits,
 } from '@tributary/core';
-import { checkKeyPrefix, RedisConnection, RedisSubscriptions } from '../../redis/index.ts';
+import {
+  accessOf,
+  checkKeyPrefix,
+  type RedisAccess,
+  RedisConnection,
+  RedisSubscriptions,
+} from '../../redis/index.ts';
 import type { TailSource } from '../feed/feed.ts';
 import { Feeds } from '../feed/feeds.ts';
 import { appendBlocks, blocksOf, eventsIn, newestWithin, TailKeys } from './stored-tail.ts';
@@ -18,9 +24,7 @@ const ENTRIES_PER_READ = 32;
 /** Interval of reads of a followed tail without a notification, ms. */
 const POLL_MS = 1_000;
 
-export interface RedisLiveTailOptions {
-  /** `redis://` or `rediss://`; several nodes of a cluster are separated by commas. */
-  readonly url: string;
+export interface RedisLiveTailOptions extends RedisAccess {
   /** Prefix of all keys and channels, without braces. */
   readonly prefix: string;
   readonly logger: Logger;
@@ -37,10 +41,10 @@ export interface RedisLiveTailOptions {
  * `InvalidInput` when the server may evict keys. Calls are `Unavailable` while it does not answer.
  */
 export async function openRedisLiveTail(options: RedisLiveTailOptions): Promise<LiveTail> {
-  const { url, prefix, logger, timeoutMs } = options;
+  const { prefix, logger, timeoutMs } = options;
   const keys = new TailKeys(checkKeyPrefix(prefix));
   const connection = await RedisConnection.open({
-    url,
+    ...accessOf(options),
     logger,
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
@@ -110,12 +114,12 @@ class RedisLiveTail implements LiveTail {
   }
 
   #source(
-    { url, logger, timeoutMs }: RedisLiveTailOptions,
+    { logger, timeoutMs, ...access }: RedisLiveTailOptions,
     changed: (workspaceId: string) => void,
   ): TailSource {
     const watched = new Set<string>();
     const subscriptions = new RedisSubscriptions({
-      url,
+      ...accessOf(access),
       logger,
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       onMessage: (channel) => changed(this.#keys.workspaceOf(channel)),

@@ -1,9 +1,7 @@
 import type { Logger, RateLimiter } from '@tributary/core';
-import { checkKeyPrefix, RedisConnection, Script } from '../../redis/index.ts';
+import { accessOf, checkKeyPrefix, type RedisAccess, RedisConnection, Script } from '../../redis/index.ts';
 
-export interface RedisRateLimiterOptions {
-  /** `redis://` or `rediss://`; several nodes of a cluster are separated by commas. */
-  readonly url: string;
+export interface RedisRateLimiterOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
   readonly prefix: string;
   readonly perMinute: number;
@@ -32,9 +30,9 @@ const DEFAULT_TIMEOUT_MS = 200;
 
 /** A `RateLimiter` in Redis, shared by all gateways of an installation. A failover may lose recent calls. */
 export async function openRedisRateLimiter(options: RedisRateLimiterOptions): Promise<RateLimiter> {
-  const { url, perMinute, logger, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  const { perMinute, logger, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const prefix = checkKeyPrefix(options.prefix);
-  const connection = await RedisConnection.open({ url, logger, timeoutMs });
+  const connection = await RedisConnection.open({ ...accessOf(options), logger, timeoutMs });
   const cost = String(60_000 / perMinute);
   return {
     take: (name) =>

@@ -1,17 +1,17 @@
 import { type Logger, type StoreMark, Unavailable } from '@tributary/core';
-import { checkKeyPrefix, RedisConnection } from '../../redis/index.ts';
+import { accessOf, checkKeyPrefix, type RedisAccess, RedisConnection } from '../../redis/index.ts';
 
-export interface RedisStoreMarkOptions {
-  readonly url: string;
+export interface RedisStoreMarkOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
   readonly prefix: string;
   readonly logger: Logger;
 }
 
 /** A `StoreMark` in a key that never expires. */
-export async function openRedisStoreMark({ url, prefix, logger }: RedisStoreMarkOptions): Promise<StoreMark> {
+export async function openRedisStoreMark(options: RedisStoreMarkOptions): Promise<StoreMark> {
+  const { prefix, logger } = options;
   const key = `${checkKeyPrefix(prefix)}installation`;
-  const connection = await RedisConnection.open({ url, logger });
+  const connection = await RedisConnection.open({ ...accessOf(options), logger });
   const read = async () => (await connection.call((client) => client.get(key))) ?? undefined;
   return {
     store: `Redis (key ${key})`,

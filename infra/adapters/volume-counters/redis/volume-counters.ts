@@ -12,15 +12,19 @@ import {
   type VolumeQuery,
   type VolumeRow,
 } from '@tributary/core';
-import { checkKeyPrefix, type RedisClient, RedisConnection } from '../../redis/index.ts';
+import {
+  accessOf,
+  checkKeyPrefix,
+  type RedisAccess,
+  type RedisClient,
+  RedisConnection,
+} from '../../redis/index.ts';
 import { applyBatch, dayOf, expiryOf, parseField, partitionName, VolumeKeys } from './stored-counts.ts';
 
 /** Fields of a hash per call: a larger one would block the server for other clients. */
 const FIELDS_PER_CALL = 2_000;
 
-export interface RedisVolumeCountersOptions {
-  /** `redis://` or `rediss://`; several nodes of a cluster are separated by commas. */
-  readonly url: string;
+export interface RedisVolumeCountersOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
   readonly prefix: string;
   readonly logger: Logger;
@@ -36,11 +40,11 @@ export interface RedisVolumeCountersOptions {
  * `InvalidInput` when the server may evict keys. Calls are `Unavailable` while it does not answer.
  */
 export async function openRedisVolumeCounters(options: RedisVolumeCountersOptions): Promise<VolumeCounters> {
-  const { url, prefix, logger, timeoutMs } = options;
+  const { prefix, logger, timeoutMs } = options;
   const keys = new VolumeKeys(checkKeyPrefix(prefix));
   const listed = new Set<string>();
   const connection = await RedisConnection.open({
-    url,
+    ...accessOf(options),
     logger,
     // The list of partitions is in another slot than their counts, so a failover may have lost the list alone.
     restore: async () => listed.clear(),

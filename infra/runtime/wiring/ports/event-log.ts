@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import {
   declareTopics,
@@ -16,6 +15,11 @@ import {
   type RewritableCatalog,
   removeSnapshots,
 } from '../../../adapters/catalog/log/index.ts';
+import {
+  renewedTokens,
+  requestToken,
+  signMskToken,
+} from '../../../adapters/event-log/kafka/client/bearer-tokens.ts';
 import type { KafkaConnection, KafkaLog } from '../../../adapters/event-log/kafka/index.ts';
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
 import type { InHandTable } from '../../../adapters/event-log/suspects/in-hand-table.ts';
@@ -32,6 +36,8 @@ export interface EventLogTools {
   readonly dropExpired?: boolean;
   /** Records the entries that its stages have in hand. */
   readonly inHand?: InHandTable;
+  /** Default `command`. */
+  readonly role?: KafkaRole;
 }
 
 /**
@@ -45,11 +51,11 @@ export async function openEventLog(config: Config, tools: EventLogTools): Promis
 /** The log on Kafka, with the operations for operators. */
 export async function openOnKafka(
   config: Config,
-  { logger, metrics, framing, inHand }: EventLogTools,
+  { logger, metrics, framing, inHand, role = 'command' }: EventLogTools,
 ): Promise<KafkaLog> {
   const { openKafkaEventLog } = await import('../../../adapters/event-log/kafka/index.ts');
   return openKafkaEventLog({
-    connection: kafkaConnection(config),
+    connection: kafkaConnection(config, role),
     prefix: config.prefix,
     topics: configuredTopics(config),
     sessionTimeoutMs: config.kafkaSessionTimeout,
@@ -82,10 +88,13 @@ async function openOnSqlite(
   }
 }
 
-/** The connection of this process to Kafka, and its client id there. */
-export function kafkaConnection(config: Config): KafkaConnection {
+/** The part of an installation that a process plays for Kafka. */
+export type KafkaRole = 'gateway' | 'processor' | 'command';
+
+/** The connection of this process to Kafka. Its client id names the role, so that quotas and logs can tell roles apart. */
+export function kafkaConnection(config: Config, role: KafkaRole): KafkaConnection {
   const { kafkaTlsCa: ca, kafkaTlsCert: cert, kafkaTlsKey: key } = config;
-  const { kafkaSaslMechanism: mechanism, kafkaSaslUsername: username, kafkaSaslPassword: password } = config;
+  const sasl = signIn(config);
   const tls = {
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),
@@ -93,12 +102,36 @@ export function kafkaConnection(config: Config): KafkaConnection {
   };
   return {
     brokers: config.kafkaBrokers,
-    clientId: `tributary-${hostname()}-${process.pid}`,
+    clientId: `tributary-${role}`,
     ...(config.kafkaTls ? { tls } : {}),
-    ...(mechanism === undefined || username === undefined || password === undefined
-      ? {}
-      : { sasl: { mechanism, username, password } }),
+    ...(sasl === undefined ? {} : { sasl }),
   };
+}
+
+function signIn(config: Config): KafkaConnection['sasl'] {
+  const { kafkaSaslMechanism: mechanism, kafkaSaslUsername: username, kafkaSaslPassword: password } = config;
+  switch (mechanism) {
+    case undefined:
+      return undefined;
+    case 'oauthbearer': {
+      const { kafkaOauthTokenUrl: tokenUrl, kafkaOauthClientId: clientId } = config;
+      const { kafkaOauthClientSecret: clientSecret, kafkaOauthScope: scope } = config;
+      if (tokenUrl === undefined || clientId === undefined || clientSecret === undefined) return undefined;
+      const credentials = { tokenUrl, clientId, clientSecret, ...(scope === undefined ? {} : { scope }) };
+      return {
+        mechanism,
+        token: renewedTokens(() => requestToken(credentials)),
+        extensions: Object.fromEntries(config.kafkaOauthExtensions),
+      };
+    }
+    case 'aws-msk-iam': {
+      const { kafkaAwsRegion: region } = config;
+      if (region === undefined) return undefined;
+      return { mechanism: 'oauthbearer', token: renewedTokens(() => signMskToken(region)) };
+    }
+    default:
+      return username === undefined || password === undefined ? undefined : { mechanism, username, password };
+  }
 }
 
 /** The topics of this installation. All of its processes must have the same configuration. */

@@ -12,9 +12,26 @@ import { openSqliteDeduplicator } from '../../../adapters/deduplicator/sqlite/in
 import { openSqliteHealthBoard } from '../../../adapters/health-board/sqlite/index.ts';
 import { openInProcessLiveTail, openLinkedLiveTail } from '../../../adapters/live-tail/in-process/index.ts';
 import { openMemoryRateLimiter } from '../../../adapters/rate-limiter/memory/index.ts';
+import type { RedisAccess } from '../../../adapters/redis/address.ts';
 import { openSqliteVolumeCounters } from '../../../adapters/volume-counters/sqlite/index.ts';
 import type { Config } from '../../config/settings.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';
+
+/** The access to Redis; undefined if it is not configured. */
+export function redisAccess(config: Config): RedisAccess | undefined {
+  const { redisUrl: url, redisTlsCa: ca, redisSentinelPrimary: primary } = config;
+  const { redisSentinelUsername: username, redisSentinelPassword: password } = config;
+  if (url === undefined) return undefined;
+  const sentinel = {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+  };
+  return {
+    url,
+    ...(ca === undefined ? {} : { ca }),
+    ...(primary === undefined ? {} : { sentinel: { primary, ...sentinel } }),
+  };
+}
 
 /**
  * The deduplicator: on Redis if it is configured (it need not answer yet), else on SQLite. Fails with an error that is not
@@ -38,11 +55,12 @@ interface Store {
   readonly windowMs: number;
 }
 
-async function open({ redisUrl }: Config, store: Store, logger: Logger): Promise<Deduplicator> {
+async function open(config: Config, store: Store, logger: Logger): Promise<Deduplicator> {
   const { prefix, folder, windowMs } = store;
-  if (redisUrl !== undefined) {
+  const redis = redisAccess(config);
+  if (redis !== undefined) {
     const { openRedisDeduplicator } = await import('../../../adapters/deduplicator/redis/index.ts');
-    return openRedisDeduplicator({ url: redisUrl, prefix, windowMs, logger });
+    return openRedisDeduplicator({ ...redis, prefix, windowMs, logger });
   }
   return openSqliteDeduplicator({ folder, windowMs, clock: Date.now });
 }
@@ -58,9 +76,10 @@ export async function openVolumeCounters(
   config: Config,
   { logger, busyTimeoutMs }: VolumeCountersTools,
 ): Promise<VolumeCounters> {
-  if (config.redisUrl !== undefined) {
+  const redis = redisAccess(config);
+  if (redis !== undefined) {
     const { openRedisVolumeCounters } = await import('../../../adapters/volume-counters/redis/index.ts');
-    return openRedisVolumeCounters({ url: config.redisUrl, prefix: config.prefix, logger });
+    return openRedisVolumeCounters({ ...redis, prefix: config.prefix, logger });
   }
   return openSqliteVolumeCounters({
     folder: embeddedFolders(config).volume,
@@ -71,21 +90,23 @@ export async function openVolumeCounters(
 
 /** The health reports of destinations: on Redis if it is configured (it need not answer yet), else on SQLite. */
 export async function openHealthBoard(config: Config, logger: Logger): Promise<HealthBoard> {
-  if (config.redisUrl === undefined) {
+  const redis = redisAccess(config);
+  if (redis === undefined) {
     return openSqliteHealthBoard({ folder: embeddedFolders(config).health, clock: Date.now });
   }
   const { openRedisHealthBoard } = await import('../../../adapters/health-board/redis/index.ts');
-  return openRedisHealthBoard({ url: config.redisUrl, prefix: config.prefix, logger });
+  return openRedisHealthBoard({ ...redis, prefix: config.prefix, logger });
 }
 
 /** The rate limiter of calls: on Redis if it is configured (it need not answer), else in memory; none without a limit. */
 export async function openRateLimiter(config: Config, logger: Logger): Promise<RateLimiter | undefined> {
-  const { callRate, redisUrl: url, prefix } = config;
+  const { callRate, prefix } = config;
+  const redis = redisAccess(config);
   if (callRate === undefined) return undefined;
   const perMinute = callRate * 60;
-  if (url === undefined) return openMemoryRateLimiter({ perMinute, clock: () => performance.now() });
+  if (redis === undefined) return openMemoryRateLimiter({ perMinute, clock: () => performance.now() });
   const { openRedisRateLimiter } = await import('../../../adapters/rate-limiter/redis/index.ts');
-  return openRedisRateLimiter({ url, prefix, perMinute, logger });
+  return openRedisRateLimiter({ ...redis, prefix, perMinute, logger });
 }
 
 export interface LiveTailTools {
@@ -102,7 +123,8 @@ export async function openGatewayLiveTail(
   config: Config,
   { logger, link }: LiveTailTools,
 ): Promise<LiveTail> {
-  if (config.redisUrl !== undefined) return openOnRedis(config, config.redisUrl, logger);
+  const redis = redisAccess(config);
+  if (redis !== undefined) return openOnRedis(config, redis, logger);
   if (link !== undefined) {
     if (config.kafkaBrokers.length > 0)
       logger.warn({}, 'REDIS_URL is not set: the live stream lacks the events that other processes work on');
@@ -115,13 +137,14 @@ export async function openGatewayLiveTail(
 
 /** The live tail of the stages, the other side of `openGatewayLiveTail`. */
 export async function openStagesLiveTail(config: Config, { logger, link }: LiveTailTools): Promise<LiveTail> {
-  if (config.redisUrl !== undefined) return openOnRedis(config, config.redisUrl, logger);
+  const redis = redisAccess(config);
+  if (redis !== undefined) return openOnRedis(config, redis, logger);
   return link === undefined ? NO_LIVE_TAIL : openInProcessLiveTail({ logger, links: [link] });
 }
 
-async function openOnRedis(config: Config, url: string, logger: Logger): Promise<LiveTail> {
+async function openOnRedis(config: Config, redis: RedisAccess, logger: Logger): Promise<LiveTail> {
   const { openRedisLiveTail } = await import('../../../adapters/live-tail/redis/index.ts');
-  return openRedisLiveTail({ url, prefix: config.prefix, logger });
+  return openRedisLiveTail({ ...redis, prefix: config.prefix, logger });
 }
 
 /** Discards events, and refuses to follow them. */

@@ -13,6 +13,7 @@ import { folderHoldsProfiles, openSqliteProfileStore } from '../../../adapters/p
 import { openFileStoreMark } from '../../../adapters/store-mark/file/index.ts';
 import type { Config } from '../../config/settings.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';
+import { redisAccess } from './shared-state.ts';
 
 export interface ProfileStoreTools {
   readonly logger: Logger;
@@ -97,10 +98,12 @@ export async function openHistory(config: Config, logger: Logger): Promise<Histo
 export function elasticsearchAccess(config: Config): ElasticsearchAccess | undefined {
   const { elasticsearchUrl: urls, elasticsearchApiKey: apiKey, elasticsearchTlsCa: ca } = config;
   const { elasticsearchUsername: username, elasticsearchPassword: password } = config;
+  const { elasticsearchServiceToken: bearer } = config;
   if (urls === undefined) return undefined;
   return {
     urls,
     ...(apiKey === undefined ? {} : { credentials: { apiKey } }),
+    ...(bearer === undefined ? {} : { credentials: { bearer } }),
     ...(username === undefined || password === undefined ? {} : { credentials: { username, password } }),
     ...(ca === undefined ? {} : { ca }),
   };
@@ -123,14 +126,15 @@ export async function openStoreMarks(
   onProfilesCreated: (index: string) => void = () => {},
 ): Promise<StoreMarks> {
   const { dedupe, volume, health, history, profiles } = embeddedFolders(config);
-  const { prefix, redisUrl: url, profileShards: shards } = config;
+  const { prefix, profileShards: shards } = config;
+  const redis = redisAccess(config);
   const access = elasticsearchAccess(config);
   const inFolders = (...folders: readonly string[]) => folders.map((folder) => openFileStoreMark(folder));
   const others: StoreMark[] = [];
-  if (url === undefined) others.push(...inFolders(dedupe, volume, health));
+  if (redis === undefined) others.push(...inFolders(dedupe, volume, health));
   else {
     const { openRedisStoreMark } = await import('../../../adapters/store-mark/redis/index.ts');
-    others.push(keep(await openRedisStoreMark({ url, prefix, logger })));
+    others.push(keep(await openRedisStoreMark({ ...redis, prefix, logger })));
   }
   if (access === undefined) {
     others.push(...inFolders(history));

@@ -180,7 +180,13 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
         validateOnly: false,
         resources: [
           setting('catalog', { 'retention.ms': '86400000', 'flush.ms': '5000' }),
-          setting(SOURCE, { 'retention.ms': '7200000', 'max.message.bytes': '1048588' }),
+          setting(SOURCE, {
+            'retention.ms': '7200000',
+            'max.message.bytes': '1048588',
+            'compression.type': 'gzip',
+            'message.timestamp.type': 'CreateTime',
+            'min.insync.replicas': '1',
+          }),
         ],
       }),
     );
@@ -199,6 +205,12 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     expect(await found()).toEqual(expect.arrayContaining(retention));
     expect(await found()).toContainEqual(
       expected(SOURCE, 'max.message.bytes: 1048588 instead of 4194304', false),
+    );
+    expect(await found()).toContainEqual(
+      expected(SOURCE, 'compression.type: gzip instead of producer', false),
+    );
+    expect(await found()).toContainEqual(
+      expected(SOURCE, 'message.timestamp.type: CreateTime instead of LogAppendTime', false),
     );
     const altered = await log.alterTopics();
     expect(altered).toContain(`${nameOf('catalog')}, retention.ms: 86400000 -> -1`);

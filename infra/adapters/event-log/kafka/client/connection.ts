@@ -1,11 +1,8 @@
-import { pbkdf2, randomBytes } from 'node:crypto';
-import { promisify } from 'node:util';
-import { type Logger, messageOf, ScramClient, type ScramDigest } from '@tributary/core';
-import kafkajs, { type Admin, type Mechanism, type SASLOptions } from 'kafkajs';
+import type { Logger } from '@tributary/core';
+import kafkajs, { type Admin } from 'kafkajs';
 import { translateKafkaError } from './errors.ts';
 import { mendClientsOf } from './kafkajs-fixes.ts';
-
-const derive = promisify(pbkdf2);
+import { type KafkaSignIn, saslOf } from './sasl.ts';
 
 /** How to reach a Kafka cluster. */
 export interface KafkaConnection {
@@ -15,11 +12,7 @@ export interface KafkaConnection {
   readonly clientId: string;
   /** Present: TLS. PEM texts; without `ca` the system's authorities are trusted. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string };
-  readonly sasl?: {
-    readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
-    readonly username: string;
-    readonly password: string;
-  };
+  readonly sasl?: KafkaSignIn;
 }
 
 /** The options of every client of kafkajs, public or internal. */
@@ -33,16 +26,6 @@ export function clientOptions({ brokers, clientId, tls, sasl }: KafkaConnection)
     authenticationTimeout: 10_000,
     reauthenticationThreshold: 10_000,
   };
-}
-
-function saslOf({
-  mechanism,
-  username,
-  password,
-}: NonNullable<KafkaConnection['sasl']>): SASLOptions | Mechanism {
-  return mechanism === 'plain'
-    ? { mechanism, username, password }
-    : scramMechanism(mechanism, username, password);
 }
 
 /** Settings to check when a broker closes each connection or does not speak TLS. */
@@ -82,61 +65,4 @@ export async function withKafkaAdmin<T>(
   } finally {
     await admin.disconnect().catch(() => {});
   }
-}
-
-/**
- * SCRAM for kafkajs. Its own derives the key twice for each connection, with as many iterations as the broker demands, and
- * blocks the event loop meanwhile.
- */
-function scramMechanism(
-  mechanism: 'scram-sha-256' | 'scram-sha-512',
-  username: string,
-  password: string,
-): Mechanism {
-  const digest: ScramDigest = mechanism === 'scram-sha-256' ? 'sha256' : 'sha512';
-  const scram = new ScramClient({
-    username,
-    password,
-    digest,
-    nonce: () => randomBytes(18).toString('base64url'),
-    derive: (secret, salt, iterations) =>
-      derive(secret, salt, iterations, digest === 'sha256' ? 32 : 64, digest),
-  });
-  return {
-    mechanism,
-    authenticationProvider: ({ saslAuthenticate }) => ({
-      async authenticate() {
-        try {
-          await scram.authenticate(async (message) => {
-            const answer = await saslAuthenticate({
-              request: { encode: () => framed(message) },
-              response: TEXT,
-            });
-            return answer ?? '';
-          });
-        } catch (error) {
-          throw new AuthenticationRefused(`SASL SCRAM authentication failed: ${messageOf(error)}`);
-        }
-      },
-    }),
-  };
-}
-
-/** kafkajs passes messages with their length before them. */
-const TEXT = {
-  decode: (raw: Buffer) => raw.subarray(4),
-  parse: (message: Buffer) => message.toString(),
-};
-
-function framed(message: string): Buffer {
-  const frame = Buffer.alloc(4 + Buffer.byteLength(message));
-  frame.writeInt32BE(frame.length - 4);
-  frame.write(message, 4);
-  return frame;
-}
-
-/** By this name kafkajs recognises an error that a repetition does not heal. */
-class AuthenticationRefused extends Error {
-  override readonly name = 'KafkaJSSASLAuthenticationError';
-  readonly retriable = false;
 }

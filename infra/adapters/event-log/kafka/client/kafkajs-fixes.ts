@@ -20,6 +20,7 @@ export function mendConnections({ connectionPoolBuilder }: Cluster): void {
     const connections = await build(broker);
     for (const connection of connections.pool) {
       forgetPartsOfAnswers(connection);
+      renewSessionsInTime(connection);
       checkOnlyWaitingRequests(connection.requestQueue);
     }
     return connections;
@@ -53,6 +54,20 @@ export function forgetPartsOfAnswers(connection: Connection): void {
     }
     return connect();
   };
+}
+
+/** A session of a broker is renewed this long before it ends, or a fifth of it where that is less, ms. */
+const SESSION_LEFT_MS = 10_000;
+
+/**
+ * kafkajs renews a session a fixed time before it ends. It renews shorter ones with each request, and a broker refuses two
+ * renewals within a second.
+ */
+export function renewSessionsInTime(connection: Connection): void {
+  Object.defineProperty(connection, 'reauthenticationThreshold', {
+    get: () => Math.min(SESSION_LEFT_MS, Math.floor(Number(connection.sessionLifetime.toString()) / 5)),
+    set() {},
+  });
 }
 
 /**

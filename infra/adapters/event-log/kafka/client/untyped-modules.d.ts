@@ -70,6 +70,8 @@ declare module 'kafkajs/src/network/connection.js' {
     chunks: Buffer[];
     bytesBuffered: number;
     bytesNeeded: number;
+    /** In ms, 0 for one without end. */
+    readonly sessionLifetime: { toString(): string };
     isConnected(): boolean;
     connect: () => Promise<boolean>;
     disconnect(): Promise<boolean>;
