@@ -2,7 +2,11 @@ import { HEADER, type NewEntry, type Position, partitionOf, type TopicSpec, with
 import { specOf } from '../topics.ts';
 import type { Layouts } from './layouts.ts';
 
-type AppendNow = (spec: TopicSpec, entries: readonly NewEntry[]) => Promise<readonly Position[]>;
+type AppendNow = (
+  spec: TopicSpec,
+  entries: readonly NewEntry[],
+  bytes: number,
+) => Promise<readonly Position[]>;
 
 /** An append that waits for the layout of its topic. */
 interface Waiting {
@@ -28,16 +32,17 @@ export class BoundedAppends {
     this.#appendNow = appendNow;
   }
 
-  append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]> {
+  /** `bytes`: of the entries. Rejects as `EventLog.append`. */
+  async append(topic: string, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
     const spec = specOf(this.#layouts.topics, topic);
     const isCareful = this.#layouts.needsCare(spec);
     const waiting = this.#waiting.get(topic);
     if (waiting === undefined && !isCareful && !this.#isUnbounded(spec, entries))
-      return this.#appendNow(spec, entries);
+      return this.#appendNow(spec, entries, bytes);
     return new Promise((resolve, reject) => {
       const append: Waiting = {
         entries,
-        go: (by, bounded) => void this.#appendNow(by, bounded).then(resolve, reject),
+        go: (by, bounded) => void this.#appendNow(by, bounded, bytes).then(resolve, reject),
         fail: reject,
       };
       if (waiting !== undefined) {
