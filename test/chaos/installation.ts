@@ -14,6 +14,8 @@ export interface InstallationOptions {
   readonly processors: number;
   readonly partitions: number;
   readonly sessionTimeoutMs: number;
+  /** Further settings of all processes. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const EMAIL = 'chaos@tributary.localhost';
@@ -95,7 +97,7 @@ export class Installation {
 
   /** Starts one more process, e.g. `processor-4`; does not wait until it is ready. */
   async add(name: string): Promise<Supervised> {
-    const added = await Supervised.start(name, this.#environment(), this.folder);
+    const added = await Supervised.start(name, this.environment, this.folder);
     this.#processes.set(name, added);
     return added;
   }
@@ -132,7 +134,8 @@ export class Installation {
     }
   }
 
-  #environment(): Readonly<Record<string, string>> {
+  /** The environment of every process, and of commands that run beside them. */
+  get environment(): Readonly<Record<string, string>> {
     return {
       KAFKA_BROKERS: this.kafka.url,
       KAFKA_SESSION_TIMEOUT: `${this.#options.sessionTimeoutMs}ms`,
@@ -148,6 +151,7 @@ export class Installation {
       TRIBUTARY_DELIVERY_TIMEOUT: '30s',
       TRIBUTARY_SANDBOX_PROCESSES: '1',
       LOG_LEVEL: 'info',
+      ...this.#options.env,
     };
   }
 }

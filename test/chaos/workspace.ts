@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { CANCELLED, DEPARTED } from '../demo/flights.ts';
 import type { Client } from '../helpers/client.ts';
 import { LATE_MINUTES, LONGEST_MILES, PLANE_FIELDS, type RuleName } from './expectation.ts';
@@ -24,7 +25,8 @@ interface Created {
   readonly id: string;
 }
 
-const ATTEMPTS = 5;
+const ATTEMPTS = 6;
+const PAUSE_MS = 3_000;
 
 /**
  * Expresses `expectationOf` through the API, in a new workspace. Retries until one workspace is created
@@ -36,6 +38,7 @@ export async function prepareChaosWorkspace(person: Client, webhookUrl: string):
       return await tryToPrepare(person, webhookUrl);
     } catch (error) {
       if (attempt === ATTEMPTS) throw error; // retries a 503 of a busy machine
+      await sleep(attempt * PAUSE_MS);
     }
   }
 }
