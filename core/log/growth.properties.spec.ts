@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { GrowthModel, type Precautions, PROTOCOL } from './growth.fixture.ts';
+import { GrowthModel, PROTOCOL, type Precautions } from './growth.fixture.ts';
 
 /** Each number chooses one of the actions that are possible at that moment. */
 const choices = fc.array(fc.nat(1_000), { minLength: 150, maxLength: 600, size: 'max' });

@@ -73,7 +73,9 @@ describe('bounds', () => {
     expect(at(2 * HOUR_MS, 'owner')).toEqual({ appendedAfterMs: NOW - HOUR_MS });
     expect(at(48 * HOUR_MS, 'owner')).toBeUndefined();
     expect(at(48 * HOUR_MS, 'owner', 'forever')).toEqual({ appendedAfterMs: NOW - 47 * HOUR_MS });
-    expect(boundAt({ partitions: 4, earlier: [] }, { nowMs: NOW, retentionMs: 1, writer: 'other' })).toBeUndefined();
+    expect(
+      boundAt({ partitions: 4, earlier: [] }, { nowMs: NOW, retentionMs: 1, writer: 'other' }),
+    ).toBeUndefined();
   });
 });
 

@@ -119,11 +119,7 @@ const LONG_AGO_MS = 3_600_000;
  * and after its adoption for as long as another process may still append under the layout before. `knownForMs`: how long
  * this process has known the layout.
  */
-export function isCareful(
-  { announced, since }: TopicLayout,
-  nowMs: number,
-  knownForMs: number,
-): boolean {
+export function isCareful({ announced, since }: TopicLayout, nowMs: number, knownForMs: number): boolean {
   if (announced !== undefined) return true;
   if (since === undefined) return false;
   const agoMs = nowMs - Date.parse(since);

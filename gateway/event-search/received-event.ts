@@ -197,7 +197,10 @@ function topicsOf(
 function partitionsOf(log: EventLog, topic: string, { subject, workspaceId }: TraceQuery): readonly number[] {
   const { partitions, earlier = [] } = log.topics.get(topic) ?? { partitions: 0 };
   if (subject !== undefined)
-    return partitionsOfKey(eventKey({ workspace_id: workspaceId, user_id: subject }), { partitions, earlier });
+    return partitionsOfKey(eventKey({ workspace_id: workspaceId, user_id: subject }), {
+      partitions,
+      earlier,
+    });
   return Array.from({ length: partitions }, (_, partition) => partition);
 }
 

@@ -118,7 +118,10 @@ async function grow(
   watching.abort();
   await ended;
   const findings = [
-    ...verify(events, await gather(installation, workspace, receiver.ids), workspace.ruleIds, [FIRST, SECOND]),
+    ...verify(events, await gather(installation, workspace, receiver.ids), workspace.ruleIds, [
+      FIRST,
+      SECOND,
+    ]),
     await usedFinding(installation),
     warnedFinding(installation),
   ];
@@ -216,7 +219,12 @@ async function usedFinding({ kafka, prefix }: Installation): Promise<Finding> {
     ),
   );
   const unused = used.flatMap((count, i) => (count > 0 ? [] : [`${GROWN_BY_TOOL[i]} does not use any`]));
-  return { what: 'topics that use added partitions', answer: used.length - unused.length, expected: 3, faults: unused };
+  return {
+    what: 'topics that use added partitions',
+    answer: used.length - unused.length,
+    expected: 3,
+    faults: unused,
+  };
 }
 
 /** A process that started beside unused partitions has warned of them. */

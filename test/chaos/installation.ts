@@ -19,7 +19,7 @@ export interface InstallationOptions {
 }
 
 const EMAIL = 'chaos@tributary.localhost';
-const READY_WITHIN_MS = 90_000;
+const READY_WITHIN_MS = 240_000;
 
 /**
  * Two gateways and some processors under supervision, on dedicated engines, with one prefix and one data

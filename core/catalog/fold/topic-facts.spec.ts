@@ -16,7 +16,8 @@ function fold(facts: readonly Fact[]) {
   return { state, verdicts: facts.map((fact, position) => applyFact(state, fact, position)) };
 }
 
-const announced = (from: number, partitions: number) => factOf('topic.growth_announced', { from, partitions });
+const announced = (from: number, partitions: number) =>
+  factOf('topic.growth_announced', { from, partitions });
 const grown = (partitions: number) => factOf('topic.grown', { partitions });
 const applied = { applied: true };
 

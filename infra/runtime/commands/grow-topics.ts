@@ -1,12 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type Catalog,
-  type Fact,
-  growthRefusal,
-  iso,
-  type TopicSpec,
-  type Verdict,
-} from '@tributary/core';
+import { type Catalog, type Fact, growthRefusal, iso, type TopicSpec, type Verdict } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
 import type { KafkaLog } from '../../adapters/event-log/kafka/index.ts';
 import { type StartDeadline, untilAvailable } from '../process/await-engines.ts';
@@ -46,16 +39,21 @@ export function plannedGrowth(
 ): readonly Growth[] {
   const to = new Map<string, number>();
   for (const { topic, partitions } of wanted) {
-    const ordered = [...topics.values()].filter(({ fixed, unordered }) => fixed !== true && unordered !== true);
+    const ordered = [...topics.values()].filter(
+      ({ fixed, unordered }) => fixed !== true && unordered !== true,
+    );
     for (const name of topic === 'all' ? ordered.map((spec) => spec.name) : [topic]) to.set(name, partitions);
   }
   return [...to].flatMap(([topic, partitions]) => {
-    const spec = topics.get(topic) ?? topics.get(topic.startsWith(prefix) ? topic.slice(prefix.length) : topic);
+    const spec =
+      topics.get(topic) ?? topics.get(topic.startsWith(prefix) ? topic.slice(prefix.length) : topic);
     if (spec === undefined)
       throw new OperatorError(`no topic "${topic}": \`tributary topics --print\` lists them`);
     const refusal = growthRefusal(spec, spec.partitions, partitions);
     if (refusal !== undefined) throw new OperatorError(refusal);
-    return spec.partitions === partitions ? [] : [{ topic: spec.name, from: spec.partitions, to: partitions }];
+    return spec.partitions === partitions
+      ? []
+      : [{ topic: spec.name, from: spec.partitions, to: partitions }];
   });
 }
 
@@ -90,7 +88,9 @@ export async function growTopics(growths: readonly Growth[], tools: GrowTools): 
       data: { from, partitions: to },
     });
   const waitMs = catalogStalenessMs + MARGIN_MS;
-  print(`waiting  ${Math.ceil(waitMs / 1_000)} s until every process has heard of it (TRIBUTARY_CATALOG_STALENESS)`);
+  print(
+    `waiting  ${Math.ceil(waitMs / 1_000)} s until every process has heard of it (TRIBUTARY_CATALOG_STALENESS)`,
+  );
   await sleep(waitMs);
   for (const { topic, from, to } of growths) {
     await proposed(catalog, { ...factBase(topic), type: 'topic.grown', data: { partitions: to } });

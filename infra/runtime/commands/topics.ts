@@ -63,8 +63,7 @@ export async function makeTopics(options: TopicsOptions, environment: Environmen
           print,
         });
         const others = await untilAvailable('counting partitions', deadline, () => log.otherPartitions());
-        for (const text of others)
-          process.stderr.write(`warning  ${text}\n`);
+        for (const text of others) process.stderr.write(`warning  ${text}\n`);
         for (const [topic, { announced }] of catalog.state.layouts)
           if (announced !== undefined)
             process.stderr.write(

@@ -208,8 +208,5 @@ function layoutFaults(
   const isOther = configured.every((spec) => inKafka(spec) > spec.partitions);
   return all
     .filter((spec) => inKafka(spec) < spec.partitions || (isOther && configured.includes(spec)))
-    .map(
-      (spec) =>
-        `topic ${nameOf(spec.name)} has ${inKafka(spec)} partitions, not ${spec.partitions}`,
-    );
+    .map((spec) => `topic ${nameOf(spec.name)} has ${inKafka(spec)} partitions, not ${spec.partitions}`);
 }

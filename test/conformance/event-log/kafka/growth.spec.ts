@@ -1,4 +1,12 @@
-import { type Catalog, type Fact, iso, NO_LOGGER, type NewEntry, partitionOf, type StageRun } from '@tributary/core';
+import {
+  type Catalog,
+  type Fact,
+  iso,
+  type NewEntry,
+  NO_LOGGER,
+  partitionOf,
+  type StageRun,
+} from '@tributary/core';
 import { openLogCatalog } from '@tributary/infra/adapters/catalog/log';
 import type { KafkaLog } from '@tributary/infra/adapters/event-log/kafka';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -64,7 +72,11 @@ describe.skipIf(engines() === undefined)('partitions on Kafka that are added', (
   async function announce(topic: string, from: number, to: number): Promise<void> {
     const { log, catalog } = first();
     await log.growTopic(topic, to);
-    const announced = { ...fact(topic), type: 'topic.growth_announced', data: { from, partitions: to } } as const;
+    const announced = {
+      ...fact(topic),
+      type: 'topic.growth_announced',
+      data: { from, partitions: to },
+    } as const;
     expect(await catalog.propose(announced)).toMatchObject({ applied: true });
     await Promise.all(processes.map((each) => each.catalog.waitFor(catalog.position, 5_000)));
   }
@@ -133,7 +145,10 @@ describe.skipIf(engines() === undefined)('partitions on Kafka that are added', (
     await adopt(SOURCE, 12);
     await until(11);
     await loaded.stop();
-    const wanted = KEYS.map((key) => [key, Array.from({ length: loaded.sent.get(key) ?? 0 }, (_, n) => n + 1)]);
+    const wanted = KEYS.map((key) => [
+      key,
+      Array.from({ length: loaded.sent.get(key) ?? 0 }, (_, n) => n + 1),
+    ]);
     await eventually(
       () => KEYS.every((key) => (arrived.get(key)?.length ?? 0) >= (loaded.sent.get(key) ?? 0)),
       'not all arrived',
@@ -151,7 +166,11 @@ describe.skipIf(engines() === undefined)('partitions on Kafka that are added', (
     const moves = KEYS.find((key) => partitionOf(key, 2) === 0 && partitionOf(key, 4) === 2) ?? '';
     const other = KEYS.find((key) => partitionOf(key, 2) === 1 && partitionOf(key, 4) === 3) ?? '';
     const { log } = first();
-    const entry = (key: string, value: string): NewEntry => ({ key, value: JSON.stringify(value), headers: {} });
+    const entry = (key: string, value: string): NewEntry => ({
+      key,
+      value: JSON.stringify(value),
+      headers: {},
+    });
     await log.append(SOURCE, [entry(moves, 'old'), entry(other, 'old other')]);
     const seen: string[] = [];
     const held = Promise.withResolvers<void>();
@@ -217,7 +236,9 @@ describe.skipIf(engines() === undefined)('partitions on Kafka that are added', (
       SOURCE,
       KEYS.map((key) => ({ key, value: '2', headers: {} })),
     );
-    expect(new Set((await readAll(another.log, SOURCE)).map(({ position }) => position.partition)).size).toBe(6);
+    expect(new Set((await readAll(another.log, SOURCE)).map(({ position }) => position.partition)).size).toBe(
+      6,
+    );
     expect(await another.log.otherPartitions()).toEqual([]);
   });
 });

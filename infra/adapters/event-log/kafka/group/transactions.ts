@@ -6,8 +6,8 @@ import type { KafkaClient } from '../client/client.ts';
 import type { ClientPool } from '../client/client-pool.ts';
 import { failOn, protocolErrorOf, translateKafkaError } from '../client/errors.ts';
 import type { ProducerIdentity, RecordToWrite } from '../client/protocol.ts';
-import { type BatchLimits, batchesOf } from '../records/batches.ts';
 import type { FirstBounds, PlacedRecord } from '../growth/first-bounds.ts';
+import { type BatchLimits, batchesOf } from '../records/batches.ts';
 import type { Membership } from './membership.ts';
 
 /** The coordinator aborts a transaction that is open for longer, ms. */

@@ -1,4 +1,11 @@
-import { HEADER, type NewEntry, type Position, partitionOf, type TopicSpec, withBounds } from '@tributary/core';
+import {
+  HEADER,
+  type NewEntry,
+  type Position,
+  partitionOf,
+  type TopicSpec,
+  withBounds,
+} from '@tributary/core';
 import { specOf } from '../topics.ts';
 import type { Layouts } from './layouts.ts';
 

@@ -52,7 +52,8 @@ export async function growTopic(
       await appendedEnds(client, all);
       return;
     } catch (thrown) {
-      if (!(thrown instanceof TributaryError && thrown.retryable) || performance.now() > deadline) throw thrown;
+      if (!(thrown instanceof TributaryError && thrown.retryable) || performance.now() > deadline)
+        throw thrown;
       await sleep(LEADERS_EVERY_MS);
     }
   }
