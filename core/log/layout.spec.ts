@@ -15,7 +15,12 @@ const NOW = Date.parse('2026-11-26T12:00:00.000Z');
 const ago = (ms: number) => new Date(NOW - ms).toISOString();
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-const layoutSince = (ms: number) => ({ partitions: 12, earlier: [4], since: ago(ms) });
+const FIRST = { layout: { partitions: 4, earlier: [] }, learnedAtMs: 0 };
+/** Adopted so long ago, and learned then or later. */
+const layoutSince = (ms: number, learnedMs = ms) => ({
+  layout: { partitions: 12, earlier: [4], since: ago(ms) },
+  learnedAtMs: NOW - learnedMs,
+});
 
 describe('a growth', () => {
   it('is refused in one line where the order of keys would be lost', () => {
@@ -73,23 +78,28 @@ describe('bounds', () => {
     expect(at(2 * HOUR_MS, 'owner')).toEqual({ appendedAfterMs: NOW - HOUR_MS });
     expect(at(48 * HOUR_MS, 'owner')).toBeUndefined();
     expect(at(48 * HOUR_MS, 'owner', 'forever')).toEqual({ appendedAfterMs: NOW - 47 * HOUR_MS });
-    expect(
-      boundAt({ partitions: 4, earlier: [] }, { nowMs: NOW, retentionMs: 1, writer: 'other' }),
-    ).toBeUndefined();
+    expect(boundAt(FIRST, { nowMs: NOW, retentionMs: 1, writer: 'other' })).toBeUndefined();
   });
 });
 
 describe('appends are careful', () => {
   it('while a growth is announced, and for two minutes after its adoption', () => {
-    expect(isCareful({ partitions: 4, earlier: [], announced: 12 }, NOW, 1e9)).toBe(true);
-    expect(isCareful(layoutSince(MINUTE_MS), NOW, 1e9)).toBe(true);
-    expect(isCareful(layoutSince(3 * MINUTE_MS), NOW, 1e9)).toBe(false);
-    expect(isCareful({ partitions: 4, earlier: [] }, NOW, 0)).toBe(false);
+    const announced = { layout: { partitions: 4, earlier: [], announced: 12 }, learnedAtMs: 0 };
+    expect(isCareful(announced, NOW)).toBe(true);
+    expect(isCareful(layoutSince(MINUTE_MS), NOW)).toBe(true);
+    expect(isCareful(layoutSince(3 * MINUTE_MS), NOW)).toBe(false);
+    expect(isCareful(FIRST, NOW)).toBe(false);
   });
 
-  it('for half a minute by the own clock, where the clock of the command was behind', () => {
-    expect(isCareful(layoutSince(10 * MINUTE_MS), NOW, 1_000)).toBe(true);
-    expect(isCareful(layoutSince(10 * MINUTE_MS), NOW, 31_000)).toBe(false);
-    expect(isCareful(layoutSince(2 * HOUR_MS), NOW, 1_000)).toBe(false);
+  it('after they have learned of it, where the clock of the command was behind', () => {
+    const learned = (ms: number) => layoutSince(30 * MINUTE_MS, ms);
+    expect(isCareful(learned(MINUTE_MS), NOW)).toBe(true);
+    expect(isCareful(learned(3 * MINUTE_MS), NOW)).toBe(false);
+    const query = { nowMs: NOW, retentionMs: HOUR_MS, writer: 'other' } as const;
+    expect(boundAt(learned(3 * MINUTE_MS), query)).toEqual({ appendedAfterMs: NOW - MINUTE_MS });
+  });
+
+  it('not in a process that starts long after', () => {
+    expect(isCareful(layoutSince(2 * HOUR_MS, 1_000), NOW)).toBe(false);
   });
 });

@@ -102,55 +102,61 @@ export function isPast(bounds: Bounds, reached: ReadonlyMap<number, number>): bo
   return true;
 }
 
-/**
- * How long after an adoption appends remain careful, ms: longer than an append may take that began under the layout
- * before, and than clocks differ.
- */
-const CAREFUL_FOR_MS = 120_000;
+/** How long after an adoption an append may still be under way that began under the layout before, at most, ms. */
+const APPENDS_SETTLE_MS = 120_000;
 
-/** The same by the clock of this process alone, from when it learned of the adoption, ms. */
-const CAREFUL_HERE_MS = 30_000;
+/** The same for an owner of a partition, which may learn of the adoption late, ms. */
+const OWNERS_SETTLE_MS = 3_600_000;
 
-/** A process that learns of an adoption after so long is one that started later, ms. */
+/** A process that learns of an adoption after so long is one that started later, and the clocks are right, ms. */
 const LONG_AGO_MS = 3_600_000;
+
+/** What a process knows of the layout of a topic. Times in epoch ms by its own clock. */
+export interface KnownLayout {
+  readonly layout: TopicLayout;
+  /** When it learned of it. */
+  readonly learnedAtMs: number;
+}
+
+/**
+ * When writers no longer append under the layout before, epoch ms; undefined where there was none. The clock of the
+ * adoption may have been behind, so the own one counts as well.
+ */
+function settledAt({ layout, learnedAtMs }: KnownLayout, settleMs: number): number | undefined {
+  if (layout.since === undefined) return undefined;
+  const since = Date.parse(layout.since);
+  return (learnedAtMs - since > LONG_AGO_MS ? since : Math.max(since, learnedAtMs)) + settleMs;
+}
 
 /**
  * Whether an append has to look up the newest layout, and the ends of the ancestors, first: while a growth is announced,
- * and after its adoption for as long as another process may still append under the layout before. `knownForMs`: how long
- * this process has known the layout.
+ * and after its adoption for as long as another process may still append under the layout before.
  */
-export function isCareful({ announced, since }: TopicLayout, nowMs: number, knownForMs: number): boolean {
-  if (announced !== undefined) return true;
-  if (since === undefined) return false;
-  const agoMs = nowMs - Date.parse(since);
-  return agoMs < CAREFUL_FOR_MS || (knownForMs < CAREFUL_HERE_MS && agoMs < LONG_AGO_MS);
+export function isCareful(known: KnownLayout, nowMs: number): boolean {
+  if (known.layout.announced !== undefined) return true;
+  const settled = settledAt(known, APPENDS_SETTLE_MS);
+  return settled !== undefined && nowMs < settled;
 }
-
-/** How long after an adoption an owner of a partition may still emit under the layout before, at most, ms. */
-const OWNERS_SETTLE_MS = 3_600_000;
 
 /** Where the bound of a first record lies: at the end of the ancestor, or at its first record appended later than this. */
 export type BoundAt = 'end' | { readonly appendedAfterMs: number };
-
-/**
- * The bound of the first record that a writer appends to an added partition. The ancestor has no younger records of its
- * keys once all writers have settled, so that a writer that starts later does not tie the partition to what is appended
- * to the ancestor by then. Undefined where none is needed: the ancestor's records of its keys are not kept any more.
- */
-export function boundAt(
-  { since }: TopicLayout,
-  { nowMs, retentionMs, writer }: BoundQuery,
-): BoundAt | undefined {
-  if (since === undefined) return undefined;
-  const settledMs = Date.parse(since) + (writer === 'owner' ? OWNERS_SETTLE_MS : CAREFUL_FOR_MS);
-  if (nowMs < settledMs) return 'end';
-  if (retentionMs !== 'forever' && nowMs > settledMs + retentionMs) return undefined;
-  return { appendedAfterMs: settledMs };
-}
 
 export interface BoundQuery {
   readonly nowMs: number;
   readonly retentionMs: TopicSpec['retentionMs'];
   /** An owner of a partition catches up with the catalog when it takes over; appends of others are careful. */
   readonly writer: 'owner' | 'other';
+}
+
+/**
+ * The bound of the first record that a writer appends to an added partition. The ancestor has no younger records of its
+ * keys once all writers have settled, so that a writer that starts later does not tie the partition to what is appended
+ * to the ancestor by then. Undefined where none is needed: the ancestor's records of its keys are not kept any more.
+ */
+export function boundAt(known: KnownLayout, { nowMs, retentionMs, writer }: BoundQuery): BoundAt | undefined {
+  const settled = settledAt(known, writer === 'owner' ? OWNERS_SETTLE_MS : APPENDS_SETTLE_MS);
+  if (settled === undefined) return undefined;
+  if (nowMs < settled) return 'end';
+  if (retentionMs !== 'forever' && nowMs > settled + retentionMs) return undefined;
+  return { appendedAfterMs: settled };
 }

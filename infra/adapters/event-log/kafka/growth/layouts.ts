@@ -4,6 +4,7 @@ import {
   boundAt,
   type Clock,
   isCareful,
+  type KnownLayout,
   type LayoutSource,
   type Logger,
   type TopicLayout,
@@ -37,8 +38,7 @@ export class Layouts {
   readonly #topics: Map<string, TopicSpec>;
   readonly #options: LayoutsOptions;
   #source: LayoutSource | undefined;
-  /** Layouts with when this process learned of them, by `performance.now()`. */
-  readonly #known = new Map<string, { readonly layout: TopicLayout; readonly at: number }>();
+  readonly #known = new Map<string, KnownLayout>();
   readonly #listeners = new Set<() => void>();
   /** The look-up in progress, and the one that calls join that came later. */
   #running: Promise<void> | undefined;
@@ -90,7 +90,7 @@ export class Layouts {
       throw new Unavailable(`the partitions of ${name} are not known: the catalog is not read up to now`);
     const known = this.#known.get(name);
     if (known === undefined || unordered === true) return false;
-    return isCareful(known.layout, this.#options.clock(), performance.now() - known.at);
+    return isCareful(known, this.#options.clock());
   }
 
   /**
@@ -103,10 +103,10 @@ export class Layouts {
     writer: 'owner' | 'other' | 'careful',
   ): Promise<ReadonlyMap<number, Bounds>> {
     const bounds = new Map<number, Map<number, number>>();
-    const layout = this.#known.get(name)?.layout;
-    if (layout === undefined || unordered === true || earlier === undefined) return bounds;
+    const known = this.#known.get(name);
+    if (known === undefined || unordered === true || earlier === undefined) return bounds;
     const nowMs = this.#options.clock();
-    const at = writer === 'careful' ? 'end' : boundAt(layout, { nowMs, retentionMs, writer });
+    const at = writer === 'careful' ? 'end' : boundAt(known, { nowMs, retentionMs, writer });
     if (at === undefined) return bounds;
     const ancestors = new Map([...partitions].map((each) => [each, ancestorsOf(each, earlier)]));
     const offsets = await this.#offsets(name, new Set([...ancestors.values()].flat()), at);
@@ -141,7 +141,7 @@ export class Layouts {
     for (const [topic, layout] of layouts) {
       const spec = this.#topics.get(topic);
       if (this.#known.get(topic)?.layout === layout || spec === undefined) continue;
-      this.#known.set(topic, { layout, at: performance.now() });
+      this.#known.set(topic, { layout, learnedAtMs: this.#options.clock() });
       const { partitions, earlier } = layout;
       if (earlier.length === 0 || (spec.partitions === partitions && spec.earlier !== undefined)) continue;
       this.#topics.set(topic, { ...spec, partitions, earlier });
