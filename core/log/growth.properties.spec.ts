@@ -14,11 +14,9 @@ function faultOf(precautions: Precautions, chosen: readonly number[]): string | 
 }
 
 describe('growing two topics that follow each other, under load', () => {
-  const runs = process.env.TRIBUTARY_TEST_LONG === undefined ? 300 : 30_000;
+  const runs = 300;
 
-  it('each event arrives once and in the order of its key, whatever crashes, moves and lags', {
-    timeout: 3_600_000,
-  }, () => {
+  it('each event arrives once and in the order of its key, whatever crashes, moves and lags', () => {
     let grown = 0;
     let moved = 0;
     fc.assert(

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TOPIC } from '@tributary/core';
+import { engines } from '../helpers/engines.ts';
 import { withAdmin } from '../helpers/kafka.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 import { Dice } from './dice.ts';
@@ -60,8 +61,10 @@ export async function runGrowth(
   let wrong: readonly Finding[] | undefined;
   tell(`seed ${options.seed} (TRIBUTARY_CHAOS_SEED), ${options.events.toLocaleString('en')} events`);
   try {
+    const shared = engines();
     const installation = await Installation.start({
       folder,
+      ...(shared && { shared }),
       processors: PROCESSORS.length,
       partitions: FIRST,
       sessionTimeoutMs: SESSION_TIMEOUT_MS,
@@ -88,7 +91,7 @@ async function grow(
   { seed, events: count, rate, drainWithinMs }: GrowthOptions,
   tell: (line: string) => void,
 ): Promise<readonly Finding[]> {
-  const workspace = await prepareChaosWorkspace(await installation.person(), receiver.url);
+  const workspace = await prepareChaosWorkspace(await installation.person(), receiver.url, 'filter');
   const events = repeatFlights(count);
   const figures: SendingFigures = { confirmed: 0, duplicates: 0, answers: new Map(), slowestMs: 0 };
   const watching = new AbortController();
