@@ -53,6 +53,7 @@ export * from './limits/quotas.ts';
 export * from './limits/rate-limiter.ts';
 export * from './log/dead-letter.ts';
 export * from './log/event-log.ts';
+export * from './log/layout.ts';
 export * from './log/public-schemas.ts';
 export * from './log/record-layout.ts';
 export * from './log/stage.ts';

@@ -150,6 +150,7 @@ const ofWorkspace = (kind: WorkspaceEntityKind): Audited => ({
 /** All entity types; a fact of a type without a row does not compile. */
 export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
   installation: { entity: () => undefined, scopes: () => [] },
+  topic: { entity: () => undefined, scopes: () => [] },
   account: { entity: (state, id) => state.account(id), scopes: () => [] },
   workspace: {
     entity: (state, id) => state.workspace(id),

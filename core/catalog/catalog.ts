@@ -1,5 +1,6 @@
 import type { OrganizationRole, WorkspaceRole } from '../access/roles.ts';
 import type { EventType } from '../event/event.ts';
+import type { TopicLayout } from '../log/layout.ts';
 import type {
   Account,
   ApiKey,
@@ -85,6 +86,8 @@ export interface CatalogView {
    * the catalog.
    */
   readonly installation: string | undefined;
+  /** The topics that were grown, or are about to be. */
+  readonly layouts: ReadonlyMap<string, TopicLayout>;
   readonly organizationCount: number;
   account(id: string): Account | undefined;
   organization(id: string): Organization | undefined;

@@ -75,6 +75,10 @@ export interface FactData {
   'rule.deleted': Record<string, never>;
   'replay.created': Draft<Replay>;
   'replay.cancelled': Record<string, never>;
+  /** Appends to the topic, the fact's entity, are careful until the growth is adopted. `from`: its partitions before. */
+  'topic.growth_announced': { readonly from: number; readonly partitions: number };
+  /** Writers use this number of partitions from now on. */
+  'topic.grown': { readonly partitions: number };
 }
 
 /** Decides about a member's API keys and client keys that the role no longer covers. */

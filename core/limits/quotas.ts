@@ -112,6 +112,8 @@ const none = () => [];
  */
 const USES: { readonly [T in FactType]: UsesOf<T> } = {
   'installation.created': none,
+  'topic.growth_announced': none,
+  'topic.grown': none,
   // Bounded by the users of the issuer.
   'account.created': none,
   'account.updated': none,

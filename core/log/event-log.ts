@@ -1,4 +1,5 @@
 import { TributaryError } from '../primitives/errors.ts';
+import type { LayoutSource } from './layout.ts';
 import type { Stage } from './stage.ts';
 import type { PartitionLag } from './stage-load.ts';
 import type { TopicSpec } from './topics.ts';
@@ -113,7 +114,7 @@ export interface PartitionProgress {
  * one waits.
  */
 export interface EventLog {
-  /** The declared topics by name. */
+  /** The declared topics by name. Look one up at each use: it may get more partitions. */
   readonly topics: ReadonlyMap<string, TopicSpec>;
 
   /**
@@ -127,6 +128,19 @@ export interface EventLog {
    * such settings. `Unavailable` also while a topic is missing.
    */
   topicFaults?(): Promise<readonly TopicFault[]>;
+
+  /**
+   * Takes the partitions of topics from a catalog instead of the configuration, and returns a function that is to be
+   * called when the catalog's layouts changed. From then on `append` is `Unavailable` until the catalog is ready. Absent
+   * where topics cannot grow.
+   */
+  followLayouts?(source: LayoutSource): () => void;
+
+  /**
+   * Topics that have other partitions on the medium than are used, as texts for operators. Absent where topics cannot
+   * grow.
+   */
+  otherPartitions?(): Promise<readonly string[]>;
 
   /**
    * Appends entries durably and returns their positions, in order. On a topic that is declared `packed`, entries of

@@ -1,7 +1,14 @@
 /** The layout of a topic. */
 export interface TopicSpec {
   readonly name: string;
+  /** The partitions in use; the medium may have more. */
   readonly partitions: number;
+  /** See `TopicLayout.earlier`. */
+  readonly earlier?: readonly number[];
+  /** The number of partitions never changes. */
+  readonly fixed?: true;
+  /** Its keys have no order to keep, so partitions that are added do not wait for the others. */
+  readonly unordered?: true;
   /** True when one record may hold several entries (received events only). */
   readonly packed: boolean;
   /** Retention, ms; `forever` for the catalog. */
@@ -65,23 +72,23 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
     TOPIC.eventsSlow,
     TOPIC.violations,
     TOPIC.deliveries,
-    TOPIC.deliveriesSlow,
-    ...options.retryLabels.map(retryTopic),
     TOPIC.deliveriesDead,
     TOPIC.outcomes,
     TOPIC.replays,
     TOPIC.profileChanges,
-    TOPIC.poison,
   ];
+  const unordered = [TOPIC.deliveriesSlow, ...options.retryLabels.map(retryTopic), TOPIC.poison];
+  const single = { partitions: 1, packed: false, fixed: true } as const;
   const specs: TopicSpec[] = [
     ...received.map((name) => ({ name, partitions, packed: true, retentionMs })),
     ...derived.map((name) => ({ name, partitions, packed: false, retentionMs })),
+    ...unordered.map((name) => ({ name, partitions, packed: false, retentionMs, unordered: true as const })),
     // Few records, one at a time: the mail server must not be flooded.
-    ...[TOPIC.mail, TOPIC.mailRetry].map((name) => ({ name, partitions: 1, packed: false, retentionMs })),
+    ...[TOPIC.mail, TOPIC.mailRetry].map((name) => ({ name, retentionMs, ...single })),
     // Few records, and the two records of a call stay in order.
-    { name: TOPIC.profileOperations, partitions: 1, packed: false, retentionMs },
-    { name: TOPIC.crashes, partitions: 1, packed: false, retentionMs },
-    { name: TOPIC.catalog, partitions: 1, packed: false, retentionMs: 'forever' },
+    { name: TOPIC.profileOperations, retentionMs, ...single },
+    { name: TOPIC.crashes, retentionMs, ...single },
+    { name: TOPIC.catalog, retentionMs: 'forever', ...single },
   ];
   return new Map(specs.map((spec) => [spec.name, spec]));
 }
@@ -153,6 +160,11 @@ export const HEADER = {
    * delivery only one continues.
    */
   redriveOf: 'redrive-of',
+  /**
+   * On the first records that a writer appends to a partition that was added: see `Bounds`. Readers have done all records
+   * below before they are handed the record.
+   */
+  after: 'after',
   /**
    * On `events.slow`, for a redriven event: the destination of its delivery, in case the rule was deleted. On a
    * deferred delivery: the destination that deferred it.

@@ -5,8 +5,9 @@ import {
   eventName,
   HEADER,
   type LogEntry,
-  partitionOf,
+  partitionsOfKey,
   TOPIC,
+  type TopicSpec,
   Unavailable,
 } from '@tributary/core';
 import { type ContractDependencies, evaluateContract } from '../ingestion/contract-check.ts';
@@ -29,14 +30,16 @@ export async function isInSlowValidation(
   { entry, event }: ReceivedEvent,
 ): Promise<boolean> {
   const topic = TOPIC.receivedSlow;
-  const partition = partitionOf(eventKey(event), log.topics.get(topic)?.partitions ?? 1);
-  const consumed = (await log.positionOf('validate.slow', topic, partition)) ?? 0;
-  const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
-  const end = await scan.visit({ topic, partition, from: Math.max(from, consumed) }, (slow) =>
-    // A re-evaluation waits in this queue too; until it is done the event counts as rejected.
-    isEntryOf(slow, event) && slow.headers[HEADER.reevaluatedBy] === undefined ? 'enough' : undefined,
-  );
-  return end === 'enough';
+  for (const partition of partitionsOfKey(eventKey(event), specOf(log, topic))) {
+    const consumed = (await log.positionOf('validate.slow', topic, partition)) ?? 0;
+    const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
+    const end = await scan.visit({ topic, partition, from: Math.max(from, consumed) }, (slow) =>
+      // A re-evaluation waits in this queue too; until it is done the event counts as rejected.
+      isEntryOf(slow, event) && slow.headers[HEADER.reevaluatedBy] === undefined ? 'enough' : undefined,
+    );
+    if (end === 'enough') return true;
+  }
+  return false;
 }
 
 /**
@@ -69,15 +72,22 @@ export async function findAccepted(
   { entry, event }: ReceivedEvent,
 ): Promise<LogEntry | undefined> {
   const topic = TOPIC.accepted;
-  const partition = partitionOf(eventKey(event), log.topics.get(topic)?.partitions ?? 1);
-  const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
   let found: LogEntry | undefined;
-  await scan.visit({ topic, partition, from }, (accepted) => {
-    if (!isEntryOf(accepted, event)) return undefined;
-    found = accepted;
-    return 'enough';
-  });
-  return found;
+  for (const partition of partitionsOfKey(eventKey(event), specOf(log, topic))) {
+    const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
+    await scan.visit({ topic, partition, from }, (accepted) => {
+      if (!isEntryOf(accepted, event)) return undefined;
+      found = accepted;
+      return 'enough';
+    });
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** The partitions of a topic; one where it is not declared. */
+export function specOf(log: EventLog, topic: string): Pick<TopicSpec, 'partitions' | 'earlier'> {
+  return log.topics.get(topic) ?? { partitions: 1 };
 }
 
 /** Whether an entry holds this event or one of its deliveries, by its headers. */

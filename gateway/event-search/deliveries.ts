@@ -10,11 +10,12 @@ import {
   type LogEntry,
   outcomeOfEntry,
   partitionOf,
+  partitionsOfKey,
   retryTopic,
   TOPIC,
   type TraceStage,
 } from '@tributary/core';
-import { isEntryOf } from './accepted-event.ts';
+import { isEntryOf, specOf } from './accepted-event.ts';
 import type { LogScan, ScanEnd } from './log-scan.ts';
 import { CLOCK_SKEW_MS } from './received-event.ts';
 
@@ -124,7 +125,7 @@ export async function traceDelivery(
   const queue = await queueOf(scan, log, logged);
   if (queue !== undefined && queue !== 'timed out')
     return outcomeOr(await outcomeIn(scan, sources, workspaceId, delivery.id), pendingAt(queue));
-  const unindexed = await unindexedOutcome(scan, log, partition, delivery.id);
+  const unindexed = await unindexedOutcome(scan, log, entry.key, delivery.id);
   const indexed = await outcomeIn(scan, sources, workspaceId, delivery.id);
   const outcome = unindexed.newest ?? (indexed === 'unanswered' ? undefined : indexed);
   if (outcome !== undefined) return unindexed.complete ? outcome : { ...outcome, status: 'unknown' };
@@ -166,8 +167,7 @@ function idsOf({ id, index, destination_id, created_at }: Delivery) {
 }
 
 /**
- * The stage of the queue that a delivery waits in: the slow queue or a retry topic, all keyed and so partitioned as
- * `deliveries` is. A delivery may move from the slow queue to a retry topic meanwhile, so retry topics are read before
+ * The stage of the queue that a delivery waits in: the slow queue or a retry topic, all keyed as `deliveries` is. A delivery may move from the slow queue to a retry topic meanwhile, so retry topics are read before
  * and after the slow queue.
  */
 async function queueOf(
@@ -195,26 +195,34 @@ async function findWaiting(
   stage: TraceStage,
   { delivery, entry }: LoggedDelivery,
 ): Promise<ScanEnd> {
-  const { partition } = entry.position;
-  const [since, consumed] = await Promise.all([
-    log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS),
-    log.positionOf(stage, topic, partition),
-  ]);
-  return scan.visit({ topic, partition, from: Math.max(since, consumed ?? 0) }, (waiting) =>
-    isEntryOf(waiting, delivery) && waiting.value.includes(delivery.id) ? 'enough' : undefined,
-  );
+  let ended: ScanEnd = 'end';
+  for (const partition of partitionsOfKey(entry.key, specOf(log, topic))) {
+    const [since, consumed] = await Promise.all([
+      log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS),
+      log.positionOf(stage, topic, partition),
+    ]);
+    const end = await scan.visit({ topic, partition, from: Math.max(since, consumed ?? 0) }, (waiting) =>
+      isEntryOf(waiting, delivery) && waiting.value.includes(delivery.id) ? 'enough' : undefined,
+    );
+    if (end === 'enough') return end;
+    if (end === 'timed out') ended = end;
+  }
+  return ended;
 }
 
 /** The newest outcome that the history stage has not consumed yet; `complete` when all of them were read. */
 async function unindexedOutcome(
   scan: LogScan,
   log: EventLog,
-  partition: number,
+  key: string,
   id: string,
 ): Promise<{ readonly newest: DeliveryTrace | undefined; readonly complete: boolean }> {
   let newest: { readonly at: number; readonly trace: DeliveryTrace } | undefined;
   let complete = true;
-  for (const topic of [TOPIC.outcomes, TOPIC.deliveriesDead]) {
+  const places = [TOPIC.outcomes, TOPIC.deliveriesDead].flatMap((topic) =>
+    partitionsOfKey(key, specOf(log, topic)).map((partition) => ({ topic, partition })),
+  );
+  for (const { topic, partition } of places) {
     const from = (await log.positionOf('history', topic, partition)) ?? (await log.first(topic, partition));
     const end = await scan.visit({ topic, partition, from }, ({ value, timestamp }) => {
       if (!value.includes(id)) return undefined;

@@ -8,7 +8,7 @@ import {
   type LogEntry,
   type Position,
   parsePosition,
-  partitionOf,
+  partitionsOfKey,
   receivedTopic,
   TOPIC,
   timeOfId,
@@ -195,10 +195,13 @@ function topicsOf(
 }
 
 function partitionsOf(log: EventLog, topic: string, { subject, workspaceId }: TraceQuery): readonly number[] {
-  const count = log.topics.get(topic)?.partitions ?? 0;
+  const { partitions, earlier = [] } = log.topics.get(topic) ?? { partitions: 0 };
   if (subject !== undefined)
-    return [partitionOf(eventKey({ workspace_id: workspaceId, user_id: subject }), count)];
-  return Array.from({ length: count }, (_, partition) => partition);
+    return partitionsOfKey(eventKey({ workspace_id: workspaceId, user_id: subject }), {
+      partitions,
+      earlier,
+    });
+  return Array.from({ length: partitions }, (_, partition) => partition);
 }
 
 /** The event of an entry if it matches the query. Compares text first, so that most entries are never parsed. */

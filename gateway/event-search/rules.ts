@@ -13,14 +13,14 @@ import {
   MATCH,
   matchRules,
   mismatchOf,
-  partitionOf,
+  partitionsOfKey,
   type Rule,
   type RuleMatch,
   type RuleTrace,
   TOPIC,
   type TransformationResult,
 } from '@tributary/core';
-import { isEntryOf } from './accepted-event.ts';
+import { isEntryOf, specOf } from './accepted-event.ts';
 import {
   type DeliverySources,
   type FoundDeliveries,
@@ -160,11 +160,11 @@ function merged(one: FoundDeliveries, other: FoundDeliveries): FoundDeliveries {
 
 /** All partitions where a rule has a transformation, which may change the event's subject and so the key. */
 function partitionsOf(log: EventLog, event: CanonicalEvent, rules: readonly Rule[]): ReadonlySet<number> {
-  const count = log.topics.get(TOPIC.deliveries)?.partitions ?? 1;
+  const spec = specOf(log, TOPIC.deliveries);
   if (rules.some((rule) => rule.transformation_id !== null))
-    return new Set(Array.from({ length: count }, (_, partition) => partition));
+    return new Set(Array.from({ length: spec.partitions }, (_, partition) => partition));
   return new Set(
-    rules.map(({ destination_id }) => partitionOf(deliveryKey({ destination_id, event }), count)),
+    rules.flatMap(({ destination_id }) => partitionsOfKey(deliveryKey({ destination_id, event }), spec)),
   );
 }
 

@@ -71,7 +71,11 @@ function describeProgram(environment: Environment, run: Run): Command {
       ),
     );
   add(program, 'topics', 'create the missing topics on Kafka and correct the settings of the others')
-    .option('--print', 'print the declared topics instead; asks no Kafka')
+    .option(
+      '--partitions <topic=number...>',
+      'grow topics beside running processes, to multiples of what they have; a number alone: all topics with an order',
+    )
+    .option('--print', 'print the declared topics instead; without KAFKA_BROKERS as they are configured')
     .addOption(new Option('--format <format>', 'with --print (default: table)').choices(TOPIC_FORMATS))
     .option('--cluster <name>', 'with --print: the Kafka resource of Strimzi (default: my-cluster)')
     .action(

@@ -1,3 +1,4 @@
+import type { GrowthOptions } from './growth.ts';
 import type { ChaosOptions } from './run.ts';
 import type { ScalingOptions } from './scaling.ts';
 
@@ -28,5 +29,11 @@ export const LONG: Form = {
 export const SCALING: Omit<ScalingOptions, 'seed'> = {
   events: 201_000,
   phaseMs: 15_000,
+  drainWithinMs: 600_000,
+};
+
+export const GROWTH: Omit<GrowthOptions, 'seed'> = {
+  events: 60_000,
+  rate: 300,
   drainWithinMs: 600_000,
 };

@@ -2,9 +2,10 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDevIssuer } from '@tributary/infra';
-import { describeMachine, enginesOf, type RunningEngine, type RunningKafka } from '../engines/index.ts';
+import { describeMachine, enginesOf, type RunningEngine } from '../engines/index.ts';
 import { Client } from '../helpers/client.ts';
-import { freshPrefix } from '../helpers/engines.ts';
+import { type Engines, freshPrefix } from '../helpers/engines.ts';
+import { removePrefix } from '../helpers/remove-prefix.ts';
 import { GATEWAYS } from './schedule.ts';
 import { Supervised } from './supervisor.ts';
 
@@ -14,10 +15,16 @@ export interface InstallationOptions {
   readonly processors: number;
   readonly partitions: number;
   readonly sessionTimeoutMs: number;
+  /** The engines of the run, for a test that stops none. Default: dedicated ones. */
+  readonly shared?: Engines;
+  /** Further settings of all processes. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
+type Engine = Pick<RunningEngine, 'url' | 'kill' | 'stop' | 'restart'>;
+
 const EMAIL = 'chaos@tributary.localhost';
-const READY_WITHIN_MS = 90_000;
+const READY_WITHIN_MS = 240_000;
 
 /**
  * Two gateways and some processors under supervision, on dedicated engines, with one prefix and one data
@@ -27,19 +34,16 @@ const READY_WITHIN_MS = 90_000;
  */
 export class Installation {
   readonly prefix = freshPrefix();
-  readonly kafka: RunningKafka;
-  readonly redis: RunningEngine;
+  readonly kafka: Engine;
+  readonly redis: Engine;
   readonly folder: string;
-  readonly #registry: RunningEngine;
+  readonly #registry: Engine;
   readonly #options: InstallationOptions;
   readonly #processes = new Map<string, Supervised>();
   /** Processors that were removed. */
   readonly #gone: Supervised[] = [];
 
-  private constructor(
-    engines: readonly [RunningKafka, RunningEngine, RunningEngine],
-    options: InstallationOptions,
-  ) {
+  private constructor(engines: readonly [Engine, Engine, Engine], options: InstallationOptions) {
     [this.kafka, this.redis, this.#registry] = engines;
     this.folder = options.folder;
     this.#options = options;
@@ -47,17 +51,10 @@ export class Installation {
 
   static async start(options: InstallationOptions): Promise<Installation> {
     await mkdir(join(options.folder, 'data'), { recursive: true });
-    const found = enginesOf(describeMachine(process.env));
-    const logFolder = options.folder;
-    const starts = [
-      found.kafka.start({ logFolder }),
-      found.redis.start({ logFolder }),
-      found.schemaRegistry.start({ logFolder }),
-    ] as const;
-    const outcomes = await Promise.allSettled(starts);
-    if (outcomes.some(({ status }) => status === 'rejected'))
-      await Promise.all(outcomes.map(async (one) => one.status === 'fulfilled' && (await one.value.stop())));
-    const installation = new Installation(await Promise.all(starts), options);
+    const installation = new Installation(
+      options.shared === undefined ? await startEngines(options.folder) : enginesAt(options.shared),
+      options,
+    );
     try {
       for (const name of GATEWAYS) await installation.add(name);
       for (let i = 1; i <= options.processors; i++) await installation.add(`processor-${i}`);
@@ -95,7 +92,7 @@ export class Installation {
 
   /** Starts one more process, e.g. `processor-4`; does not wait until it is ready. */
   async add(name: string): Promise<Supervised> {
-    const added = await Supervised.start(name, this.#environment(), this.folder);
+    const added = await Supervised.start(name, this.environment, this.folder);
     this.#processes.set(name, added);
     return added;
   }
@@ -130,9 +127,11 @@ export class Installation {
       await engine.kill();
       await engine.stop();
     }
+    if (this.#options.shared !== undefined) await removePrefix(this.prefix);
   }
 
-  #environment(): Readonly<Record<string, string>> {
+  /** The environment of every process, and of commands that run beside them. */
+  get environment(): Readonly<Record<string, string>> {
     return {
       KAFKA_BROKERS: this.kafka.url,
       KAFKA_SESSION_TIMEOUT: `${this.#options.sessionTimeoutMs}ms`,
@@ -148,6 +147,37 @@ export class Installation {
       TRIBUTARY_DELIVERY_TIMEOUT: '30s',
       TRIBUTARY_SANDBOX_PROCESSES: '1',
       LOG_LEVEL: 'info',
+      ...this.#options.env,
     };
   }
+}
+
+async function startEngines(logFolder: string): Promise<readonly [Engine, Engine, Engine]> {
+  const found = enginesOf(describeMachine(process.env));
+  const starts = [
+    found.kafka.start({ logFolder }),
+    found.redis.start({ logFolder }),
+    found.schemaRegistry.start({ logFolder }),
+  ] as const;
+  const outcomes = await Promise.allSettled(starts);
+  if (outcomes.some(({ status }) => status === 'rejected'))
+    await Promise.all(outcomes.map(async (one) => one.status === 'fulfilled' && (await one.value.stop())));
+  return Promise.all(starts);
+}
+
+/** Engines that others use as well. */
+function enginesAt({
+  kafkaBrokers,
+  redisUrl,
+  schemaRegistryUrl,
+}: Engines): readonly [Engine, Engine, Engine] {
+  const at = (url: string): Engine => ({
+    url,
+    async kill() {},
+    async stop() {},
+    async restart() {
+      throw new Error('an engine that others use as well');
+    },
+  });
+  return [at(kafkaBrokers), at(redisUrl), at(schemaRegistryUrl)];
 }

@@ -1,16 +1,18 @@
 import { parseArgs } from 'node:util';
-import { LONG, SCALING, SHORT } from './forms.ts';
+import { GROWTH, LONG, SCALING, SHORT } from './forms.ts';
+import { runGrowth } from './growth.ts';
 import { runChaos } from './run.ts';
 import { runScaling } from './scaling.ts';
 
 /**
  * `npm run chaos` runs the long form; `--short` runs the short one; `--scaling` only adds and removes a
- * processor. `--events` and `--seed` (or TRIBUTARY_CHAOS_SEED) override the form.
+ * processor; `--growth` grows topics under load and kills. `--events` and `--seed` (or TRIBUTARY_CHAOS_SEED) override the form.
  */
 const { values } = parseArgs({
   options: {
     short: { type: 'boolean', default: false },
     scaling: { type: 'boolean', default: false },
+    growth: { type: 'boolean', default: false },
     events: { type: 'string' },
     seed: { type: 'string' },
   },
@@ -18,7 +20,10 @@ const { values } = parseArgs({
 const seed = Number(values.seed ?? process.env.TRIBUTARY_CHAOS_SEED ?? Date.now() % 1_000_000);
 const events = values.events === undefined ? {} : { events: Number(values.events) };
 const tell = (line: string) => process.stdout.write(`${line}\n`);
-const wrong = values.scaling
-  ? await runScaling({ ...SCALING, ...events, seed }, tell)
-  : await runChaos({ ...(values.short ? SHORT : LONG), ...events, seed }, tell);
+const run = () => {
+  if (values.scaling) return runScaling({ ...SCALING, ...events, seed }, tell);
+  if (values.growth) return runGrowth({ ...GROWTH, ...events, seed }, tell);
+  return runChaos({ ...(values.short ? SHORT : LONG), ...events, seed }, tell);
+};
+const wrong = await run();
 process.exitCode = wrong.length === 0 ? 0 : 1;

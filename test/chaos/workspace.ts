@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { CANCELLED, DEPARTED } from '../demo/flights.ts';
 import type { Client } from '../helpers/client.ts';
 import { LATE_MINUTES, LONGEST_MILES, PLANE_FIELDS, type RuleName } from './expectation.ts';
@@ -20,31 +21,42 @@ const TRANSFORMATION = `function transform(event) {
   return event;
 }`;
 
+const LATE_FILTER = `has(event.properties.dep_delay) && event.properties.dep_delay > ${LATE_MINUTES}`;
+
 interface Created {
   readonly id: string;
 }
 
-const ATTEMPTS = 5;
+const ATTEMPTS = 6;
+const PAUSE_MS = 3_000;
+
+/** The way in which late departures are picked; a filter needs no sandbox. */
+type PickedBy = 'transformation' | 'filter';
 
 /**
  * Expresses `expectationOf` through the API, in a new workspace. Retries until one workspace is created
  * completely.
  */
-export async function prepareChaosWorkspace(person: Client, webhookUrl: string): Promise<ChaosWorkspace> {
+export async function prepareChaosWorkspace(
+  person: Client,
+  webhookUrl: string,
+  pickedBy: PickedBy = 'transformation',
+): Promise<ChaosWorkspace> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await tryToPrepare(person, webhookUrl);
+      return await tryToPrepare(person, webhookUrl, pickedBy);
     } catch (error) {
       if (attempt === ATTEMPTS) throw error; // retries a 503 of a busy machine
+      await sleep(attempt * PAUSE_MS);
     }
   }
 }
 
-async function tryToPrepare(person: Client, webhookUrl: string): Promise<ChaosWorkspace> {
+async function tryToPrepare(person: Client, webhookUrl: string, pickedBy: PickedBy): Promise<ChaosWorkspace> {
   const { id: workspaceId } = await person.post<Created>('/workspaces', { name: 'Chaos' });
   const owner = person.with({ workspaceId });
   const contractIds = await makeContracts(owner);
-  const ruleIds = await makeRules(owner, webhookUrl);
+  const ruleIds = await makeRules(owner, webhookUrl, pickedBy);
   const { key } = await owner.post<{ key: string }>('./event-keys', {
     name: 'producers',
     environment: 'production',
@@ -85,7 +97,11 @@ async function makeContracts(owner: Client): Promise<readonly string[]> {
   ];
 }
 
-async function makeRules(owner: Client, webhookUrl: string): Promise<Readonly<Record<RuleName, string>>> {
+async function makeRules(
+  owner: Client,
+  webhookUrl: string,
+  pickedBy: PickedBy,
+): Promise<Readonly<Record<RuleName, string>>> {
   const make = async (path: string, body: object) => (await owner.post<Created>(path, body)).id;
   const flight = (properties: object) => ({
     type: 'track',
@@ -93,12 +109,15 @@ async function makeRules(owner: Client, webhookUrl: string): Promise<Readonly<Re
     user_id: 'N14228',
     properties,
   });
-  const late = await make('./event-transformations', {
-    name: 'Late ones',
-    source_code: TRANSFORMATION,
-    test_input: flight({ dep_delay: 90 }),
-    test_output: flight({ dep_delay: 90, hours_late: 1.5 }),
-  });
+  const makeTransformation = () =>
+    make('./event-transformations', {
+      name: 'Late ones',
+      source_code: TRANSFORMATION,
+      test_input: flight({ dep_delay: 90 }),
+      test_output: flight({ dep_delay: 90, hours_late: 1.5 }),
+    });
+  const late =
+    pickedBy === 'filter' ? { filter: LATE_FILTER } : { transformation_id: await makeTransformation() };
   const webhook = await make('./destinations', {
     name: 'A webhook that fails at times',
     type: 'webhook',
@@ -115,7 +134,7 @@ async function makeRules(owner: Client, webhookUrl: string): Promise<Readonly<Re
       name: 'Late ones to the webhook',
       ...departures,
       destination_id: webhook,
-      transformation_id: late,
+      ...late,
     }),
     'departures to files': await make('./event-forwarding-rules', {
       name: 'Departures to files',

@@ -11,6 +11,7 @@ import {
   updateWorkspace,
 } from './organization-facts.ts';
 import type { CatalogState } from './state.ts';
+import { adoptGrowth, announceGrowth } from './topic-facts.ts';
 
 /**
  * Must be raised whenever the same facts would give another state, or the rows of a state change their form: a
@@ -143,6 +144,10 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'replay.cancelled':
       if (find(state, 'replay', fact.entity)?.status === 'cancelled') return undefined;
       return change(state, 'replay', fact, { status: 'cancelled' });
+    case 'topic.growth_announced':
+      return announceGrowth(state, fact);
+    case 'topic.grown':
+      return adoptGrowth(state, fact);
     default:
       throw new UnknownFact(fact);
   }

@@ -6,6 +6,7 @@ import {
   type WorkspaceRole,
 } from '../../access/roles.ts';
 import type { EventType } from '../../event/event.ts';
+import type { TopicLayout } from '../../log/layout.ts';
 import type { CatalogView, FoundKey, WorkspaceEntities, WorkspaceEntityKind } from '../catalog.ts';
 import type {
   Account,
@@ -44,6 +45,7 @@ import {
 export class CatalogState implements CatalogView {
   /** One id at most. */
   readonly #installation = new Set<string>();
+  readonly #layouts = new Map<string, TopicLayout>();
   readonly #accounts = new Map<string, Account>();
   /** Ids of accounts by e-mail address, in the order in which they got the address. */
   readonly #accountsOfEmail = new Map<string, Set<string>>();
@@ -79,6 +81,14 @@ export class CatalogState implements CatalogView {
 
   putInstallation(id: string): void {
     this.#installation.add(id);
+  }
+
+  get layouts(): ReadonlyMap<string, TopicLayout> {
+    return this.#layouts;
+  }
+
+  putLayout(topic: string, layout: TopicLayout): void {
+    this.#layouts.set(topic, layout);
   }
 
   account(id: string): Account | undefined {
@@ -368,6 +378,7 @@ export class CatalogState implements CatalogView {
   tables(): Readonly<Record<string, Table>> {
     return {
       installation: this.#installation,
+      layouts: this.#layouts,
       accounts: this.#accounts,
       accountsOfEmail: this.#accountsOfEmail,
       organizations: this.#organizations,

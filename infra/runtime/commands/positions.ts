@@ -6,7 +6,7 @@ import { type Environment, readClusterConfig } from '../config/config.ts';
 import { createLogger } from '../observability/logger.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { reportErrors } from '../process/lifecycle.ts';
-import { openOnKafka } from '../wiring/ports/event-log.ts';
+import { openCatalogOfCommand, openOnKafka } from '../wiring/ports/event-log.ts';
 
 export interface PositionsOptions {
   readonly stage?: string;
@@ -39,6 +39,7 @@ export async function positions(options: PositionsOptions, environment: Environm
     const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
     try {
       const deadline = startDeadline(config.startTimeout, logger);
+      await (await openCatalogOfCommand(log, deadline)).close();
       const known = () => log.positionsOf(STAGE_NAMES);
       if (choice !== undefined) return await set(log, choice);
       process.stdout.write(table(await untilAvailable('reading the positions', deadline, known)));

@@ -15,7 +15,7 @@ import { CleanupStack, reportErrors } from '../process/lifecycle.ts';
 import { useFolderOfServer } from '../process/usable-folder.ts';
 import { checkStores } from '../wiring/installation.ts';
 import { openPipeline } from '../wiring/pipeline.ts';
-import { openEventLog } from '../wiring/ports/event-log.ts';
+import { openCatalogOfCommand, openEventLog } from '../wiring/ports/event-log.ts';
 import { openSecrets } from '../wiring/secrets.ts';
 import { chosenStages, type StagesOptions } from './stages-option.ts';
 
@@ -59,9 +59,10 @@ async function list(config: Config, cleanup: CleanupStack): Promise<DeadLetters>
   const logger = createLogger(config.logLevel, { part: 'redrive' });
   useFolderOfServer(config, logger);
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
-  return untilAvailable('reading stages.dead', startDeadline(config.startTimeout, logger), () =>
-    readDeadLetters(log),
-  );
+  const deadline = startDeadline(config.startTimeout, logger);
+  // The topic may have been grown.
+  if (log.followLayouts !== undefined) await (await openCatalogOfCommand(log, deadline)).close();
+  return untilAvailable('reading stages.dead', deadline, () => readDeadLetters(log));
 }
 
 async function run(

@@ -1,28 +1,48 @@
-import { NO_METRICS, type TopicSpec } from '@tributary/core';
+import { messageOf, NO_METRICS, type TopicSpec } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
-import { positionsSpec, settingsOf } from '../../adapters/event-log/kafka/index.ts';
+import {
+  type KafkaLog,
+  POSITIONS_TOPIC,
+  positionsSpec,
+  settingsOf,
+} from '../../adapters/event-log/kafka/index.ts';
 import { type Environment, readClusterConfig, readConfig } from '../config/config.ts';
+import type { Config } from '../config/settings.ts';
 import { createLogger } from '../observability/logger.ts';
-import { startDeadline, untilAvailable } from '../process/await-engines.ts';
-import { reportErrors } from '../process/lifecycle.ts';
-import { configuredTopics, openOnKafka } from '../wiring/ports/event-log.ts';
+import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { OperatorError, reportErrors } from '../process/lifecycle.ts';
+import { configuredTopics, openCatalogOfCommand, openOnKafka } from '../wiring/ports/event-log.ts';
+import { growTopics, parseGrowth, plannedGrowth } from './grow-topics.ts';
 
 export interface TopicsOptions {
   readonly print?: true;
   readonly format?: TopicFormat;
   readonly cluster?: string;
+  /** See `parseGrowth`. */
+  readonly partitions?: readonly string[];
 }
 
 /**
  * `tributary topics`: creates missing topics, corrects settings of the others that Tributary cannot work with, and prints
- * a line for each topic and change. With `--print`, which needs no Kafka, it prints the declared topics, for people
+ * a line for each topic and change. With `--partitions` it grows topics beside running processes. With `--print`, which
+ * needs no Kafka but shows grown topics only with it, it prints the declared topics, for people
  * (`--format table`) or for tools (`strimzi`, `terraform`). Exit code 1 if Kafka does not answer in time, has topics that do
  * not match the configuration, or still has a setting that loses records.
  */
 export async function makeTopics(options: TopicsOptions, environment: Environment): Promise<number> {
-  if (options.print === true) return printTopics(options, environment);
+  const wanted = parseGrowth(options.partitions ?? []);
+  if (options.print === true) {
+    if (wanted.length > 0) throw new InvalidArgumentError('--partitions and --print do not go together');
+    return printTopics(options, environment);
+  }
   if (options.format !== undefined || options.cluster !== undefined)
     throw new InvalidArgumentError('--format and --cluster need --print');
+  if (wanted.length > 0 && readConfig(environment).kafkaBrokers.length === 0)
+    return reportErrors('topics', async () => {
+      throw new OperatorError(
+        'topics grow on Kafka alone: the log of one machine keeps the partitions it was made with (KAFKA_BROKERS is not set)',
+      );
+    });
   const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'topics' });
   return reportErrors('topics', async () => {
@@ -30,7 +50,28 @@ export async function makeTopics(options: TopicsOptions, environment: Environmen
     const deadline = startDeadline(config.startTimeout, logger);
     try {
       const created = await untilAvailable('creating the topics', deadline, () => log.createTopics());
-      process.stdout.write(report(log.topics, new Set(created), config.prefix));
+      const catalog = await openCatalogOfCommand(log, deadline);
+      try {
+        const growths = plannedGrowth(wanted, log.topics, config.prefix);
+        process.stdout.write(report(log.topics, new Set(created), config.prefix));
+        await addMissing(log, deadline, print);
+        await growTopics(growths, {
+          log,
+          catalog,
+          deadline,
+          catalogStalenessMs: config.catalogStaleness,
+          print,
+        });
+        const others = await untilAvailable('counting partitions', deadline, () => log.otherPartitions());
+        for (const text of others) process.stderr.write(`warning  ${text}\n`);
+        for (const [topic, { announced }] of catalog.state.layouts)
+          if (announced !== undefined)
+            process.stderr.write(
+              `warning  the growth of ${topic} was begun and not finished: repeat \`tributary topics --partitions ${topic}=${announced}\`\n`,
+            );
+      } finally {
+        await catalog.close();
+      }
       const altered = await untilAvailable('altering the topics', deadline, () => log.alterTopics());
       for (const line of altered) process.stdout.write(`altered  ${line}\n`);
       const left = await untilAvailable('checking the topics', deadline, () => log.topicFaults());
@@ -42,13 +83,52 @@ export async function makeTopics(options: TopicsOptions, environment: Environmen
   });
 }
 
-function printTopics(
+const print = (line: string) => process.stdout.write(`${line}\n`);
+
+/** A topic that was deleted and created again has the configured partitions, and its keys are in all that the catalog names. */
+async function addMissing(
+  log: KafkaLog,
+  deadline: StartDeadline,
+  report: (line: string) => void,
+): Promise<void> {
+  const inKafka = await untilAvailable('counting partitions', deadline, () => log.partitionsInKafka());
+  for (const { name, partitions } of log.topics.values()) {
+    if ((inKafka.get(name) ?? partitions) >= partitions) continue;
+    await untilAvailable(`growing ${name}`, deadline, () => log.growTopic(name, partitions));
+    report(`added    missing partitions of ${name}: ${partitions}`);
+  }
+}
+
+/** The declared topics; with the layouts of the catalog where Kafka is configured and answers. */
+async function declaredTopics(config: Config): Promise<ReadonlyMap<string, TopicSpec>> {
+  const declared = configuredTopics(config);
+  const all = new Map([...declared, [POSITIONS_TOPIC, positionsSpec(declared)]]);
+  if (config.kafkaBrokers.length === 0) return all;
+  const logger = createLogger('fatal', { part: 'topics' });
+  const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
+  try {
+    const catalog = await openCatalogOfCommand(log, startDeadline(PRINT_WITHIN_MS, logger));
+    await catalog.close();
+    return log.topics;
+  } catch (error) {
+    process.stderr.write(
+      `warning  the partitions are the configured ones: the catalog cannot be read (${messageOf(error)})\n`,
+    );
+    return all;
+  } finally {
+    await log.close();
+  }
+}
+
+/** How long printing waits for Kafka, ms. */
+const PRINT_WITHIN_MS = 10_000;
+
+async function printTopics(
   { format = 'table', cluster = 'my-cluster' }: TopicsOptions,
   environment: Environment,
-): number {
+): Promise<number> {
   const config = readConfig(environment);
-  const declared = configuredTopics(config);
-  const topics = [...declared.values(), positionsSpec(declared)];
+  const topics = [...(await declaredTopics(config)).values()];
   const { prefix, replication } = config;
   process.stdout.write(textOfTopics(format, { topics, prefix, replicas: replication ?? 3, cluster }));
   return 0;

@@ -29,6 +29,7 @@ describe('configuration', () => {
   it('listens on every address where the roles are distributed, and on loopback where one process is all', () => {
     const onKafka = { KAFKA_BROKERS: 'kafka:9092' };
     expect(readClusterConfig(onKafka).host).toBe('0.0.0.0');
+    expect(readClusterConfig({ ...onKafka, HOST: '' }).host).toBe('0.0.0.0');
     expect(readClusterConfig({ ...onKafka, HOST: '10.0.0.7' }).host).toBe('10.0.0.7');
     expect(readClusterConfig(onKafka).adminHost).toBe('127.0.0.1');
     expect(readDevConfig({}).host).toBe('127.0.0.1');
@@ -139,14 +140,6 @@ describe('configuration', () => {
     expect(() => readConfig({ PORT_FILE: file, TRIBUTARY_PREFIX_FILE: file })).toThrow(
       'TRIBUTARY_PREFIX_FILE is not a known variable',
     );
-  });
-
-  it('of a role in a cluster listens on all addresses, unless it is told otherwise', () => {
-    const cluster = { KAFKA_BROKERS: 'k:9092' };
-    expect(readClusterConfig(cluster).host).toBe('0.0.0.0');
-    expect(readClusterConfig({ ...cluster, HOST: '' }).host).toBe('0.0.0.0');
-    expect(readClusterConfig({ ...cluster, HOST: '127.0.0.1' }).host).toBe('127.0.0.1');
-    expect(readConfig({}).host).toBe('127.0.0.1');
   });
 
   it('has a `_FILE` variable for every password and key', () => {

@@ -100,7 +100,7 @@ export const SETTINGS = {
     'TRIBUTARY_PARTITIONS',
     '4',
     number(1, 128),
-    'Partitions of each topic. Fixed once the topics exist.',
+    'Partitions of each topic when it is made. Leave it as it is: `tributary topics --partitions` grows topics on Kafka.',
   ),
   retention: setting(
     'TRIBUTARY_RETENTION',

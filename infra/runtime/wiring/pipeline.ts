@@ -19,6 +19,7 @@ import { type StartDeadline, startDeadline, untilAvailable } from '../process/aw
 import type { CleanupStack } from '../process/lifecycle.ts';
 import { openCatalog, openEventLog, provideTopics, receivedTopics } from './ports/event-log.ts';
 import { openConnectors, openMailer, openSandbox } from './ports/local-ports.ts';
+import { watchPartitions } from './ports/partition-watch.ts';
 import {
   openDeduplicator,
   openHealthBoard,
@@ -79,6 +80,7 @@ export async function openPipeline(
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
   await provideTopics(log, config, deadline);
+  cleanup.use(watchPartitions(log, catalog, logger));
   const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, logger));

@@ -43,6 +43,8 @@ export interface LogCatalogOptions {
   readonly fetchWaitMs?: number;
   /** How long a proposal waits for its verdict, ms. Default 10,000. */
   readonly proposeTimeoutMs?: number;
+  /** Called when the partitions of a topic changed, before a caller that waits for that position continues. */
+  readonly onLayouts?: () => void;
   /** The snapshot that a start begins from; without it, every start reads all facts. */
   readonly snapshot?: SnapshotOptions;
 }
@@ -67,7 +69,8 @@ export function openLogCatalog(options: LogCatalogOptions): RewritableCatalog {
 }
 
 class LogCatalog implements RewritableCatalog {
-  readonly #options: Required<Omit<LogCatalogOptions, 'snapshot'>>;
+  readonly #options: Required<Omit<LogCatalogOptions, 'snapshot' | 'onLayouts'>>;
+  readonly #onLayouts: () => void;
   readonly #snapshots: Snapshots | undefined;
   #state = new CatalogState();
   readonly #waiters = new PositionWaiters();
@@ -99,7 +102,8 @@ class LogCatalog implements RewritableCatalog {
       proposeTimeoutMs: 10_000,
       ...options,
     };
-    const { snapshot, logger } = options;
+    const { snapshot, logger, onLayouts = () => {} } = options;
+    this.#onLayouts = onLayouts;
     this.#snapshots = snapshot && new Snapshots(snapshot, logger, () => this.#snapshotContent());
     this.#following = this.#follow();
   }
@@ -229,6 +233,7 @@ class LogCatalog implements RewritableCatalog {
       if (found !== undefined) {
         this.#state = found.state;
         this.#position = found.position;
+        this.#onLayouts();
       }
       this.#endAtStart = end;
       this.#fetched(end);
@@ -276,6 +281,7 @@ class LogCatalog implements RewritableCatalog {
     if (this.#stopped !== undefined) return;
     logger.info({ from: this.#position, position }, 'the catalog was restored from the rows of a rewrite');
     this.#state = state;
+    this.#onLayouts();
     this.#position = position;
     this.#last = undefined;
     this.#endAtStart = end;
@@ -319,6 +325,7 @@ class LogCatalog implements RewritableCatalog {
   #apply(entry: CatalogEntry, offset: number): void {
     if (!isRewriteRecord(entry)) {
       this.#verdicts.add(offset, applyFact(this.#state, entry, offset));
+      if (entry.type === 'topic.grown' || entry.type === 'topic.growth_announced') this.#onLayouts();
       return;
     }
     if (entry.type !== 'catalog.rewrite_begun') return;

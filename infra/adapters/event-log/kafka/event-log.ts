@@ -2,6 +2,7 @@ import {
   type Clock,
   type EventLog,
   InvalidInput,
+  type LayoutSource,
   type Logger,
   type Metrics,
   type NewEntry,
@@ -19,16 +20,19 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { checkEntries } from '../append/record-packer.ts';
-import { pause } from '../stage-runner/waiting.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InHandTable } from '../suspects/in-hand-table.ts';
 import { Appender } from './append/appender.ts';
 import { KafkaClient } from './client/client.ts';
 import { ClientPool } from './client/client-pool.ts';
 import type { KafkaConnection } from './client/connection.ts';
-import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
+import { Fetcher } from './client/fetcher.ts';
 import { offsetAt, offsetOf, storedOffsets } from './client/offsets.ts';
-import { KafkaStageRun, specOf } from './group/stage-run.ts';
+import { KafkaStageRun } from './group/stage-run.ts';
+import { BoundedAppends } from './growth/bounded-appends.ts';
+import { growTopic, otherPartitions, partitionsInKafka } from './growth/broker-partitions.ts';
+import { Layouts } from './growth/layouts.ts';
+import { LogReader } from './log-reader.ts';
 import {
   type KnownPosition,
   knownPositions,
@@ -38,9 +42,8 @@ import {
 } from './positions/recorded-positions.ts';
 import { stageProgress } from './positions/stage-progress.ts';
 import { BatchLimits } from './records/batches.ts';
-import { entriesOf } from './records/entries.ts';
 import { alterTopics, type TopicChecks, topicFaults } from './topic-checks.ts';
-import { createKafkaTopics } from './topics.ts';
+import { createKafkaTopics, specOf } from './topics.ts';
 
 export interface KafkaEventLogOptions {
   readonly connection: KafkaConnection;
@@ -82,14 +85,14 @@ export interface KafkaLog extends EventLog {
   positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]>;
   /** Sets the position of a partition whose group has lost it. `InvalidInput` where the group has one. */
   setPosition(of: StagePartition, offset: number): Promise<void>;
+  /** The partitions that the brokers have of each declared topic, used or not. */
+  partitionsInKafka(): Promise<ReadonlyMap<string, number>>;
+  /** Makes the brokers have this many partitions of a topic, if they have fewer. Nothing uses the added ones yet. */
+  growTopic(topic: string, partitions: number): Promise<void>;
+  followLayouts(source: LayoutSource): () => void;
+  otherPartitions(): Promise<readonly string[]>;
 }
 
-/** The offset is not kept any more; `first` is the first one that is. */
-interface FirstKept {
-  readonly first: number;
-}
-
-const READ_BYTES = 1024 * 1024;
 const WATCH_WAIT_MS = 250;
 
 /** How long a broker may take for a request of a transaction, ms: longer than a transaction may be open. */
@@ -108,11 +111,12 @@ class KafkaEventLog implements KafkaLog {
   /** For appends alone. */
   readonly #appends: KafkaClient;
   readonly #appender: Appender;
-  /** For reads that do not wait at the broker, and for those that do. */
+  readonly #layouts: Layouts;
+  readonly #boundedAppends: BoundedAppends;
+  /** For requests that do not wait at the broker, and for those that do. */
   readonly #reads: KafkaClient;
-  readonly #reader: Fetcher;
   readonly #watches: KafkaClient;
-  readonly #watcher: Fetcher;
+  readonly #logReader: LogReader;
   readonly #transactionClients: ClientPool;
   readonly #runs = new Set<KafkaStageRun>();
   readonly #closing = new AbortController();
@@ -124,19 +128,32 @@ class KafkaEventLog implements KafkaLog {
   constructor(options: KafkaEventLogOptions) {
     const { connection, logger, topics, appendTimeoutMs = 10_000 } = options;
     const positions = positionsSpec(topics);
-    this.topics = new Map([...topics, [positions.name, positions]]);
     this.#options = options;
     this.#framing = options.framing ?? PLAIN_FRAMING;
     this.#crashes = crashWatch(this, options.inHand);
     this.#appends = new KafkaClient({ connection, logger, requestTimeoutMs: appendTimeoutMs + 1_000 });
     this.#reads = new KafkaClient({ connection, logger });
+    this.#layouts = new Layouts({
+      topics: new Map([...topics, [positions.name, positions]]),
+      client: this.#reads,
+      nameOf: (topic) => this.#nameOf(topic),
+      clock: options.clock ?? Date.now,
+      logger,
+    });
+    this.topics = this.#layouts.topics;
     this.#watches = new KafkaClient({ connection, logger });
     this.#transactionClients = new ClientPool(
       () => new KafkaClient({ connection, logger, requestTimeoutMs: TRANSACTION_REQUEST_TIMEOUT_MS }),
       logger,
     );
-    this.#reader = new Fetcher(this.#reads, () => 0);
-    this.#watcher = new Fetcher(this.#watches, () => WATCH_WAIT_MS);
+    const watcher = new Fetcher(this.#watches, () => WATCH_WAIT_MS);
+    this.#logReader = new LogReader({
+      client: this.#reads,
+      watcher,
+      nameOf: (topic) => this.#nameOf(topic),
+      framing: this.#framing,
+      closing: this.#closing.signal,
+    });
     this.#appender = new Appender({
       client: this.#appends,
       nameOf: (topic) => this.#nameOf(topic),
@@ -144,16 +161,22 @@ class KafkaEventLog implements KafkaLog {
       maxUnconfirmedBytes: options.maxUnconfirmedBytes ?? 64 * 1024 * 1024,
       timeoutMs: appendTimeoutMs,
     });
+    this.#boundedAppends = new BoundedAppends(this.#layouts, (spec, entries, bytes) =>
+      this.#appender.append(spec, entries, bytes),
+    );
     const name = this.#nameOf(positions.name);
     this.#positions = new RecordedPositions({
       spec: positions,
       name,
-      fetcher: this.#watcher,
+      fetcher: watcher,
       range: async (partition) => ({
         first: await offsetOf(this.#reads, name, partition, 'first'),
         end: await offsetOf(this.#reads, name, partition, 'end'),
       }),
       append: (entries) => this.append(positions.name, entries),
+    });
+    this.#layouts.onGrowth(() => {
+      for (const client of [this.#appends, this.#reads, this.#watches]) client.invalidateMetadata();
     });
   }
 
@@ -207,55 +230,30 @@ class KafkaEventLog implements KafkaLog {
 
   async append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]> {
     this.#checkOpen();
-    const spec = specOf(this.topics, topic);
-    const bytes = checkEntries(spec, entries);
+    const bytes = checkEntries(specOf(this.topics, topic), entries);
     if (entries.length === 0) return [];
-    return this.#appender.append(spec, entries, bytes);
+    return this.#boundedAppends.append(topic, entries, bytes);
+  }
+
+  followLayouts(source: LayoutSource): () => void {
+    return this.#layouts.follow(source);
+  }
+
+  partitionsInKafka(): Promise<ReadonlyMap<string, number>> {
+    return partitionsInKafka(this.#checks());
+  }
+
+  async otherPartitions(): Promise<readonly string[]> {
+    return otherPartitions(this.topics, await this.partitionsInKafka(), (topic) => this.#nameOf(topic));
+  }
+
+  async growTopic(topic: string, partitions: number): Promise<void> {
+    await growTopic(this.#checks(), this.#reads, topic, partitions);
   }
 
   async read(topic: string, partition: number, from: number, options: ReadOptions = {}): Promise<ReadResult> {
     this.#checkOpen();
-    const { packed } = this.#partitionOf(topic, partition);
-    const { maxBytes = READ_BYTES, waitMs = 0, signal } = options;
-    const signals = [this.#closing.signal, ...(signal ? [signal] : [])];
-    const of = { topic, partition, packed, framing: this.#framing };
-    let next = Math.max(0, from);
-    const found = (fetched: Fetched | FirstKept): ReadResult | undefined => {
-      if ('first' in fetched) {
-        next = fetched.first;
-        return undefined;
-      }
-      const { records, next: behind } = withinBytes(fetched, maxBytes);
-      const entries = entriesOf(records, of, { offset: next, index: 0 }).map(({ entry }) => entry);
-      next = behind;
-      return entries.length > 0 ? { entries, next } : undefined;
-    };
-    // Existing records are read at once, also while others wait at the broker.
-    const end = await offsetOf(this.#reads, this.#nameOf(topic), partition, 'stable');
-    while (next < end) {
-      const fetched = await this.#fetch(
-        this.#reader,
-        topic,
-        partition,
-        next,
-        maxBytes,
-        AbortSignal.any(signals),
-      );
-      if (!fetched) return { entries: [], next };
-      const result = found(fetched);
-      if (result) return result;
-    }
-    if (waitMs === 0) return { entries: [], next };
-    const waiting = AbortSignal.any([...signals, AbortSignal.timeout(waitMs)]);
-    for (;;) {
-      const fetched = await this.#fetch(this.#watcher, topic, partition, next, maxBytes, waiting);
-      if (!fetched) {
-        await pause(waitMs, waiting); // beyond the end a broker does not wait
-        return { entries: [], next };
-      }
-      const result = found(fetched);
-      if (result) return result;
-    }
+    return this.#logReader.read(this.#partitionOf(topic, partition), partition, from, options);
   }
 
   async end(topic: string, partition: number): Promise<number> {
@@ -316,7 +314,11 @@ class KafkaEventLog implements KafkaLog {
       connection,
       transactionClients: this.#transactionClients,
       prefix,
-      topics: this.topics,
+      layouts: this.#layouts,
+      visibleFrom: async (topic, partition, offset) => {
+        const { entries, next } = await this.read(topic, partition, offset, { maxBytes: 1 });
+        return entries[0]?.position.offset ?? next;
+      },
       framing: this.#framing,
       limits: this.#limits,
       positions: this.#positions,
@@ -348,25 +350,6 @@ class KafkaEventLog implements KafkaLog {
     await Promise.all(clients.map((one) => one.close()));
   }
 
-  /** Below the first offset kept it is `FirstKept`; beyond the end undefined. */
-  async #fetch(
-    fetcher: Fetcher,
-    topic: string,
-    partition: number,
-    offset: number,
-    maxBytes: number,
-    signal: AbortSignal,
-  ): Promise<Fetched | FirstKept | undefined> {
-    const name = this.#nameOf(topic);
-    try {
-      return await fetcher.fetch(name, partition, offset, maxBytes, signal);
-    } catch (thrown) {
-      if (!(thrown instanceof OffsetOutOfRange)) throw thrown;
-      const first = await offsetOf(this.#reads, name, partition, 'first');
-      return offset < first ? { first } : undefined;
-    }
-  }
-
   #partitionOf(topic: string, partition: number): TopicSpec {
     const spec = specOf(this.topics, topic);
     if (!Number.isInteger(partition) || partition < 0 || partition >= spec.partitions) {
@@ -382,18 +365,4 @@ class KafkaEventLog implements KafkaLog {
   #checkOpen(): void {
     if (this.#closed) throw new Unavailable('the event log is closed');
   }
-}
-
-/** Cuts an answer to the bytes that the caller wanted: a broker sends whole batches. */
-function withinBytes(fetched: Fetched, maxBytes: number): Pick<Fetched, 'records' | 'next'> {
-  const { records } = fetched;
-  let bytes = 0;
-  for (const [i, { value }] of records.entries()) {
-    bytes += value?.length ?? 0;
-    const following = records[i + 1];
-    if (bytes >= maxBytes && following) {
-      return { records: records.slice(0, i + 1), next: following.offset };
-    }
-  }
-  return fetched;
 }

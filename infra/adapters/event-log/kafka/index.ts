@@ -4,5 +4,5 @@ export { KafkaClient } from './client/client.ts';
 export type { KafkaConnection } from './client/connection.ts';
 export { FETCH, TXN_OFFSET_COMMIT } from './client/requests.ts';
 export { type KafkaEventLogOptions, type KafkaLog, openKafkaEventLog } from './event-log.ts';
-export { type KnownPosition, positionsSpec } from './positions/recorded-positions.ts';
+export { type KnownPosition, POSITIONS_TOPIC, positionsSpec } from './positions/recorded-positions.ts';
 export { settingsOf } from './topics.ts';

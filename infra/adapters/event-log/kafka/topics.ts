@@ -1,10 +1,11 @@
-import { LayoutMismatch, type Logger, type TopicSpec } from '@tributary/core';
+import { InvalidInput, LayoutMismatch, type Logger, type TopicSpec } from '@tributary/core';
 import type { Admin, ITopicConfig, ITopicMetadata } from 'kafkajs';
 import { pause } from '../stage-runner/waiting.ts';
 import type { KafkaClient } from './client/client.ts';
 import { type KafkaConnection, withKafkaAdmin } from './client/connection.ts';
 import { protocolErrorOf } from './client/errors.ts';
 import { stableEnds } from './client/offsets.ts';
+import { POSITIONS_TOPIC } from './positions/recorded-positions.ts';
 
 /** A record is at most a value of 1 MiB and its headers, or in `stages.dead` both once more as JSON within JSON. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
@@ -14,6 +15,13 @@ const FOREVER_SEGMENT_MS = 86_400_000;
 
 /** Small, as only closed segments are compacted, bytes. */
 const COMPACTED_SEGMENT_BYTES = 16 * 1024 * 1024;
+
+/** `InvalidInput` for a topic that is not declared. */
+export function specOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): TopicSpec {
+  const spec = topics.get(topic);
+  if (!spec) throw new InvalidInput(`unknown topic "${topic}"`);
+  return spec;
+}
 
 /** Replicas that survive the loss of one broker while another is being restarted. */
 const SAFE_REPLICATION = 3;
@@ -120,7 +128,7 @@ export interface CreateTopicsOptions {
 
 /**
  * Creates the declared topics that are missing and waits until all have leaders. Returns the names of those created.
- * `LayoutMismatch` when one has another number of partitions, `Unavailable` when Kafka does not answer.
+ * `LayoutMismatch` when one has fewer partitions, or all of them more, `Unavailable` when Kafka does not answer.
  */
 export async function createKafkaTopics(options: CreateTopicsOptions): Promise<readonly string[]> {
   const { connection, logger } = options;
@@ -208,10 +216,12 @@ function layoutFaults(
   nameOf: (topic: string) => string,
 ): readonly string[] {
   const counts = new Map(found.map(({ name, partitions }) => [name, partitions.length]));
-  return [...topics.values()]
-    .filter(({ name, partitions }) => counts.get(nameOf(name)) !== partitions)
-    .map(
-      ({ name, partitions }) =>
-        `topic ${nameOf(name)} has ${counts.get(nameOf(name))} partitions, not ${partitions}`,
-    );
+  const inKafka = ({ name }: TopicSpec) => counts.get(nameOf(name)) ?? 0;
+  const all = [...topics.values()];
+  const configured = all.filter(({ name, fixed }) => fixed !== true || name === POSITIONS_TOPIC);
+  // A topic may have been grown, and the catalog, which says so, is not read yet. That all were is a changed setting.
+  const isOther = configured.every((spec) => inKafka(spec) > spec.partitions);
+  return all
+    .filter((spec) => inKafka(spec) < spec.partitions || (isOther && configured.includes(spec)))
+    .map((spec) => `topic ${nameOf(spec.name)} has ${inKafka(spec)} partitions, not ${spec.partitions}`);
 }

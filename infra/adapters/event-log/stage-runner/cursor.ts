@@ -11,6 +11,8 @@ export interface Taken {
   readonly entry: LogEntry;
   /** The position to commit once this entry and all before it are done. */
   readonly after: Cursor;
+  /** Positions in other partitions that the stage has to reach first, as `OwnedPartition.gate` reads them. */
+  readonly bounds?: string;
 }
 
 /** Negative when `a` comes before `b`, 0 when they are the same. */

@@ -11,7 +11,8 @@ import {
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { crashWatch } from '../suspects/crash-watch.ts';
 import type { Cursor, Taken } from './cursor.ts';
-import { dueNow, type FetchLimits, type OwnedPartition, PartitionLoop } from './partition-loop.ts';
+import { dueNow } from './due.ts';
+import { type FetchLimits, type OwnedPartition, PartitionLoop } from './partition-loop.ts';
 import { pause } from './waiting.ts';
 
 const POSITION_MS = 120;

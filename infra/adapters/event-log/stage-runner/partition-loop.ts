@@ -4,7 +4,6 @@ import {
   backoffMs,
   type Clock,
   type FlowStage,
-  type LogEntry,
   type Logger,
   type Metrics,
   messageOf,
@@ -18,6 +17,7 @@ import type { InHand } from '../suspects/in-hand-table.ts';
 import { quarantineTaken, workBatch } from './batch-work.ts';
 import { type CommitThrottle, Committer } from './committer.ts';
 import { type Cursor, earlier, type Taken } from './cursor.ts';
+import { dueNow } from './due.ts';
 import { FlowWork } from './flow-work.ts';
 import { pause, unlessAborted } from './waiting.ts';
 import { failureOf, type Work } from './work.ts';
@@ -26,6 +26,9 @@ const DEFAULT_BATCH_ENTRIES = 1_000;
 
 /** A partition that waits longer than this for its first entry drops the entries behind it from memory meanwhile, ms. */
 const LONG_WAIT_MS = 1_000;
+
+/** How often an entry that waits for another partition is tried, ms. */
+const GATE_MS = 100;
 
 /** How long a stop waits for the last position to be stored, ms; without it the next owner repeats the work. */
 const LAST_POSITION_MS = 2_000;
@@ -41,6 +44,14 @@ export interface FetchLimits {
   readonly waitMs?: number;
 }
 
+/** Holds entries back until the stage has reached positions in other partitions of their topic. */
+export interface EntryGate {
+  /** How many of the entries, from the first on, may be handed over as far as it is known. */
+  countOpen(waiting: readonly Taken[]): number;
+  /** Finds out whether the entry may be handed over. */
+  tryOpen(entry: Taken): Promise<boolean>;
+}
+
 /** One partition that this process owns for a stage, as an engine implements it. */
 export interface OwnedPartition {
   readonly topic: string;
@@ -54,6 +65,8 @@ export interface OwnedPartition {
   commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void>;
   /** Absent: commits follow each other without a pause. */
   readonly throttle?: CommitThrottle;
+  /** Absent: no entry waits for other partitions. */
+  readonly gate?: EntryGate;
 }
 
 export interface LoopOptions {
@@ -315,9 +328,26 @@ export class PartitionLoop {
         if (isBehind) yield [];
         continue;
       }
-      yield waiting.slice(0, due.count);
-      waiting = waiting.slice(due.count);
+      const open = await this.#open(waiting, due.count, signal);
+      if (open > 0) {
+        yield waiting.slice(0, open);
+        waiting = waiting.slice(open);
+        continue;
+      }
+      await pause(GATE_MS, signal);
+      if (this.#committer.isBehind && this.#committer.positionPauseMs() <= 0) yield [];
     }
+  }
+
+  /** How many of the first `count` entries need not wait for other partitions. */
+  async #open(waiting: readonly Taken[], count: number, signal: AbortSignal): Promise<number> {
+    const { gate } = this.#options.owned;
+    const [first] = waiting;
+    if (gate === undefined || first === undefined) return count;
+    const open = gate.countOpen(waiting);
+    if (open > 0) return Math.min(open, count);
+    const isOpen = await this.#repeated('waiting for another partition', () => gate.tryOpen(first), signal);
+    return isOpen === true ? 1 : 0;
   }
 
   async #fetch(from: Cursor, maxEntries: number, signal: AbortSignal): Promise<readonly Taken[]> {
@@ -356,41 +386,4 @@ export class PartitionLoop {
     }
     return undefined;
   }
-}
-
-/**
- * When an entry that was read at `readAt` is due, epoch ms. It is due at once where the source throws for it, so that the
- * stage gets it. Its timestamp counts as at most `readAt`: the clock that stamped it may have been ahead, and would delay
- * all entries behind it.
- */
-function dueAt(source: Source, entry: LogEntry, readAt: number): number {
-  if (!source.dueAt) return 0;
-  try {
-    const due = source.dueAt(entry.timestamp > readAt ? { ...entry, timestamp: readAt } : entry);
-    return Number.isFinite(due) ? due : 0;
-  } catch {
-    return 0;
-  }
-}
-
-interface Due {
-  /** How many entries from the first on are due. */
-  readonly count: number;
-  /** When the first is due; absent where it is. */
-  readonly wakeAt?: number;
-}
-
-/** Entries of a partition stay in order: one that is not due delays those behind it. */
-export function dueNow(
-  source: Source,
-  waiting: readonly { readonly entry: LogEntry }[],
-  readAt: number,
-  now: number,
-): Due {
-  if (!source.dueAt) return { count: waiting.length };
-  for (const [count, { entry }] of waiting.entries()) {
-    const due = dueAt(source, entry, readAt);
-    if (due > now) return count === 0 ? { count, wakeAt: due } : { count };
-  }
-  return { count: waiting.length };
 }

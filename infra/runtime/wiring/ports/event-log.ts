@@ -24,7 +24,7 @@ import type { KafkaConnection, KafkaLog } from '../../../adapters/event-log/kafk
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
 import type { InHandTable } from '../../../adapters/event-log/suspects/in-hand-table.ts';
 import type { Config } from '../../config/settings.ts';
-import { type StartDeadline, untilAvailable } from '../../process/await-engines.ts';
+import { catchUp, type StartDeadline, untilAvailable } from '../../process/await-engines.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';
 
 export interface EventLogTools {
@@ -199,12 +199,40 @@ export interface CatalogTools {
  */
 export function openCatalog(config: Config, { log, logger }: CatalogTools): RewritableCatalog {
   const { catalogStaleness, retention: retentionMs } = config;
-  return openLogCatalog({
-    log,
-    logger,
-    staleAfterMs: catalogStaleness,
-    snapshot: { file: snapshotFile(config), retentionMs },
-  });
+  return followed(log, (onLayouts) =>
+    openLogCatalog({
+      log,
+      logger,
+      staleAfterMs: catalogStaleness,
+      snapshot: { file: snapshotFile(config), retentionMs },
+      onLayouts,
+    }),
+  );
+}
+
+/** The log takes the partitions of its topics from the catalog from now on. */
+function followed(log: EventLog, open: (onLayouts: () => void) => RewritableCatalog): RewritableCatalog {
+  let changed = () => {};
+  const catalog = open(() => changed());
+  changed = log.followLayouts?.(catalog) ?? changed;
+  changed();
+  return catalog;
+}
+
+/** The catalog for a command: it is read from its first fact, and writes no snapshot. Closed before the log. */
+export async function openCatalogOfCommand(
+  log: EventLog,
+  deadline: StartDeadline,
+): Promise<RewritableCatalog> {
+  const { logger } = deadline;
+  const catalog = followed(log, (onLayouts) => openLogCatalog({ log, logger, onLayouts }));
+  try {
+    await catchUp(catalog, deadline);
+    return catalog;
+  } catch (error) {
+    await catalog.close();
+    throw error;
+  }
 }
 
 /** Removes the snapshot of the data folder, and unfinished drafts of snapshots. */

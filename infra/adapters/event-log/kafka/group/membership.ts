@@ -22,8 +22,8 @@ export interface Assignee {
 
 export interface MembershipOptions {
   readonly groupId: string;
-  /** The topics of the stage with their partitions. */
-  readonly topics: ReadonlyMap<string, number>;
+  /** The topics of the stage with their partitions at present. */
+  readonly topics: () => ReadonlyMap<string, number>;
   readonly assignee: Assignee;
   /** For joins alone, as they wait at the broker for the other members. */
   readonly joinClient: KafkaClient;
@@ -72,6 +72,9 @@ export class Membership {
   /** The last generation that it joined with its claim, even without an assignment: no other member got its partitions. */
   #claimedIn = -1;
   #ended: Promise<void> | undefined;
+  /** The partitions of the last join, and the signal that others have to be assigned. */
+  #joinedWith = new Map<string, number>();
+  #regrouping = new AbortController();
 
   constructor(options: MembershipOptions) {
     this.groupId = options.groupId;
@@ -99,6 +102,12 @@ export class Membership {
   /** Stores a position; the coordinator refuses it unless this member belongs to the present generation. */
   async commitOffset(topic: string, partition: number, offset: number, metadata: string): Promise<void> {
     await this.#positions.store({ topic, partition, offset, metadata }, this.member);
+  }
+
+  /** Joins again where the topics have other partitions than at the last join; all owned partitions go on meanwhile. */
+  regroup(): void {
+    const topics = this.#options.topics();
+    if ([...topics].some(([name, count]) => this.#joinedWith.get(name) !== count)) this.#regrouping.abort();
   }
 
   /** Leaves the group at once; all owned partitions must be finished. */
@@ -130,7 +139,7 @@ export class Membership {
       try {
         const settled = await this.#join();
         failures = 0;
-        if (settled) await this.#beat(this.#leaving.signal);
+        if (settled) await this.#beat(AbortSignal.any([this.#leaving.signal, this.#regrouping.signal]));
       } catch (thrown) {
         if (this.#leaving.signal.aborted) return;
         this.#loseIfNotAMember(thrown);
@@ -162,7 +171,10 @@ export class Membership {
 
   /** Joins the next generation. False where partitions were given back: others get them after one more join. */
   async #join(): Promise<boolean> {
-    const { groupId, joinClient, topics, assignee, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
+    const { groupId, joinClient, assignee, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
+    const topics = this.#options.topics();
+    this.#joinedWith = new Map(topics);
+    this.#regrouping = new AbortController();
     const before = this.#generation === undefined ? undefined : this.#claimedIn;
     const claim: JoinClaim = { generation: before ?? -1, owned: assignee.owned() };
     const request = {
@@ -196,7 +208,7 @@ export class Membership {
       // Claims of older generations are not reliable; their members drop the partitions by the same rule.
       return { id: memberId, owned: claim.generation === generationId - 1 ? claim.owned : [] };
     });
-    return [...assign(this.#options.topics, claims)].map(([memberId, names]) => ({
+    return [...assign(this.#options.topics(), claims)].map(([memberId, names]) => ({
       memberId,
       partitions: byTopic(names),
     }));
@@ -205,7 +217,7 @@ export class Membership {
   /** Starts the assigned partitions and gives back the others that it owns, sending heartbeats meanwhile. */
   async #apply(assigned: readonly string[]): Promise<boolean> {
     const { assignee, groupId, logger } = this.#options;
-    const readable = assigned.filter((name) => this.#options.topics.has(topicOf(name)));
+    const readable = assigned.filter((name) => this.#joinedWith.has(topicOf(name)));
     const revoked = assignee.owned().filter((name) => !readable.includes(name));
     logger.info(
       { group: groupId, generation: this.#generation, part: readable, revoked },

@@ -1,7 +1,7 @@
 import { Fenced, type Logger, type Metrics, type OutputRecord, Unavailable } from '@tributary/core';
 import { type CommitThrottle, PartitionLost } from '../../stage-runner/committer.ts';
 import { type Cursor, compareCursors, type Taken } from '../../stage-runner/cursor.ts';
-import type { FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
+import type { EntryGate, FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
 import { unlessAborted } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { OffsetOutOfRange } from '../client/fetcher.ts';
@@ -43,6 +43,10 @@ export interface KafkaPartitionOptions {
   readonly reader: PartitionReader;
   readonly transactions: Transactions;
   readonly positions: RecordedPositions;
+  /** Catches up with the layouts of topics: an owner before may have emitted under the newest. */
+  readonly caughtUp: () => Promise<void>;
+  /** Present where the partition was added to its topic. */
+  readonly gate?: EntryGate;
   /** Gathered where the group has no position. */
   readonly evidence: () => Promise<FurtherEvidence>;
   /** Fires when this process loses the partition. */
@@ -63,6 +67,7 @@ export class KafkaPartition implements OwnedPartition {
   readonly topic: string;
   readonly partition: number;
   readonly throttle = new KafkaCommitThrottle();
+  readonly gate?: EntryGate;
   readonly #options: KafkaPartitionOptions;
   #committed: Cursor = { offset: 0, index: 0 };
   #missedUntil = 0;
@@ -79,6 +84,7 @@ export class KafkaPartition implements OwnedPartition {
     this.#options = options;
     this.topic = options.topic;
     this.partition = options.partition;
+    if (options.gate !== undefined) this.gate = options.gate;
   }
 
   get committed(): Cursor {
@@ -165,10 +171,11 @@ export class KafkaPartition implements OwnedPartition {
    * need not be: a process that lost the partition in between is refused when it commits.
    */
   async #takeOver(): Promise<Cursor | undefined> {
-    const { transactions, membership, leaving } = this.#options;
+    const { transactions, membership, caughtUp, leaving } = this.#options;
     await membership.confirm();
     leaving.throwIfAborted();
     await transactions.begin();
+    await caughtUp();
     leaving.throwIfAborted();
     return this.#stored();
   }

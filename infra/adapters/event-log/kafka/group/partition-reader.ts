@@ -68,7 +68,7 @@ export class PartitionReader {
         continue;
       }
       // Behind the last entry there may be records that are not visible: finishing it finishes them.
-      return [...taken.slice(0, -1), { entry: last.entry, after: { offset: fetched.next, index: 0 } }];
+      return [...taken.slice(0, -1), { ...last, after: { offset: fetched.next, index: 0 } }];
     }
   }
 

@@ -1,7 +1,6 @@
 import {
   type Backoff,
   type Clock,
-  InvalidInput,
   type Logger,
   type Metrics,
   messageOf,
@@ -19,9 +18,13 @@ import type { ClientPool } from '../client/client-pool.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { Fetcher } from '../client/fetcher.ts';
 import { appendedEnds, stableEnds, storedOffsets } from '../client/offsets.ts';
+import { BoundsGate } from '../growth/bounds-gate.ts';
+import { FirstBounds } from '../growth/first-bounds.ts';
+import type { Layouts } from '../growth/layouts.ts';
 import type { RecordedPositions } from '../positions/recorded-positions.ts';
 import { gatherEvidence } from '../positions/starting-point.ts';
 import type { BatchLimits } from '../records/batches.ts';
+import { specOf } from '../topics.ts';
 import { type Assignee, Membership } from './membership.ts';
 import { KafkaPartition } from './owned-partition.ts';
 import { isStuck, PartitionReader } from './partition-reader.ts';
@@ -42,7 +45,9 @@ export interface KafkaStageRunOptions {
   /** Shared by all stages of the process. */
   readonly transactionClients: ClientPool;
   readonly prefix: string;
-  readonly topics: ReadonlyMap<string, TopicSpec>;
+  readonly layouts: Layouts;
+  /** The offset of the first visible record at or behind an offset; where there is none yet, how far that is known. */
+  readonly visibleFrom: (topic: string, partition: number, offset: number) => Promise<number>;
   readonly framing: ValueFraming;
   readonly limits: BatchLimits;
   readonly positions: RecordedPositions;
@@ -84,6 +89,7 @@ export class KafkaStageRun implements StageRun {
   readonly #membership: Membership;
   readonly #end = Promise.withResolvers<void>();
   readonly #watching: NodeJS.Timeout;
+  readonly #unfollow: () => void;
   /** By `topic/partition`, topics by names in Kafka. */
   readonly #atWork = new Map<string, AtWork>();
   /** Partitions that were dropped and may still be at work. */
@@ -93,7 +99,7 @@ export class KafkaStageRun implements StageRun {
   /** `InvalidInput` for a stage that names topics which are not declared. */
   constructor(stage: Stage, options: KafkaStageRunOptions) {
     for (const topic of [...stage.reads.map((source) => source.topic), ...stage.writes, TOPIC.poison]) {
-      specOf(options.topics, topic);
+      specOf(options.layouts.topics, topic);
     }
     const { connection, logger, sessionTimeoutMs } = options;
     // Other members finish the partitions that move before they join.
@@ -106,9 +112,8 @@ export class KafkaStageRun implements StageRun {
     this.#fetcher = new Fetcher(this.#client, () => (this.#isBusy() ? BUSY_WAIT_MS : IDLE_WAIT_MS));
     this.#membership = new Membership({
       groupId: this.#groupId,
-      topics: new Map(
-        stage.reads.map(({ topic }) => [this.#nameOf(topic), specOf(options.topics, topic).partitions]),
-      ),
+      topics: () =>
+        new Map(stage.reads.map(({ topic }) => [this.#nameOf(topic), this.#specOf(topic).partitions])),
       assignee: this.#assignee(),
       client: this.#client,
       joinClient: this.#joinClient,
@@ -120,6 +125,7 @@ export class KafkaStageRun implements StageRun {
     });
     this.ended = this.#end.promise;
     this.ended.catch(() => {}); // logged by `#die`; a caller that only stops the run need not handle it
+    this.#unfollow = options.layouts.onGrowth(() => this.#regroup());
     this.#watching = setInterval(() => void this.#watchAll(), WATCH_MS).unref();
     this.#membership.start();
   }
@@ -169,7 +175,7 @@ export class KafkaStageRun implements StageRun {
 
   async #progress(endsOf: typeof stableEnds): Promise<readonly Progress[]> {
     const all = this.#stage.reads.flatMap(({ topic }) =>
-      Array.from({ length: specOf(this.#options.topics, topic).partitions }, (_, partition) => ({
+      Array.from({ length: this.#specOf(topic).partitions }, (_, partition) => ({
         topic,
         name: this.#nameOf(topic),
         partition,
@@ -211,10 +217,10 @@ export class KafkaStageRun implements StageRun {
     const partition = Number(name.slice(cut + 1));
     const source = this.#stage.reads.find(({ topic }) => this.#nameOf(topic) === name.slice(0, cut));
     if (!source) return;
-    const { topics, framing, fetchBytes } = this.#options;
+    const { framing, fetchBytes } = this.#options;
     const reader = new PartitionReader({
       fetcher: this.#fetcher,
-      spec: specOf(topics, source.topic),
+      spec: this.#specOf(source.topic),
       name: this.#nameOf(source.topic),
       partition,
       framing,
@@ -238,7 +244,7 @@ export class KafkaStageRun implements StageRun {
     reader: PartitionReader,
     leaving: AbortSignal,
   ): Promise<KafkaPartition> {
-    const { transactionClients, topics, framing, limits, positions, metrics, logger } = this.#options;
+    const { transactionClients, layouts, framing, limits, positions, metrics, logger } = this.#options;
     const name = this.#nameOf(source.topic);
     const nameOf = (topic: string) => this.#nameOf(topic);
     const { name: stage } = this.#stage;
@@ -247,9 +253,15 @@ export class KafkaStageRun implements StageRun {
       positions,
       stage: this.#stage,
       groupId: this.#groupId,
-      topics,
+      topics: layouts.topics,
       nameOf,
     };
+    const bounds = new FirstBounds(layouts);
+    const opened = async () => {
+      await layouts.caughtUp();
+      bounds.forget();
+    };
+    const gate = new BoundsGate({ reachedIn: (other) => this.#reachedIn(source.topic, other), opened });
     return KafkaPartition.acquire({
       stage,
       groupId: this.#groupId,
@@ -264,17 +276,32 @@ export class KafkaStageRun implements StageRun {
         clients: transactionClients,
         membership: this.#membership,
         leaving,
-        topics,
+        bounds,
         nameOf,
         framing,
         limits,
       }),
       positions,
+      caughtUp: () => layouts.caughtUp(),
+      gate,
       evidence: () => gatherEvidence(sources, { stage, topic: source.topic, partition }),
       leaving,
       metrics,
       logger,
     });
+  }
+
+  /** Records that are not visible to readers, and those that are not kept any more, are done. */
+  async #reachedIn(topic: string, partition: number): Promise<number> {
+    const name = this.#nameOf(topic);
+    const stored = await storedOffsets(this.#client, this.#groupId, [{ topic: name, partition }]);
+    return this.#options.visibleFrom(topic, partition, stored.get(`${name}/${partition}`) ?? 0);
+  }
+
+  /** A topic that the stage reads may have more partitions. */
+  #regroup(): void {
+    this.#client.invalidateMetadata();
+    this.#membership.regroup();
   }
 
   async #finish(name: string): Promise<void> {
@@ -297,6 +324,7 @@ export class KafkaStageRun implements StageRun {
 
   async #stop(): Promise<void> {
     clearInterval(this.#watching);
+    this.#unfollow();
     await Promise.all([...this.#atWork.keys()].map((name) => this.#finish(name)));
     await Promise.all(this.#dropped.values());
     await this.#membership.leave();
@@ -349,13 +377,11 @@ export class KafkaStageRun implements StageRun {
     this.#take(name);
   }
 
+  #specOf(topic: string): TopicSpec {
+    return specOf(this.#options.layouts.topics, topic);
+  }
+
   #nameOf(topic: string): string {
     return `${this.#options.prefix}${topic}`;
   }
-}
-
-export function specOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): TopicSpec {
-  const spec = topics.get(topic);
-  if (!spec) throw new InvalidInput(`unknown topic "${topic}"`);
-  return spec;
 }

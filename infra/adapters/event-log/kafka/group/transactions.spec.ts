@@ -2,6 +2,8 @@ import { declareTopics, NO_LOGGER, PLAIN_FRAMING, TOPIC, Unavailable } from '@tr
 import { describe, expect, it } from 'vitest';
 import { KafkaClient } from '../client/client.ts';
 import type { ProduceAnswer, ProducerIdentity } from '../client/protocol.ts';
+import { FirstBounds } from '../growth/first-bounds.ts';
+import { Layouts } from '../growth/layouts.ts';
 import { BatchLimits } from '../records/batches.ts';
 import { Transactions } from './transactions.ts';
 
@@ -46,6 +48,13 @@ class Answering extends KafkaClient {
 
 async function commitAnswered(errorCode: number) {
   const client = new Answering(errorCode);
+  const layouts = new Layouts({
+    topics: declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] }),
+    client,
+    nameOf: (topic) => topic,
+    clock: Date.now,
+    logger: NO_LOGGER,
+  });
   const transactions = new Transactions({
     limits: new BatchLimits(),
     transactionalId: 'validate.events.production.0',
@@ -55,7 +64,7 @@ async function commitAnswered(errorCode: number) {
       groupId: 'validate',
       member: { groupId: 'validate', memberId: 'member', generationId: 1 },
     },
-    topics: declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] }),
+    bounds: new FirstBounds(layouts),
     nameOf: (topic) => topic,
     framing: PLAIN_FRAMING,
   });

@@ -1,4 +1,4 @@
-import type { OutputRecord, TopicSpec, ValueFraming } from '@tributary/core';
+import type { OutputRecord, ValueFraming } from '@tributary/core';
 import { backoffMs, TooLarge, Unavailable } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { pause } from '../../stage-runner/waiting.ts';
@@ -6,6 +6,7 @@ import type { KafkaClient } from '../client/client.ts';
 import type { ClientPool } from '../client/client-pool.ts';
 import { failOn, protocolErrorOf, translateKafkaError } from '../client/errors.ts';
 import type { ProducerIdentity, RecordToWrite } from '../client/protocol.ts';
+import type { FirstBounds, PlacedRecord } from '../growth/first-bounds.ts';
 import { type BatchLimits, batchesOf } from '../records/batches.ts';
 import type { Membership } from './membership.ts';
 
@@ -31,7 +32,8 @@ export interface TransactionsOptions {
   readonly membership: Pick<Membership, 'groupId' | 'member'>;
   /** Fires when the partition leaves this process. */
   readonly leaving: AbortSignal;
-  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** Places the output records. */
+  readonly bounds: Pick<FirstBounds, 'place'>;
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
@@ -83,23 +85,15 @@ export class Transactions {
     const identity = this.#identity;
     if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
     this.#identity = undefined;
-    const partitions = this.#recordsOf(emissions);
+    const placed = await this.#options.bounds.place(emissions);
+    const partitions = recordsOf(placed.records);
     await this.#options.clients.use(async (client) => {
       await this.#enlist(client, identity, partitions);
       await Promise.all([this.#write(client, identity, partitions), this.#store(client, identity, position)]);
       await client.endTransaction(identity);
     });
+    placed.committed();
     this.#identity = identity;
-  }
-
-  #recordsOf(emissions: readonly OutputRecord[]): readonly PartitionRecords[] {
-    const packer = new RecordPacker();
-    for (const emission of emissions) {
-      const spec = this.#options.topics.get(emission.topic);
-      if (!spec) throw new Error(`emission to "${emission.topic}", which is not declared`);
-      packer.place(spec, emission);
-    }
-    return packer.partitions();
   }
 
   /** Adds the partitions and the group to the transaction: sent together, answered in order. */
@@ -227,4 +221,10 @@ export class Transactions {
       }
     }
   }
+}
+
+function recordsOf(placed: readonly PlacedRecord[]): readonly PartitionRecords[] {
+  const packer = new RecordPacker();
+  for (const { spec, record, partition } of placed) packer.place(spec, record, partition);
+  return packer.partitions();
 }

@@ -18,7 +18,14 @@ export const POSITIONS_TOPIC = 'stages.positions';
 /** The topic of positions, with as many partitions as the largest declared topic. */
 export function positionsSpec(topics: ReadonlyMap<string, TopicSpec>): TopicSpec {
   const partitions = Math.max(1, ...[...topics.values()].map((spec) => spec.partitions));
-  return { name: POSITIONS_TOPIC, partitions, packed: false, retentionMs: 'forever', compacted: true };
+  return {
+    name: POSITIONS_TOPIC,
+    partitions,
+    packed: false,
+    retentionMs: 'forever',
+    compacted: true,
+    fixed: true,
+  };
 }
 
 /** A partition of a stage. The topic is without the installation's prefix. */

@@ -10,6 +10,7 @@ const NOTHING: FurtherEvidence = {
   stageRecorded: false,
   emitted: false,
   startsAtFirst: false,
+  added: false,
 };
 const KEPT = { stored: undefined, first: 0, end: 90 };
 const at = (offset: number) => ({ offset, index: 0 });

@@ -39,6 +39,8 @@ export interface FurtherEvidence {
   readonly emitted: boolean;
   /** See `Stage.startsAtFirst`. */
   readonly startsAtFirst: boolean;
+  /** The partition was added to the topic: every release that reads it records its positions. */
+  readonly added: boolean;
 }
 
 export type StartingPoint =
@@ -71,7 +73,8 @@ export function foundStart({ first, end }: Evidence, further: FurtherEvidence): 
   }
   const fresh = { from: beginning, found: 'fresh' } as const;
   // With positions recorded since the beginning, a partition without one was never processed.
-  if (further.startsAtFirst || first === end || further.topicBegun || further.sinceBeginning) return fresh;
+  if (further.startsAtFirst || further.added || first === end) return fresh;
+  if (further.topicBegun || further.sinceBeginning) return fresh;
   if (further.siblings) return { unknown: 'the stage has positions in other partitions of the topic' };
   if (first > 0)
     return {
@@ -118,6 +121,7 @@ export async function gatherEvidence(sources: EvidenceSources, of: StagePartitio
     stageRecorded: positions.knows(of.stage),
     emitted,
     startsAtFirst: stage.startsAtFirst === true,
+    added: partition >= (sources.topics.get(topic)?.earlier?.[0] ?? Number.POSITIVE_INFINITY),
   };
 }
 

@@ -1,4 +1,4 @@
-import { type LogEntry, unpack, type ValueFraming } from '@tributary/core';
+import { HEADER, type Headers, type LogEntry, unpack, type ValueFraming } from '@tributary/core';
 import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
 import type { AbortedTransaction, RecordBatch, RecordRead } from '../client/protocol.ts';
 
@@ -56,7 +56,9 @@ export function entriesOf(
 ): Taken[] {
   const taken: Taken[] = [];
   for (const record of records) {
-    const { offset, headers, timestamp } = record;
+    const { offset, timestamp } = record;
+    const { [HEADER.after]: bounds } = record.headers;
+    const headers = bounds === undefined ? record.headers : withoutBounds(record.headers);
     const key = record.key ?? '';
     const text = record.value === null ? '' : framing.unframe(topic, record.value);
     const values = packed ? unpack(text) : [text];
@@ -70,8 +72,14 @@ export function entriesOf(
         timestamp,
       };
       const isLast = index === values.length - 1;
-      taken.push({ entry, after: isLast ? { offset: offset + 1, index: 0 } : { offset, index: index + 1 } });
+      const after = isLast ? { offset: offset + 1, index: 0 } : { offset, index: index + 1 };
+      taken.push(bounds === undefined ? { entry, after } : { entry, after, bounds });
     }
   }
   return taken;
+}
+
+/** Bounds are of the record's own topic: a stage that passes headers on must not pass them to another. */
+function withoutBounds({ [HEADER.after]: _bounds, ...headers }: Headers): Headers {
+  return headers;
 }
