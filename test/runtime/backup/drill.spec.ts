@@ -78,6 +78,7 @@ describe('The drill of backup and restore', () => {
       const received = await messageIds({ environment }, receivedTopic('production'));
       const events = around(load.written.events, moment);
       expect(events.inside.length).toBeGreaterThan(100);
+      expect(events.outside.length).toBeGreaterThan(0);
       expect(missing(events.inside, received)).toEqual([]);
       expect(events.outside.filter((id) => received.has(id))).toEqual([]);
 

@@ -99,13 +99,14 @@ export class Load {
     await this.#note(this.written.profiles, [email], () => profiles.write({ email }));
   }
 
-  /** A server that is killed answers no more: whether the write is there is open then, and the load ends. */
+  /** Whether a write that failed is there is open. A server that is killed answers no more: then the load ends. */
   async #note(list: Written[], ids: readonly string[], call: () => Promise<unknown>): Promise<void> {
     const sentAt = Date.now();
     const answeredAt = await call().then(
       () => Date.now(),
-      () => {
-        this.#running = false;
+      (error: unknown) => {
+        // `fetch` rejects with it where there was no answer.
+        if (error instanceof TypeError) this.#running = false;
         return undefined;
       },
     );
