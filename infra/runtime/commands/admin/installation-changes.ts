@@ -78,7 +78,7 @@ export async function initialize(
       throw new OperatorError(`--${option} must be text of 200 characters at most, on one line`);
   if (!isRegion(region)) throw new OperatorError('--region must be lower-case letters, digits and dashes');
   const address = email === undefined ? undefined : readAddress(email);
-  const installation = catalog.state.installation ?? '';
+  const installation = known(catalog.state.installation);
   const ids = {
     organization: nameId('first-organization', installation),
     workspace: nameId('first-workspace', installation),
