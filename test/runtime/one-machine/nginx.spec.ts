@@ -123,10 +123,12 @@ describe.skipIf(program === undefined)('nginx as it is shown in front of tributa
   const asOperator = () => credentials(initialized.api_key.key);
   async function writeKey(more: object = {}): Promise<string> {
     const wanted = JSON.stringify({ name: 'k', environment: 'production', ...more });
-    const { text } = await call('POST', below('/event-keys'), asOperator(), wanted);
-    const { key } = JSON.parse(text) as { key?: string };
-    if (key === undefined) throw new Error(`no write key: ${text}`);
-    return key;
+    // On a busy machine the catalog may be 503 for a moment.
+    const { text } = await eventually(
+      () => call('POST', below('/event-keys'), asOperator(), wanted),
+      ({ status }) => status === 201,
+    );
+    return (JSON.parse(text) as { key: string }).key;
   }
   const track = (key: string, more: object = {}, headers: Readonly<Record<string, string>> = {}) =>
     call(

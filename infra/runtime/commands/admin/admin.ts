@@ -160,5 +160,5 @@ async function open(
     await installationOf(config, { catalog, log, logger }, marks, deadline);
   }
   const changeLimits = new ChangeLimits({ quotas: quotasOf(config), elapsed: () => performance.now() });
-  return { catalog, changeLimits, clock: Date.now, random: (bytes) => randomBytes(bytes) };
+  return { catalog, changeLimits, clock: Date.now, random: (bytes) => randomBytes(bytes), deadline };
 }

@@ -26,6 +26,7 @@ import {
   type Proposal,
   proposeAs,
 } from '@tributary/gateway';
+import { type StartDeadline, untilAvailable } from '../../process/await-engines.ts';
 import { OperatorError } from '../../process/lifecycle.ts';
 
 /** The author of all facts of `tributary admin`, in the audit log the operator `admin`. */
@@ -33,7 +34,11 @@ const AUTHOR = 'operator:admin';
 /** The name of the key that `admin init` creates. */
 const FIRST_KEY = 'operator';
 
-export type AdminDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock' | 'random'>;
+export interface AdminDependencies
+  extends Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock' | 'random'> {
+  /** Until then a change that the log does not confirm is proposed again. */
+  readonly deadline: StartDeadline;
+}
 
 /** Something of the installation, and whether this run created or changed it. */
 export interface Found<Thing> {
@@ -78,7 +83,7 @@ export async function initialize(
       throw new OperatorError(`--${option} must be text of 200 characters at most, on one line`);
   if (!isRegion(region)) throw new OperatorError('--region must be lower-case letters, digits and dashes');
   const address = email === undefined ? undefined : readAddress(email);
-  const installation = catalog.state.installation ?? '';
+  const installation = known(catalog.state.installation);
   const ids = {
     organization: nameId('first-organization', installation),
     workspace: nameId('first-workspace', installation),
@@ -231,7 +236,8 @@ export async function createKey(
       ...(grants.length > 0 && { may_manage: KEY_GRANTS.filter((grant) => grants.includes(grant)) }),
     },
   });
-  if (refused !== undefined) throw refusal('creating the API key', refused);
+  const isThere = catalog.state.entity('api_key', workspace.id, fields.id) !== undefined;
+  if (refused !== undefined && !isThere) throw refusal('creating the API key', refused);
   for (const { id } of old) await revoke(workspace.id, id, dependencies);
   return { is: known(catalog.state.entity('api_key', workspace.id, fields.id)), changed: true, raw };
 }
@@ -325,7 +331,10 @@ function refusal(what: string, { reason, causes }: Refusal): OperatorError {
   );
 }
 
-/** Quotas hold for operators too; the error names the quota. */
+/**
+ * Repeated with the same ids while the log does not confirm it: a fact that was appended all the same is refused as taken
+ * then. Quotas hold for operators too; the error names the quota.
+ */
 async function propose(
   dependencies: AdminDependencies,
   scope: string | undefined,
@@ -338,7 +347,9 @@ async function propose(
     scope,
   };
   try {
-    return await proposeAs(proposer, dependencies, proposal);
+    return await untilAvailable('changing the catalog', dependencies.deadline, () =>
+      proposeAs(proposer, dependencies, proposal),
+    );
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const fields = Object.entries(error.fields).map(([name, value]) => `${name} ${String(value)}`);
