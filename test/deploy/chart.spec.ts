@@ -217,7 +217,7 @@ describe.skipIf(installation === undefined)('the chart in Helm', () => {
       for (const deployment of deployments) {
         const labels = podsOf(deployment)?.labels ?? {};
         const budgets = objects.filter(
-          (each) => each.kind === 'PodDisruptionBudget' && selects(each.spec as Selecting, labels),
+          (each) => each.kind === 'PodDisruptionBudget' && selects(each.spec as unknown as Selecting, labels),
         );
         expect(budgets.map(({ metadata }) => metadata.name)).toEqual([deployment.metadata.name]);
         expect(selects(deployment.spec as unknown as Selecting, labels)).toBe(true);

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -40,6 +40,8 @@ export function buildImage(build: { readonly version: string; readonly commit: s
   const buildah = (verb: string, ...args: readonly string[]) => run('buildah', [...storage, verb, ...args]);
   const remove = () => {
     buildah('umount', '--all');
+    // Buildah mounts the folder onto itself.
+    spawnSync('umount', [join(folder, 'storage', 'overlay')]);
     rmSync(folder, { recursive: true, force: true });
   };
   try {
