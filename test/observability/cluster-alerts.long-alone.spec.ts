@@ -65,6 +65,7 @@ describe.runIf(LONG && hasPrometheus() && engines() !== undefined)(
         TRIBUTARY_ALERT_AFTER: '1s',
         // A processor that a busy machine holds up stays a member.
         KAFKA_SESSION_TIMEOUT: '20s',
+        TRIBUTARY_SANDBOX_TIME: '1s',
       };
       gateway = new ServerProcess(['gateway'], environment);
       const url = await readyAt(gateway);
