@@ -17,6 +17,7 @@ const ALTERNATIVES = [
 ];
 const EXPENSIVE = { list: Array.from({ length: 850 }, (_, n) => n % 5) };
 const PAUSE_MS = 200;
+const MADE_WITHIN_MS = 180_000;
 
 /** What goes wrong in the traffic, beside what is as it should be. */
 export interface Faults {
@@ -180,6 +181,7 @@ async function made<T>(client: Client, path: string, body: object): Promise<T> {
   const answer = await eventually(
     () => client.call<T>('POST', path, { body }),
     ({ status }) => status !== 503,
+    MADE_WITHIN_MS,
   );
   if (answer.status !== 201)
     throw new Error(`POST ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
