@@ -114,6 +114,10 @@ describe('configuration', () => {
     );
   });
 
+  it('starts beside a service of Kubernetes that is called like a variable', () => {
+    expect(() => readConfig({ REDIS_SENTINEL_PORT: 'tcp://10.0.0.1:26379' })).not.toThrow();
+  });
+
   it('of a role in a cluster listens on all addresses, unless it is told otherwise', () => {
     const cluster = { KAFKA_BROKERS: 'k:9092' };
     expect(readClusterConfig(cluster).host).toBe('0.0.0.0');
