@@ -142,6 +142,10 @@ describe('configuration', () => {
     );
   });
 
+  it('starts beside a service of Kubernetes that is called like a variable', () => {
+    expect(() => readConfig({ REDIS_SENTINEL_PORT: 'tcp://10.0.0.1:26379' })).not.toThrow();
+  });
+
   it('has a `_FILE` variable for every password and key', () => {
     const named = Object.values<Setting<unknown>>(SETTINGS).filter(({ name }) =>
       /^(?!TRIBUTARY_QUOTA_).*(PASSWORD|_KEYS?|SECRET|TOKEN|_HEADERS)$/.test(name),

@@ -19,7 +19,7 @@ export class ConfigError extends Error {
 }
 
 /** Prefixes of our variables, short of names that a platform sets for its services, e.g. `KAFKA_PORT`. */
-const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL', 'REDIS_TLS', 'REDIS_SENTINEL', 'ELASTICSEARCH_TLS'];
+const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL', 'REDIS_TLS_CA', 'ELASTICSEARCH_TLS'];
 
 type Key = keyof typeof SETTINGS;
 

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { Unavailable } from '@tributary/core';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type BearerToken, renewedTokens, requestToken, signMskToken } from './bearer-tokens.ts';
 import { bearerMessage } from './sasl.ts';
 
@@ -110,16 +110,9 @@ it('the first message of OAUTHBEARER has these bytes', () => {
 });
 
 it('a token of MSK is a signed request to connect, with the credentials of the environment', async () => {
-  const names = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'] as const;
-  const before = names.map((name) => [name, process.env[name]] as const);
-  onTestFinished(() => {
-    for (const [name, value] of before) {
-      if (value === undefined) delete process.env[name];
-      else process.env[name] = value;
-    }
-  });
-  process.env.AWS_ACCESS_KEY_ID = 'AKIDEXAMPLE';
-  process.env.AWS_SECRET_ACCESS_KEY = 'of the tests';
+  onTestFinished(() => void vi.unstubAllEnvs());
+  vi.stubEnv('AWS_ACCESS_KEY_ID', 'AKIDEXAMPLE');
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'of the tests');
   const { value, expiresAt } = await signMskToken('eu-central-1');
   const url = new URL(Buffer.from(value, 'base64url').toString());
   expect(url.host).toBe('kafka.eu-central-1.amazonaws.com');
