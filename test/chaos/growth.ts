@@ -31,7 +31,11 @@ export interface GrowthOptions {
 
 const [FIRST, SECOND, THIRD] = [4, 12, 24];
 const PRODUCERS = 8;
-const SESSION_TIMEOUT_MS = 4_000;
+/** Long enough that a busy machine loses no members by itself. */
+const SESSION_TIMEOUT_MS = 15_000;
+/** Those that each event passes, and their slow queues. */
+const STAGES =
+  'validate,validate.slow,count,route,route.slow,deliver,deliver.slow,deliver.retry,history';
 /** Topics that are grown by Kafka's own tool, and adopted. */
 const GROWN_BY_TOOL = ['events.production', TOPIC.accepted, TOPIC.deliveries];
 /** The period that counts as being around an adoption, ms. */
@@ -68,6 +72,7 @@ export async function runGrowth(
       processors: PROCESSORS.length,
       partitions: FIRST,
       sessionTimeoutMs: SESSION_TIMEOUT_MS,
+      stages: STAGES,
       // How long the command waits between announcement and adoption.
       env: { TRIBUTARY_CATALOG_STALENESS: '5s' },
     });
