@@ -38,6 +38,8 @@ const STAGES =
   'validate,validate.slow,count,route,route.slow,deliver,deliver.slow,deliver.retry,history';
 /** Topics that are grown by Kafka's own tool, and adopted. */
 const GROWN_BY_TOOL = ['events.production', TOPIC.accepted, TOPIC.deliveries];
+/** How long the command may take to announce a growth, on a busy machine, ms. */
+const COMMAND_WITHIN_MS = 300_000;
 /** The period that counts as being around an adoption, ms. */
 const AROUND_MS = 15_000;
 /** A moved partition may stand still for so long, ms. */
@@ -196,7 +198,8 @@ async function command({ installation, tell }: Run, args: readonly string[]): Pr
 /** The same, with a SIGKILL when it has announced the growth. */
 async function killedCommand({ installation, tell }: Run, args: readonly string[]): Promise<void> {
   const process = new ServerProcess(args, { ...installation.environment, LOG_LEVEL: 'warn' });
-  await process.printed(/^waiting/m);
+  for (const from = performance.now(); !/^waiting/m.test(process.output); await sleep(50))
+    if (performance.now() - from > COMMAND_WITHIN_MS) throw new Error(`no announcement: ${process.log}`);
   await process.kill();
   tell(`kills tributary ${args.join(' ')} between announcement and adoption`);
 }
