@@ -206,7 +206,10 @@ describe.skipIf(engines() === undefined)('partitions on Kafka that are added', (
       await new Promise((resolve) => setTimeout(resolve, 1_000));
     }
     await loaded.stop();
-    const wanted = KEYS.map((key) => [key, Array.from({ length: loaded.sent.get(key) ?? 0 }, (_, n) => n + 1)]);
+    const wanted = KEYS.map((key) => [
+      key,
+      Array.from({ length: loaded.sent.get(key) ?? 0 }, (_, n) => n + 1),
+    ]);
     const total = [...loaded.sent.values()].reduce((sum, count) => sum + count, 0);
     const { log } = first();
     const arrived = new Map<string, number[]>();

@@ -23,9 +23,7 @@ let changed = () => {};
 const catalog = openLogCatalog({ log, logger: NO_LOGGER, onLayouts: () => changed() });
 changed = log.followLayouts(catalog);
 await catalog.catchUp(60_000);
-await log.run(
-  batchStage(async ({ entries }) => entries.map((entry) => copyOf(entry)), { maxEntries: 50 }),
-);
+await log.run(batchStage(async ({ entries }) => entries.map((entry) => copyOf(entry)), { maxEntries: 50 }));
 await log.run(
   batchStage(async ({ entries }) => entries.map((entry) => copyOf(entry, OTHER_TARGET)), {
     name: 'second',

@@ -1,4 +1,11 @@
-import { HEADER, NO_LOGGER, type NewEntry, partitionOf, type TopicLayout, type TopicSpec } from '@tributary/core';
+import {
+  HEADER,
+  type NewEntry,
+  NO_LOGGER,
+  partitionOf,
+  type TopicLayout,
+  type TopicSpec,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { KafkaClient } from '../client/client.ts';
 import { BoundedAppends } from './bounded-appends.ts';
@@ -24,16 +31,26 @@ class Ends extends KafkaClient {
   ): ReturnType<KafkaClient['listOffsets']> {
     return topics.map(({ topic, partitions }) => ({
       topic,
-      partitions: partitions.map(({ partition }) => ({ partition, offset: '7', timestamp: '0', errorCode: 0 })),
+      partitions: partitions.map(({ partition }) => ({
+        partition,
+        offset: '7',
+        timestamp: '0',
+        errorCode: 0,
+      })),
     }));
   }
 }
 
 function setUp(layout: TopicLayout) {
   const layouts = new Map([[SPEC.name, layout]]);
-  const source = { state: { layouts }, ready: true, lookUps: 0, async catchUp() {
-    source.lookUps++;
-  } };
+  const source = {
+    state: { layouts },
+    ready: true,
+    lookUps: 0,
+    async catchUp() {
+      source.lookUps++;
+    },
+  };
   const all = new Layouts({
     topics: new Map([[SPEC.name, SPEC]]),
     client: new Ends(),
@@ -50,7 +67,13 @@ function setUp(layout: TopicLayout) {
     return [];
   });
   const append = (key: string, value = '1') => appends.append(SPEC.name, [{ key, value, headers: {} }], 1);
-  return { source, state, append, bounds: () => appended.map(({ headers }) => headers[HEADER.after]) , appended };
+  return {
+    source,
+    state,
+    append,
+    bounds: () => appended.map(({ headers }) => headers[HEADER.after]),
+    appended,
+  };
 }
 
 const keyOf = (partition: number) => {
