@@ -31,9 +31,14 @@ export interface GrowthOptions {
 
 const [FIRST, SECOND, THIRD] = [4, 12, 24];
 const PRODUCERS = 8;
-const SESSION_TIMEOUT_MS = 4_000;
+/** Long enough that a busy machine loses no members by itself. */
+const SESSION_TIMEOUT_MS = 15_000;
+/** Those that each event passes, and their slow queues. */
+const STAGES = 'validate,validate.slow,count,route,route.slow,deliver,deliver.slow,deliver.retry,history';
 /** Topics that are grown by Kafka's own tool, and adopted. */
 const GROWN_BY_TOOL = ['events.production', TOPIC.accepted, TOPIC.deliveries];
+/** How long the command may take to announce a growth, on a busy machine, ms. */
+const COMMAND_WITHIN_MS = 300_000;
 /** The period that counts as being around an adoption, ms. */
 const AROUND_MS = 15_000;
 /** A moved partition may stand still for so long, ms. */
@@ -68,6 +73,7 @@ export async function runGrowth(
       processors: PROCESSORS.length,
       partitions: FIRST,
       sessionTimeoutMs: SESSION_TIMEOUT_MS,
+      stages: STAGES,
       // How long the command waits between announcement and adoption.
       env: { TRIBUTARY_CATALOG_STALENESS: '5s' },
     });
@@ -191,7 +197,8 @@ async function command({ installation, tell }: Run, args: readonly string[]): Pr
 /** The same, with a SIGKILL when it has announced the growth. */
 async function killedCommand({ installation, tell }: Run, args: readonly string[]): Promise<void> {
   const process = new ServerProcess(args, { ...installation.environment, LOG_LEVEL: 'warn' });
-  await process.printed(/^waiting/m);
+  for (const from = performance.now(); !/^waiting/m.test(process.output); await sleep(50))
+    if (performance.now() - from > COMMAND_WITHIN_MS) throw new Error(`no announcement: ${process.log}`);
   await process.kill();
   tell(`kills tributary ${args.join(' ')} between announcement and adoption`);
 }

@@ -15,6 +15,8 @@ export interface InstallationOptions {
   readonly processors: number;
   readonly partitions: number;
   readonly sessionTimeoutMs: number;
+  /** The stages of the processors; default all. */
+  readonly stages?: string;
   /** The engines of the run, for a test that stops none. Default: dedicated ones. */
   readonly shared?: Engines;
   /** Further settings of all processes. */
@@ -92,7 +94,9 @@ export class Installation {
 
   /** Starts one more process, e.g. `processor-4`; does not wait until it is ready. */
   async add(name: string): Promise<Supervised> {
-    const added = await Supervised.start(name, this.environment, this.folder);
+    const { stages } = this.#options;
+    const args = stages !== undefined && name.startsWith('processor') ? ['--stages', stages] : [];
+    const added = await Supervised.start(name, this.environment, this.folder, args);
     this.#processes.set(name, added);
     return added;
   }

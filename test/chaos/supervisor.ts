@@ -24,6 +24,8 @@ export class Supervised {
   /** Exit codes or signals of ends that were neither kills nor requested. */
   readonly endedByItself: (number | string)[] = [];
   readonly #role: string;
+  /** Behind the role on the command line. */
+  readonly #args: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
   readonly #logFile: string;
   #child: ChildProcess | undefined;
@@ -41,8 +43,10 @@ export class Supervised {
     [port, adminPort]: readonly [number, number],
     env: Readonly<Record<string, string>>,
     logFolder: string,
+    args: readonly string[],
   ) {
     this.name = name;
+    this.#args = args;
     this.url = `http://127.0.0.1:${port}`;
     this.#role = name.replace(/-\d+$/, '');
     this.adminUrl = `http://127.0.0.1:${adminPort}`;
@@ -56,8 +60,9 @@ export class Supervised {
     name: string,
     env: Readonly<Record<string, string>>,
     logFolder: string,
+    args: readonly string[] = [],
   ): Promise<Supervised> {
-    const supervised = new Supervised(name, [await freePort(), await freePort()], env, logFolder);
+    const supervised = new Supervised(name, [await freePort(), await freePort()], env, logFolder, args);
     supervised.#start();
     return supervised;
   }
@@ -108,7 +113,7 @@ export class Supervised {
     this.starts++;
     this.#killed = false;
     const log = openSync(this.#logFile, 'a');
-    const args = ['--disable-warning=ExperimentalWarning', MAIN, this.#role];
+    const args = ['--disable-warning=ExperimentalWarning', MAIN, this.#role, ...this.#args];
     const child = spawn(process.execPath, args, { env: this.#env, stdio: ['ignore', log, log] });
     closeSync(log);
     this.#child = child;

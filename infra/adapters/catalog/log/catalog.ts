@@ -236,8 +236,9 @@ class LogCatalog implements RewritableCatalog {
         this.#onLayouts();
       }
       this.#endAtStart = end;
-      this.#fetched(end);
+      this.#fetched(end, this.#options.clock());
     }
+    const asked = this.#options.clock();
     const { entries, next } = await log.read(TOPIC.catalog, PARTITION, this.#position, {
       maxBytes: FETCH_BYTES,
       waitMs: fetchWaitMs,
@@ -258,7 +259,8 @@ class LogCatalog implements RewritableCatalog {
     }
     if (this.#stopped !== undefined) return;
     this.#position = Math.max(this.#position, next);
-    this.#fetched(this.#endAtStart);
+    // An answer that comes late knows nothing of what was appended since.
+    this.#fetched(this.#endAtStart, Math.min(this.#options.clock(), asked + fetchWaitMs));
   }
 
   /**
@@ -286,7 +288,7 @@ class LogCatalog implements RewritableCatalog {
     this.#last = undefined;
     this.#endAtStart = end;
     this.#caughtUp = false;
-    this.#fetched(end);
+    this.#fetched(end, this.#options.clock());
   }
 
   #stopAtGap(gap: CatalogGap | UnknownFact): void {
@@ -297,8 +299,8 @@ class LogCatalog implements RewritableCatalog {
     this.#stop(new Unavailable(gap.message, { cause: gap }));
   }
 
-  #fetched(endAtStart: number): void {
-    this.#fetchedAt = this.#options.clock();
+  #fetched(endAtStart: number, at: number): void {
+    this.#fetchedAt = at;
     this.#caughtUp ||= this.#position >= endAtStart;
     this.#waiters.reached(this.#position);
   }

@@ -18,7 +18,8 @@ type AppendNow = (
 /** An append that waits for the layout of its topic. */
 interface Waiting {
   readonly entries: readonly NewEntry[];
-  readonly go: (spec: TopicSpec, entries: readonly NewEntry[]) => void;
+  /** `appended` is called once the entries are durable. */
+  readonly go: (spec: TopicSpec, entries: readonly NewEntry[], appended: () => void) => void;
   readonly fail: (reason: unknown) => void;
 }
 
@@ -49,7 +50,11 @@ export class BoundedAppends {
     return new Promise((resolve, reject) => {
       const append: Waiting = {
         entries,
-        go: (by, bounded) => void this.#appendNow(by, bounded, bytes).then(resolve, reject),
+        go: (by, bounded, appended) =>
+          void this.#appendNow(by, bounded, bytes).then((positions) => {
+            appended();
+            resolve(positions);
+          }, reject),
         fail: reject,
       };
       if (waiting !== undefined) {
@@ -84,21 +89,18 @@ export class BoundedAppends {
     // Partitions and bounds are of one layout, also where another is adopted meanwhile.
     const spec = specOf(layouts.topics, topic);
     const isCareful = layouts.needsCare(spec);
-    const targets = new Set(
-      together.flatMap(({ entries }) => entries.map(({ key }) => partitionOf(key, spec.partitions))),
-    );
+    const targetsOf = ({ entries }: Waiting) =>
+      new Set(entries.map(({ key }) => partitionOf(key, spec.partitions)));
+    const targets = new Set(together.flatMap((waiting) => [...targetsOf(waiting)]));
     const bounds = await layouts.boundsOf(spec, targets, isCareful ? 'careful' : 'other');
-    for (const { entries, go } of together)
-      go(
-        spec,
-        entries.map((entry) => {
-          const of = bounds.get(partitionOf(entry.key, spec.partitions));
-          return of === undefined
-            ? entry
-            : { ...entry, headers: withBounds(entry.headers, HEADER.after, of) };
-        }),
-      );
-    if (!isCareful) this.#noteBounded(spec, targets);
+    const bounded = (entry: NewEntry): NewEntry => {
+      const of = bounds.get(partitionOf(entry.key, spec.partitions));
+      return of === undefined ? entry : { ...entry, headers: withBounds(entry.headers, HEADER.after, of) };
+    };
+    for (const waiting of together)
+      waiting.go(spec, waiting.entries.map(bounded), () => {
+        if (!isCareful) this.#noteBounded(spec, targetsOf(waiting));
+      });
   }
 
   /** Whether one of the entries may be the first of this process in an added partition. */
