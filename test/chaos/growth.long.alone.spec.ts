@@ -4,13 +4,11 @@ import { engines } from '../helpers/engines.ts';
 import { GROWTH } from './forms.ts';
 import { runGrowth } from './growth.ts';
 
-const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const seed = Number(process.env.TRIBUTARY_CHAOS_SEED ?? Date.now() % 1_000_000);
 
-describe.skipIf(!isLong || engines() === undefined)('partitions that grow under load and kills', () => {
+describe.skipIf(engines() === undefined)('partitions that grow under load and kills', () => {
   it('leave each event once wherever it belongs, in the order of its subject', {
     timeout: 1_800_000,
-    retry: 0,
   }, async () => {
     expect(await runGrowth({ ...GROWTH, seed }, (line) => console.log(line))).toEqual([]);
   });

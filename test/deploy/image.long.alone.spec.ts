@@ -12,16 +12,15 @@ import { removePrefix } from '../helpers/remove-prefix.ts';
 import { Container, type ContainerOptions } from './container.ts';
 import { type BuiltImage, buildImage, obstacleToImages } from './image.ts';
 
-const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const obstacle = obstacleToImages();
-if (isLong && obstacle !== undefined) console.warn(`The image is SKIPPED: ${obstacle}`);
+if (obstacle !== undefined) console.warn(`The image is SKIPPED: ${obstacle}`);
 
 const root = new URL('../../', import.meta.url);
 const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string };
 const MEBIBYTE = 1024 * 1024;
 const USER = '10001';
 
-describe.runIf(isLong && obstacle === undefined)('the image', () => {
+describe.runIf(obstacle === undefined)('the image', () => {
   const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
   let image: BuiltImage;
   beforeAll(() => {

@@ -16,7 +16,6 @@ import { emptyPanels } from './empty-panels.ts';
 import { quickRules } from './quick-rules.ts';
 import { Traffic } from './traffic.ts';
 
-const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 /** As long as a backlog takes on a machine that others keep busy. */
 const WITHIN_MS = 400_000;
 /** Nothing is wrong when no alert fired for so long, s. */
@@ -31,7 +30,7 @@ interface StageRow {
   readonly wanted_processes: number;
 }
 
-describe.runIf(LONG && hasPrometheus() && engines() !== undefined)(
+describe.runIf(hasPrometheus() && engines() !== undefined)(
   'alerts about a cluster',
   { timeout: 2 * WITHIN_MS },
   () => {

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { readCommitted } from '../../chaos/java-reader.ts';
 import { Client, eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
@@ -100,7 +100,16 @@ async function forwardAll(owner: Client, url: string): Promise<string> {
   return (await owner.post<{ key: string }>('./event-keys', wanted)).key;
 }
 
-const mainOf = (release: Release) => (release === 'previous' ? previous : undefined);
+/** Starts a command of a release, which is killed with the test if that fails. */
+function run(
+  release: Release,
+  command: string,
+  environment: Readonly<Record<string, string>>,
+): ServerProcess {
+  const server = new ServerProcess([command], environment, release === 'previous' ? previous : undefined);
+  onTestFinished(() => server.kill());
+  return server;
+}
 
 describe.skipIf(previous === undefined)('an upgrade from the release before, and the way back', () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
@@ -127,7 +136,7 @@ describe.skipIf(previous === undefined)('an upgrade from the release before, and
     };
     const ends: number[] = [];
     const start = async (release: Release) => {
-      const server = new ServerProcess(['dev'], environment, mainOf(release));
+      const server = run(release, 'dev', environment);
       await server.printed(/Stop with Ctrl-C/);
       return server;
     };
@@ -174,7 +183,7 @@ describe.skipIf(previous === undefined)('an upgrade from the release before, and
       };
       const ends: number[] = [];
       const start = async (role: 'gateway' | 'processor', release: Release, port = '0') => {
-        const server = new ServerProcess([role], { ...environment, PORT: port }, mainOf(release));
+        const server = run(release, role, { ...environment, PORT: port });
         await readyAt(server);
         return server;
       };

@@ -14,7 +14,7 @@ import type { Tributary } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { around, Load } from './load.ts';
 
-const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1 : 8;
+const ROUNDS = 8;
 const DRAINED_WITHIN_MS = 120_000;
 
 /** A delivery to a file may take long on a busy disk; a failure must not wait for minutes. */

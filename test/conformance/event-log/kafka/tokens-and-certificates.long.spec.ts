@@ -20,7 +20,6 @@ import { numbered, numbers, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, eachOf, runThrough } from '../suite/stages.ts';
 import { timed, topicsOf } from './installation/installation.ts';
 
-const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const AUDIENCE = 'kafka';
 const CLIENT = { clientId: 'tributary', clientSecret: 'of the tests' };
 /** Life of a token, and of a session without a new one at most. */
@@ -204,7 +203,7 @@ describe.skipIf(engines() === undefined)('a Kafka that asks for tokens, or for a
     });
   });
 
-  it.runIf(LONG)('slows a client down to its quota, and fails nothing', { timeout: 90_000 }, async () => {
+  it('slows a client down to its quota, and fails nothing', { timeout: 90_000 }, async () => {
     // Brokers average over eleven seconds.
     const bytesPerSecond = 40_000;
     await setQuota('tributary-gateway', {
