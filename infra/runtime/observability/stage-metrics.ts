@@ -27,13 +27,16 @@ export function refreshing(refresh: () => Promise<void> | undefined): () => Prom
 /** Sets the gauges of stages: lag, positions and what follows from them. */
 export class StageMetrics {
   readonly #metrics: Metrics;
+  readonly #mostProcesses: number;
   /** By stage, the oldest first. */
   readonly #samples = new Map<string, StageSample[]>();
   readonly #capacity = new Map<string, number>();
   #collectedAt: number | undefined;
 
-  constructor(metrics: Metrics) {
+  /** Processes that can run a stage: one on SQLite, any number on Kafka. */
+  constructor(metrics: Metrics, mostProcesses = Number.POSITIVE_INFINITY) {
     this.#metrics = metrics;
+    this.#mostProcesses = mostProcesses;
   }
 
   /** Reports one stage. The rates are those since the oldest sample of the last minute. */
@@ -53,10 +56,12 @@ export class StageMetrics {
     if (load.capacityPerProcess !== undefined) this.#capacity.set(stage, load.capacityPerProcess);
     const partitions = Math.max(0, ...sample.partitions.map(({ partition }) => partition + 1));
     metrics.gauge('tributary_stage_partitions', partitions, { stage });
+    const wanted =
+      load.wantedProcesses === undefined ? undefined : Math.min(this.#mostProcesses, load.wantedProcesses);
     const optional = [
       ['tributary_stage_members', sample.members],
       ['tributary_stage_time_to_empty_seconds', load.secondsToEmpty],
-      ['tributary_stage_wanted_processes', load.wantedProcesses],
+      ['tributary_stage_wanted_processes', wanted],
     ] as const;
     for (const [name, value] of optional) if (value !== undefined) metrics.gauge(name, value, { stage });
     return load;

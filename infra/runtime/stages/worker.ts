@@ -110,7 +110,7 @@ async function open(
   }
   // The embedded log has no consumer groups: this process runs every stage.
   const members = config.kafkaBrokers.length === 0 ? 1 : undefined;
-  const lagTools = { logger, metrics, stageMetrics: new StageMetrics(metrics), members };
+  const lagTools = { logger, metrics, stageMetrics: new StageMetrics(metrics, members), members };
   return {
     ended: Promise.race([Promise.all(runs.map((run) => run.ended)), check.failed]),
     readiness: () => catalogReadiness(catalog, health.status()),
