@@ -10,7 +10,7 @@ import { StageProgressReader } from '../observability/stage-progress.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { embeddedFolders } from '../process/data-folder.ts';
 import { OperatorError, reportErrors } from '../process/lifecycle.ts';
-import { openEventLog, readTopics } from '../wiring/ports/event-log.ts';
+import { openCatalogOfCommand, openEventLog, readTopics } from '../wiring/ports/event-log.ts';
 
 export interface StagesTableOptions {
   readonly json?: true;
@@ -35,6 +35,7 @@ export async function stages(options: StagesTableOptions, environment: Environme
     const log = await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false });
     try {
       const deadline = startDeadline(config.startTimeout, logger);
+      if (log.followLayouts !== undefined) await (await openCatalogOfCommand(log, deadline)).close();
       const rows = await untilAvailable('reading the stages', deadline, () => loads(log, config, overS));
       process.stdout.write(options.json === true ? `${JSON.stringify(rows, null, 2)}\n` : table(rows));
       return 0;
