@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { METRICS, type MetricDescription } from '@tributary/core';
+import { BOARDS, boardFile, grafanaJson } from '@tributary/infra/deploy/grafana';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { BOARDS, boardFile, grafanaJson } from '../../infra/deploy/grafana/boards.ts';
 import { eventually } from '../helpers/client.ts';
 import { hasPrometheus, Prometheus } from '../helpers/prometheus.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';

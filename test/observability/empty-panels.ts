@@ -1,4 +1,4 @@
-import { BOARDS } from '../../infra/deploy/grafana/boards.ts';
+import { BOARDS } from '@tributary/infra/deploy/grafana';
 import type { Prometheus } from '../helpers/prometheus.ts';
 
 /** Every query of every panel. */
