@@ -80,6 +80,8 @@ interface Append {
   careful: boolean;
   partition: number;
   after: Bounds;
+  /** Its record counts as the first that its gateway bounded in the partition, under this number of partitions. */
+  bounds?: number;
 }
 
 /** The owner of a partition of `received`, which copies its records to `accepted`. */
@@ -251,6 +253,8 @@ export class GrowthModel {
         return;
       case 'placed':
         this.#records('received', append.partition).push({ key, seq, after: append.after });
+        // Not before: a record that is placed later may land first.
+        if (append.bounds !== undefined) gateway.bounded?.set(append.partition, append.bounds);
         append.step = 'landed';
         return;
       case 'landed':
@@ -266,7 +270,7 @@ export class GrowthModel {
     const isFirst = bounded?.get(append.partition) !== partitions;
     const isBounded = append.careful ? this.#with.boundsAll || isFirst : this.#with.boundsFirst && isFirst;
     if (isBounded) append.after = this.#boundsOf('received', append.partition, earlier);
-    if (isBounded && !(append.careful && this.#with.boundsAll)) bounded?.set(append.partition, partitions);
+    if (isBounded && !(append.careful && this.#with.boundsAll)) append.bounds = partitions;
     append.step = 'placed';
   }
 

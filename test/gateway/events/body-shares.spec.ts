@@ -141,9 +141,9 @@ describe('memory for bodies that is really filled', () => {
       attacker.attack(PART, { withKey: keys[n % 5] ?? '' }),
     );
     await expect.poll(() => refused(attacks)).toBeGreaterThan(15);
-    expect(attacks.find(({ status }) => status() === '503')?.answer()).toMatch(
-      /retry-after: 1.*"unavailable"/s,
-    );
+    await expect
+      .poll(() => attacks.find(({ status }) => status() === '503')?.answer())
+      .toMatch(/retry-after: 1.*"unavailable"/s);
     for (let n = 0; n < 4; n++) expect(await neighbour.send(MIB)).toBe(202);
     expect(await Promise.all([neighbour.send(MIB), neighbour.send(MIB)])).toEqual([202, 202]);
     expect(await attacker.send(KIB * 60)).toBe(202);
