@@ -1,3 +1,4 @@
+// Runs alone: it keeps the disk busy.
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
