@@ -34,8 +34,12 @@ describe('growing two topics that follow each other, under load', () => {
     expect(moved / runs, 'keys that moved in a run').toBeGreaterThan(1);
   });
 
-  // Without one of the precautions the same model finds an event that is out of order: each of them is needed.
-  it.each(Object.keys(PROTOCOL) as (keyof Precautions)[])('fails without the precaution: %s', (left) => {
+  // Without one of these precautions the same model finds an event that is out of order: each of them is needed. For the
+  // bounds after a wait 40,000 histories show no need; they are kept, as a wait is rare and a bound costs one request.
+  const needed = (Object.keys(PROTOCOL) as (keyof Precautions)[]).filter(
+    (each) => each !== 'boundsAfterWait',
+  );
+  it.each(needed)('fails without the precaution: %s', (left) => {
     const without = { ...PROTOCOL, [left]: false };
     const found = fc.check(
       fc.property(choices, (chosen) => faultOf(without, chosen) === undefined),

@@ -52,6 +52,9 @@ describe('the next steps after a report', () => {
     const starved = report('timeout', 0, 10);
     expect(afterReport(ALONE, starved, LIMITS).chunks).toEqual([{ ...ALONE, starved: 1 }]);
     expect(afterReport({ ...ALONE, starved: 25 }, starved, LIMITS).fault?.kind).toBe('timeout');
+    const short = report('timeout', 0, 80);
+    expect(afterReport({ ...ALONE, starved: 2 }, short, LIMITS).chunks).toEqual([{ ...ALONE, starved: 3 }]);
+    expect(afterReport({ ...ALONE, starved: 3 }, short, LIMITS).fault?.kind).toBe('timeout');
   });
 
   it('blame the event at once when its time was not used up', () => {

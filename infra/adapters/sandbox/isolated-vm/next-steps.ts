@@ -32,6 +32,8 @@ export interface NextSteps {
  * of a percent of a busy core.
  */
 const MAX_STARVED = 25;
+/** The same for a run that had most of its time: code in an isolate never waits, and a new isolate runs it uncompiled. */
+const MAX_SHORT = 3;
 
 /** V8's message when there is no memory for a buffer. */
 const ALLOCATION_FAILED = 'Array buffer allocation failed';
@@ -107,7 +109,8 @@ function retry(chunk: Chunk): NextSteps {
 
 /** Code in an isolate never waits, so wall time without processor time is the machine's fault. */
 function isStarved(chunk: Chunk, { wallMs, cpuMs }: Report, { eventMs }: SandboxLimits): boolean {
-  return wallMs >= eventMs && cpuMs < eventMs / 2 && chunk.starved < MAX_STARVED;
+  if (wallMs < eventMs || cpuMs >= 0.9 * eventMs) return false;
+  return chunk.starved < (cpuMs < eventMs / 2 ? MAX_STARVED : MAX_SHORT);
 }
 
 function guilty(fault: Fault): NextSteps {

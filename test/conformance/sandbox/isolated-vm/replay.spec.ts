@@ -2,6 +2,15 @@ import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { describeReplay } from '../suite/replay.conformance.ts';
 
+/** The programs of the suite use locales, which a new isolate loads: on a slow machine that may take most of 100 ms. */
+const AMPLE = { eventMs: 400, watchdogMs: 1_200 } as const;
+
 describeReplay('isolated-vm', () =>
-  openIsolatedVmSandbox({ processes: 1, metrics: NO_METRICS, logger: NO_LOGGER, restartDelayMs: 50 }),
+  openIsolatedVmSandbox({
+    processes: 1,
+    metrics: NO_METRICS,
+    logger: NO_LOGGER,
+    restartDelayMs: 50,
+    ...AMPLE,
+  }),
 );
