@@ -218,6 +218,32 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(run.log).toContain(message);
   });
 
+  it('gateway: a stage that no process runs had no lag; reports every stage by the brokers, also where none runs', async () => {
+    const gateway = start(['gateway']);
+    const url = await readyAt(gateway);
+    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
+    const person = new Client(url, await issuer.mint('ops@example.com'));
+    const owner = person.with({ workspaceId: await makeWorkspace(person, 'Unattended') });
+    const { key } = await owner.post<{ key: string }>('./event-keys', {
+      name: 'k',
+      environment: 'production',
+    });
+    await owner.with({ token: key }).post('./events/track', { event: 'Waits', user_id: 'u' });
+    const adminUrl = await adminOf(gateway);
+    const validate = '{stage="validate",topic="events.production",partition="[01]"}';
+    const text = await eventually(
+      () => scrape(adminUrl),
+      (found) => new RegExp(`^tributary_stage_lag_records${validate} 1$`, 'm').test(found),
+    );
+    for (const stage of STAGE_NAMES) expect(text).toContain(`tributary_stage_members{stage="${stage}"} 0\n`);
+    expect(text).toMatch(new RegExp(`^tributary_stage_lag_seconds${validate} [0-9.]*[1-9]`, 'm'));
+    expect(text).toMatch(/^tributary_stage_partitions\{stage="validate"\} 2$/m);
+    const { code, output } = await ranHere(['stages', '--over', '1'], environment);
+    expect(code).toBe(0);
+    expect(output).toMatch(/^validate +2 topics +2 +0 +1 +\d+s +0 +0 +never +1?$/m);
+    expect(await gateway.stop()).toBe(0);
+  });
+
   it('gateway: starts without Redis, Elasticsearch and a schema registry, takes events, and says 503 for what they hold', async () => {
     const server = start(['gateway'], {
       REDIS_URL: `redis://127.0.0.1:${await freePort()}`,
@@ -289,32 +315,6 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     await new Promise((resolve) => server.once('listening', resolve));
     onTestFinished(() => void server.close());
   }
-
-  it('gateway: a stage that no process runs had no lag; reports every stage by the brokers, also where none runs', async () => {
-    const gateway = start(['gateway']);
-    const url = await readyAt(gateway);
-    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
-    const person = new Client(url, await issuer.mint('ops@example.com'));
-    const owner = person.with({ workspaceId: await makeWorkspace(person, 'Unattended') });
-    const { key } = await owner.post<{ key: string }>('./event-keys', {
-      name: 'k',
-      environment: 'production',
-    });
-    await owner.with({ token: key }).post('./events/track', { event: 'Waits', user_id: 'u' });
-    const adminUrl = await adminOf(gateway);
-    const validate = '{stage="validate",topic="events.production",partition="[01]"}';
-    const text = await eventually(
-      () => scrape(adminUrl),
-      (found) => new RegExp(`^tributary_stage_lag_records${validate} 1$`, 'm').test(found),
-    );
-    for (const stage of STAGE_NAMES) expect(text).toContain(`tributary_stage_members{stage="${stage}"} 0\n`);
-    expect(text).toMatch(new RegExp(`^tributary_stage_lag_seconds${validate} [0-9.]*[1-9]`, 'm'));
-    expect(text).toMatch(/^tributary_stage_partitions\{stage="validate"\} 2$/m);
-    const { code, output } = await ranHere(['stages', '--over', '1'], environment);
-    expect(code).toBe(0);
-    expect(output).toMatch(/^validate +2 topics +2 +0 +1 +\d+s +0 +0 +never +1?$/m);
-    expect(await gateway.stop()).toBe(0);
-  });
 });
 
 describe('the roles of a cluster without Kafka', () => {

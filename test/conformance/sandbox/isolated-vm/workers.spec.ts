@@ -129,7 +129,8 @@ describe('The worker processes of isolated-vm', () => {
   });
 
   it('give an event the memory that it may have, however much the programs beside it hold', async () => {
-    const sandbox = open();
+    // Large sources and buffers take a slow machine more than 100 ms, and time is not the subject.
+    const sandbox = open({ eventMs: 1_000, watchdogMs: 5_000 });
     const buffer = (mb: number) =>
       program(
         `const transform = (event) => ({ ...event, n: new Uint8Array(${mb} * 2 ** 20).length })`,
