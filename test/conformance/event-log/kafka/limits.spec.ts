@@ -136,7 +136,9 @@ describe.skipIf(engines() === undefined)('an operator who lowers max.message.byt
     await log.append(SOURCE, entries);
     await lower(TARGET, 20 * KIB);
     await runThrough(log, stages.batch);
-    expect((await valuesOf(log, TARGET)).map((value) => (value as { n: number }).n)).toEqual(numbers(120));
+    // Beside what was appended until the lower limit was in force.
+    const copied = (await valuesOf(log, TARGET)).filter((value) => typeof value === 'object');
+    expect(copied.map((value) => (value as { n: number }).n)).toEqual(numbers(120));
     expect(await poisoned(log)).toEqual([]);
   });
 
