@@ -98,7 +98,7 @@ export type Proposal = WithoutOrigin<Fact>;
 
 type ProposalDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock'>;
 
-/** Who proposes a fact, and where it belongs. */
+/** The author of a fact, and the scope that the change counts for. */
 export interface Proposer {
   readonly by: Fact['by'];
   readonly from: Fact['from'];

@@ -23,7 +23,7 @@ const LONGEST_OVER_S = 600;
 
 /**
  * `tributary stages [--json] [--over <seconds>]`: what each stage has to do, by the brokers or the data folder alone, beside
- * whatever runs. Takes two samples to know the rates.
+ * running processes. Takes two samples to know the rates.
  */
 export async function stages(options: StagesTableOptions, environment: Environment): Promise<number> {
   const overS = secondsOf(options.over);
