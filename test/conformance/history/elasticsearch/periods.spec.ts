@@ -79,7 +79,7 @@ describe.skipIf(!engines())('the indices of the Elasticsearch history', () => {
     expect(await history.get('delivery', WORKSPACE_ID, `e-${NOON - DAY_MS}`)).toBeUndefined();
     expect((await history.get('delivery', WORKSPACE_ID, `e-${NOON}`))?.version).toBe(2);
     await expect
-      .poll(async () => (await history.list(QUERY)).entries.map(({ id }) => id), { timeout: 1_000 })
+      .poll(async () => (await history.list(QUERY)).entries.map(({ id }) => id))
       .toEqual([`e-${NOON + 1}`, `e-${NOON}`]);
     installation.now += DAY_MS;
     await installation.drop();
@@ -106,7 +106,7 @@ describe.skipIf(!engines())('the indices of the Elasticsearch history', () => {
     await Promise.all(histories.map((history, n) => history.put([at(NOON + n), at(NOON + DAY_MS + n)])));
     expect(await installation.dates()).toEqual(['2026.03.05', '2026.03.06']);
     const [history] = histories;
-    await expect.poll(async () => (await history?.list(QUERY))?.entries.length, { timeout: 1_000 }).toBe(10);
+    await expect.poll(async () => (await history?.list(QUERY))?.entries.length).toBe(10);
   });
 
   it('lose nothing that was put while several processes drop what has expired', async () => {
@@ -190,7 +190,7 @@ describe.skipIf(!engines())('the indices of the Elasticsearch history', () => {
       onTestFinished(() => history.close());
       await history.put([at(NOON + n)]);
       await expect
-        .poll(async () => (await history.list(QUERY)).entries.map(({ id }) => id), { timeout: 1_000 })
+        .poll(async () => (await history.list(QUERY)).entries.map(({ id }) => id))
         .toEqual([`e-${NOON + n}`]);
       expect(await history.get('delivery', WORKSPACE_ID, `e-${NOON + n - 1}`)).toBeUndefined();
     }
@@ -241,9 +241,7 @@ describe.skipIf(!engines())('the Elasticsearch history', () => {
     for (const each of odd)
       expect(JSON.stringify(await history.get('delivery', WORKSPACE_ID, each.id))).toBe(JSON.stringify(each));
     const facets = odd[1]?.facets ?? {};
-    await expect
-      .poll(async () => (await history.list({ ...QUERY, facets })).entries.length, { timeout: 1_000 })
-      .toBe(1);
+    await expect.poll(async () => (await history.list({ ...QUERY, facets })).entries.length).toBe(1);
     expect((await history.list({ ...QUERY, facets: { path: 'x'.repeat(39_999) } })).entries).toEqual([]);
   });
 
@@ -271,9 +269,7 @@ describe.skipIf(!engines())('the Elasticsearch history', () => {
     const facets = { third: '1' };
     const wanted = old.filter((each) => each.facets.third === '1').map(({ id }) => id);
     await expect
-      .poll(async () => (await history.list({ ...QUERY, limit: 9_999, facets })).entries.length, {
-        timeout: 2_000,
-      })
+      .poll(async () => (await history.list({ ...QUERY, limit: 9_999, facets })).entries.length)
       .toBe(wanted.length);
     const seen: string[] = [];
     for (let cursor: string | undefined, page = 0; ; page++) {

@@ -48,7 +48,7 @@ export function describeLeadingFacet(history: () => History): void {
 
   it('are found by any of their facets, alone and together, and counted by them', async () => {
     await history().put(all);
-    await expect.poll(async () => (await pagesOf({})).length, { timeout: 1_000 }).toBe(all.length);
+    await expect.poll(async () => (await pagesOf({})).length).toBe(all.length);
     for (const facets of narrowed) {
       const wanted = all
         .filter((each) => Object.entries(facets).every(([name, value]) => each.facets[name] === value))
@@ -96,7 +96,7 @@ export function describeCounting(history: () => History): void {
       { hour: at(1, 0), count: 2 },
       { hour: at(0, 0), count: 1 },
     ];
-    await expect.poll(() => count(), { timeout: 1_000 }).toEqual(told);
+    await expect.poll(() => count()).toEqual(told);
     expect(await count({ fromHour: at(1, 0), toHour: at(1, 0) })).toEqual([told[1]]);
     expect(await count({ facets: { status: 'dead' } })).toEqual([
       { hour: at(3, 0), count: 1 },
@@ -117,7 +117,7 @@ export function describeCounting(history: () => History): void {
       { hour: at(1, 0), count: each },
       { hour: at(0, 0), count: each },
     ];
-    await expect.poll(() => count({ facets: { a: 'x' } }), { timeout: 5_000 }).toEqual(both(6_000));
+    await expect.poll(() => count({ facets: { a: 'x' } })).toEqual(both(6_000));
     expect(await count({ facets: facets(0) })).toEqual(both(2_000));
   });
 }

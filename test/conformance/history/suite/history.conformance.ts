@@ -21,7 +21,7 @@ import {
 } from './harness.ts';
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
-const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
+const KILLS_WITHIN_MS = 180_000 + KILLS * 15_000;
 const HISTORIES = process.env.TRIBUTARY_TEST_LONG ? 30 : 10;
 const WRITER = new URL('../programs/writer.ts', import.meta.url);
 
@@ -49,11 +49,8 @@ export function historyConformance(harness: HistoryHarness): void {
     });
     const list = (changes: Partial<HistoryQuery> = {}) => history.list(query(changes));
     const numbers = (some: readonly HistoryEntry[]) => some.map(({ body }) => body.n);
-    /** A record is listed within a second of being put. */
     const listed = async (expected: readonly number[], changes: Partial<HistoryQuery> = {}) =>
-      expect
-        .poll(async () => numbers((await list(changes)).entries), { timeout: 1_000, interval: 20 })
-        .toEqual(expected);
+      expect.poll(async () => numbers((await list(changes)).entries), { interval: 20 }).toEqual(expected);
     const allPages = async (changes: Partial<HistoryQuery>) => {
       const pages: HistoryEntry[][] = [];
       for (let cursor: string | undefined; ; ) {
@@ -65,6 +62,18 @@ export function historyConformance(harness: HistoryHarness): void {
     };
 
     describe('a put', () => {
+      it('is listed within a second, as a rule', async () => {
+        const took: number[] = [];
+        for (let n = 0; n < 5; n++) {
+          await history.put([entry(n)]);
+          const putAt = performance.now();
+          await listed([n], { since: START + n });
+          took.push(performance.now() - putAt);
+        }
+        // The median: another process may hold this one up for longer than that, once or twice.
+        expect(took.toSorted((a, b) => a - b)[2]).toBeLessThan(1_000);
+      });
+
       it('is read back as it came, with the digits of a number that a double cannot hold', async () => {
         const body = {
           text: 'é🚀\0"\\\n\u2028',
@@ -74,7 +83,7 @@ export function historyConformance(harness: HistoryHarness): void {
         const full = entry(1, { body, facets: { status: 'dead', 'a b': 'é:|,&=\0', empty: '' } });
         await history.put([full]);
         expect(await history.get('delivery', WORKSPACE_ID, full.id)).toEqual(full);
-        await expect.poll(async () => (await list()).entries, { timeout: 1_000 }).toEqual([full]);
+        await expect.poll(async () => (await list()).entries).toEqual([full]);
       });
 
       it('keeps a detail, which only `get` and lists that ask for it read', async () => {
@@ -125,9 +134,7 @@ export function historyConformance(harness: HistoryHarness): void {
 
       it('of as many entries as a batch of events may make is taken', async () => {
         await history.put(entries(0, 3_000));
-        await expect
-          .poll(async () => (await list({ limit: 5_000 })).entries.length, { timeout: 5_000 })
-          .toBe(3_000);
+        await expect.poll(async () => (await list({ limit: 5_000 })).entries.length).toBe(3_000);
       });
 
       it('is there after everything was closed and opened again', async () => {
@@ -153,9 +160,7 @@ export function historyConformance(harness: HistoryHarness): void {
         await expect(history.put([most, tooMany])).rejects.toThrow(InvalidInput);
         expect(await history.get('delivery', WORKSPACE_ID, most.id)).toBeUndefined();
         await history.put([most]);
-        await expect
-          .poll(async () => numbers((await allPages({ facets: most.facets })).flat()), { timeout: 1_000 })
-          .toEqual([1]);
+        await expect.poll(async () => numbers((await allPages({ facets: most.facets })).flat())).toEqual([1]);
       });
 
       it('taken while others are under way takes none from them', async () => {
@@ -247,7 +252,7 @@ export function historyConformance(harness: HistoryHarness): void {
       it('cut between entries of the same time', async () => {
         const same = Array.from({ length: 12 }, (_, n) => entry(1, { id: `x-${n}`, body: { n } }));
         await history.put(same);
-        await expect.poll(async () => (await list()).entries.length, { timeout: 1_000 }).toBe(12);
+        await expect.poll(async () => (await list()).entries.length).toBe(12);
         const ids = (await allPages({ limit: 5 })).flat().map(({ id }) => id);
         expect(ids).toEqual(
           same
@@ -273,7 +278,7 @@ export function historyConformance(harness: HistoryHarness): void {
       it('neither repeat nor skip what was there when the first was read, whatever is put meanwhile', async () => {
         const old = entries(0, 100).map((each) => ({ ...each, at: START + 10 * (each.at - START) }));
         await history.put(old);
-        await expect.poll(async () => (await list()).entries.length, { timeout: 1_000 }).toBe(100);
+        await expect.poll(async () => (await list()).entries.length).toBe(100);
         const seen: HistoryEntry[] = [];
         for (let cursor: string | undefined, page = 0; ; page++) {
           const { entries: found, next } = await list({
@@ -304,9 +309,7 @@ export function historyConformance(harness: HistoryHarness): void {
         const wanted = Array.from({ length: 20 }, (_, n) => 99 - 5 * n);
         for (const limit of [1, 3, 20, 50])
           await expect
-            .poll(async () => numbers((await allPages({ facets: facets(4), limit })).flat()), {
-              timeout: 1_000,
-            })
+            .poll(async () => numbers((await allPages({ facets: facets(4), limit })).flat()))
             .toEqual(wanted);
       });
 
@@ -369,16 +372,14 @@ export function historyConformance(harness: HistoryHarness): void {
           const last = Number(child.lines.at(-1)) + PUT_SIZE;
           const range = { since: START + first, limit: 10_000 };
           await expect
-            .poll(async () => (await list(range)).entries.length, { timeout: 1_000 })
+            .poll(async () => (await list(range)).entries.length)
             .toBeGreaterThanOrEqual(last - first);
           const found = (await list(range)).entries;
           for (const { id, body } of found) expect(id).toBe(entry(Number(body.n)).id);
           const dead = (await list({ ...range, facets: { status: 'dead' } })).entries;
           expect(dead).toEqual(found.filter(({ facets }) => facets.status === 'dead'));
           await history.put(entries(first, last + PUT_SIZE));
-          await expect
-            .poll(async () => (await list(range)).entries.length, { timeout: 1_000 })
-            .toBe(last + PUT_SIZE - first);
+          await expect.poll(async () => (await list(range)).entries.length).toBe(last + PUT_SIZE - first);
         }
       },
       KILLS_WITHIN_MS,
