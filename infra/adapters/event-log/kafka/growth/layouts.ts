@@ -11,6 +11,7 @@ import {
   type TopicSpec,
   Unavailable,
 } from '@tributary/core';
+import { sharedByCallers } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { appendedEnds, offsetAt } from '../client/offsets.ts';
 
@@ -40,9 +41,6 @@ export class Layouts {
   #source: LayoutSource | undefined;
   readonly #known = new Map<string, KnownLayout>();
   readonly #listeners = new Set<() => void>();
-  /** The look-up in progress, and the one that calls join that came later. */
-  #running: Promise<void> | undefined;
-  #next: Promise<void> | undefined;
 
   constructor(options: LayoutsOptions) {
     this.#options = options;
@@ -66,19 +64,7 @@ export class Layouts {
    * Resolves when this process knows every layout that was adopted before the call. Calls of the same time share a
    * look-up. `Unavailable` where the catalog does not answer.
    */
-  caughtUp(): Promise<void> {
-    if (this.#source === undefined) return Promise.resolve();
-    this.#next ??= this.#lookUp(this.#source, this.#running);
-    return this.#next;
-  }
-
-  /** Only a look-up that begins after the call knows enough. */
-  async #lookUp(source: LayoutSource, before: Promise<void> | undefined): Promise<void> {
-    await before?.catch(() => {});
-    this.#running = this.#next;
-    this.#next = undefined;
-    await source.catchUp(CATCH_UP_MS);
-  }
+  readonly caughtUp: () => Promise<void> = sharedByCallers(async () => this.#source?.catchUp(CATCH_UP_MS));
 
   /**
    * Whether an append to a topic has to find out the newest layout first. `Unavailable` while the catalog is not

@@ -6,6 +6,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Cursor, compareCursors } from '../../stage-runner/cursor.ts';
+import { sharedByCallers } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import type { Fetcher } from '../client/fetcher.ts';
 import { appendedEnds, storedOffsets } from '../client/offsets.ts';
@@ -74,7 +75,6 @@ export class RecordedPositions {
   #sinceBeginning = false;
   /** The next offset to read, by partition. */
   readonly #next = new Map<number, number>();
-  #reading: Promise<void> = Promise.resolve();
 
   constructor(options: RecordedPositionsOptions) {
     this.#options = options;
@@ -105,11 +105,11 @@ export class RecordedPositions {
     await this.#options.append([entryOf(BEGINNING_KEY, {})]);
   }
 
-  /** Reads all records until now. `Unavailable` when that takes too long. */
-  read(): Promise<void> {
-    this.#reading = this.#reading.catch(() => {}).then(() => this.#readAll());
-    return this.#reading;
-  }
+  /**
+   * Reads all records until now. `Unavailable` when that takes too long. Calls of the same time share a read: a process takes
+   * many partitions over at once.
+   */
+  readonly read: () => Promise<void> = sharedByCallers(() => this.#readAll());
 
   of(partition: StagePartition): RecordedPosition | undefined {
     return this.#positions.get(keyOf(partition));
