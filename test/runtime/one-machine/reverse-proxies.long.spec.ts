@@ -1,7 +1,7 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
+import { get, type IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -17,12 +17,77 @@ import {
   startServing,
 } from '../../helpers/serve.ts';
 
-const CONFIG = new URL('../../../infra/deploy/one-machine/nginx.conf', import.meta.url);
 const MIB = 2 ** 20;
 
-const program = ['nginx', '/usr/sbin/nginx'].find((name) => spawnSync(name, ['-v']).status === 0);
-if (program === undefined)
-  console.warn('SKIPPED, as there is no nginx: the configuration that is shown for it');
+/** Where a proxy listens and what it finds there. */
+interface Site {
+  readonly folder: string;
+  /** Host and port of Tributary. */
+  readonly upstream: string;
+  readonly http: number;
+  readonly https: number;
+  /** PEM files. */
+  readonly certificate: string;
+  readonly key: string;
+}
+
+interface ReverseProxy {
+  readonly name: string;
+  readonly programs: readonly string[];
+  /** Starts the program with the configuration that is shown, adapted to the site. */
+  readonly start: (program: string, site: Site) => ChildProcess;
+}
+
+/** The file that is shown, with other words in some places. */
+function adapted(file: string, changes: readonly (readonly [shown: string, own: string])[]): string {
+  const shown = readFileSync(new URL(`../../../infra/deploy/one-machine/${file}`, import.meta.url), 'utf8');
+  return changes.reduce((text, [from, to]) => {
+    expect(text).toContain(from);
+    return text.replace(from, to);
+  }, shown);
+}
+
+const NGINX: ReverseProxy = {
+  name: 'nginx',
+  programs: ['nginx', '/usr/sbin/nginx'],
+  start(program, { folder, upstream, http, https, certificate, key }) {
+    const site = adapted('nginx.conf', [
+      ['server 127.0.0.1:8080;', `server ${upstream};`],
+      ['listen 80;', `listen 127.0.0.1:${http};`],
+      ['listen 443 ssl http2;', `listen 127.0.0.1:${https} ssl http2;`],
+      ['/etc/letsencrypt/live/events.example.com/fullchain.pem', certificate],
+      ['/etc/letsencrypt/live/events.example.com/privkey.pem', key],
+    ]);
+    writeFileSync(join(folder, 'site.conf'), site);
+    const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => {
+      mkdirSync(join(folder, name));
+      return `${name}_temp_path ${join(folder, name)};`;
+    });
+    writeFileSync(
+      join(folder, 'nginx.conf'),
+      `daemon off; pid ${join(folder, 'nginx.pid')}; error_log stderr warn; ${process.getuid?.() === 0 ? 'user root;' : ''}
+       events {} http { access_log off; ${temporary.join(' ')} include ${join(folder, 'site.conf')}; }`,
+    );
+    return spawn(program, ['-c', join(folder, 'nginx.conf'), '-p', folder], { stdio: 'inherit' });
+  },
+};
+
+const CADDY: ReverseProxy = {
+  name: 'Caddy',
+  programs: ['caddy'],
+  start(program, { folder, upstream, http, https, certificate, key }) {
+    const site = adapted('Caddyfile', [
+      ['events.example.com {', `events.example.com {\n\ttls ${certificate} ${key}`],
+      ['127.0.0.1:8080', upstream],
+    ]);
+    const here = `{\n\tadmin off\n\thttp_port ${http}\n\thttps_port ${https}\n\tdefault_bind 127.0.0.1\n}\n`;
+    writeFileSync(join(folder, 'Caddyfile'), here + site);
+    return spawn(program, ['run', '--config', join(folder, 'Caddyfile'), '--adapter', 'caddyfile'], {
+      stdio: ['ignore', 'inherit', 'ignore'],
+      env: { ...process.env, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder },
+    });
+  },
+};
 
 interface Answered {
   readonly status: number;
@@ -30,12 +95,21 @@ interface Answered {
   readonly text: string;
 }
 
-/** The configuration that is shown, with ports, a certificate and an upstream of this machine. */
-describe.skipIf(program === undefined)('nginx as it is shown in front of tributary serve', () => {
+function programOf({ name, programs }: ReverseProxy): string | undefined {
+  const found = programs.find((each) => spawnSync(each, ['version']).error === undefined);
+  if (found === undefined)
+    console.warn(`SKIPPED, as there is no ${name}: the configuration that is shown for it`);
+  return found;
+}
+
+const SHOWN = [NGINX, CADDY].map((proxy) => ({ ...proxy, program: programOf(proxy) }));
+
+describe.for(SHOWN)('$name as it is shown in front of tributary serve', ({ program, start }) => {
+  if (program === undefined) return it.skip('is not installed', () => {});
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   let serving: Serving | undefined;
   let initialized: Initialized;
-  let nginx: ReturnType<typeof spawn> | undefined;
+  let proxy: ChildProcess | undefined;
   let ports: { readonly http: number; readonly https: number };
   const certificate = selfSignedCertificate();
   let agent: Agent;
@@ -50,32 +124,15 @@ describe.skipIf(program === undefined)('nginx as it is shown in front of tributa
     serving = await startServing(environment);
     initialized = await admin<Initialized>(environment, 'init', '--no-owner');
     ports = { http: await freePort(), https: await freePort() };
-    const site = readFileSync(CONFIG, 'utf8');
-    const here: readonly (readonly [string, string])[] = [
-      ['server 127.0.0.1:8080;', `server ${new URL(serving.url).host};`],
-      ['listen 80;', `listen 127.0.0.1:${ports.http};`],
-      ['listen 443 ssl http2;', `listen 127.0.0.1:${ports.https} ssl http2;`],
-      ['/etc/letsencrypt/live/events.example.com/fullchain.pem', join(folder.path, 'cert.pem')],
-      ['/etc/letsencrypt/live/events.example.com/privkey.pem', join(folder.path, 'key.pem')],
-    ];
-    const adapted = here.reduce((text, [shown, own]) => {
-      expect(text).toContain(shown);
-      return text.replace(shown, own);
-    }, site);
-    writeFileSync(join(folder.path, 'cert.pem'), certificate.cert);
-    writeFileSync(join(folder.path, 'key.pem'), certificate.key);
-    writeFileSync(join(folder.path, 'site.conf'), adapted);
-    const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => {
-      mkdirSync(join(folder.path, name));
-      return `${name}_temp_path ${join(folder.path, name)};`;
-    });
-    writeFileSync(
-      join(folder.path, 'nginx.conf'),
-      `daemon off; pid ${join(folder.path, 'nginx.pid')}; error_log stderr warn; ${process.getuid?.() === 0 ? 'user root;' : ''}
-       events {} http { access_log off; ${temporary.join(' ')} include ${join(folder.path, 'site.conf')}; }`,
-    );
-    nginx = spawn(program ?? '', ['-c', join(folder.path, 'nginx.conf'), '-p', folder.path], {
-      stdio: 'inherit',
+    const [certificateFile, keyFile] = [join(folder.path, 'cert.pem'), join(folder.path, 'key.pem')];
+    writeFileSync(certificateFile, certificate.cert);
+    writeFileSync(keyFile, certificate.key);
+    proxy = start(program, {
+      folder: folder.path,
+      upstream: new URL(serving.url).host,
+      ...ports,
+      certificate: certificateFile,
+      key: keyFile,
     });
     await eventually(
       () => call('GET', '/livez').catch(() => undefined),
@@ -84,8 +141,8 @@ describe.skipIf(program === undefined)('nginx as it is shown in front of tributa
   });
   afterAll(async () => {
     agent.destroy();
-    nginx?.kill('SIGQUIT');
-    if (nginx?.exitCode === null) await once(nginx, 'exit');
+    proxy?.kill('SIGQUIT');
+    if (proxy?.exitCode === null && proxy.signalCode === null) await once(proxy, 'exit');
     await serving?.server.stop();
     await folder.remove();
   });
@@ -139,8 +196,14 @@ describe.skipIf(program === undefined)('nginx as it is shown in front of tributa
     );
 
   it('sends browsers to https, for as long as TRIBUTARY_HSTS says', async () => {
-    const plain = await fetch(`http://127.0.0.1:${ports.http}/x?y=1`, { redirect: 'manual' });
-    expect([plain.status, plain.headers.get('location')]).toEqual([308, 'https://127.0.0.1/x?y=1']);
+    const plain = await new Promise<IncomingMessage>((resolve, reject) =>
+      get(`http://127.0.0.1:${ports.http}/x?y=1`, { headers: { host: 'events.example.com' } }, resolve).once(
+        'error',
+        reject,
+      ),
+    );
+    plain.resume();
+    expect([plain.statusCode, plain.headers.location]).toEqual([308, 'https://events.example.com/x?y=1']);
     const { headers } = await call('GET', '/readyz');
     expect(headers['strict-transport-security']).toContain('max-age=31536000');
   });
