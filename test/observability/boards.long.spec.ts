@@ -27,6 +27,11 @@ describe('the boards', () => {
 /** What only an installation on engines has; the long form looks there. */
 const ON_ENGINES = /tributary_engine_/;
 
+/** Without the alert on the disk: other programs fill the one of the machine that the tests run on. */
+function ofTributary(alerts: readonly string[]): readonly string[] {
+  return alerts.filter((alert) => alert !== 'TributaryDiskFillsUp');
+}
+
 describe.skipIf(!hasPrometheus())('a real Prometheus that scrapes an installation on one machine', () => {
   let tributary: Tributary;
   let traffic: Traffic;
@@ -56,7 +61,7 @@ describe.skipIf(!hasPrometheus())('a real Prometheus that scrapes an installatio
       () => prometheus.query('count_over_time(tributary_build_info[1m]) >= 12'),
       (found) => found.length > 0,
     );
-    expect(await prometheus.firing()).toEqual([]);
+    expect(ofTributary(await prometheus.firing())).toEqual([]);
     expect(await prometheus.query('sum(rate(tributary_events_received_total[10s])) > 1')).toHaveLength(1);
   });
 
@@ -73,7 +78,7 @@ describe.skipIf(!hasPrometheus())('a real Prometheus that scrapes an installatio
       'TributaryWorkspaceFloods',
     ];
     await eventually(fired, (firing) => expected.every((alert) => firing.includes(alert)));
-    expect(await fired()).toEqual(expected);
+    expect(ofTributary(await fired())).toEqual(expected);
   });
 
   it('has data for every query of every panel', async () => {
