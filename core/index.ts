@@ -20,6 +20,12 @@ export {
 } from './catalog/fold/creation-order.ts';
 export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
 export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
+export {
+  type ListField,
+  type ListOrder,
+  type Place,
+  placeOf,
+} from './catalog/fold/list-order.ts';
 export type { Member, MembersView } from './catalog/fold/members.ts';
 export * from './catalog/fold/state.ts';
 export type { TransformationVersion } from './catalog/fold/transformation-versions.ts';
@@ -43,6 +49,7 @@ export * from './contracts/violation.ts';
 export * from './delivery/connector.ts';
 export * from './delivery/delivery.ts';
 export * from './delivery/destination-health.ts';
+export type { FailureGroup } from './delivery/failure-group.ts';
 export * from './delivery/replay.ts';
 export * from './delivery/retry-schedule.ts';
 export * from './delivery/stored-delivery.ts';

@@ -171,6 +171,7 @@ function completeAnswer(
       ...answer.headers,
       ...(succeeds && showsVersion && { ETag: etag }),
       ...(succeeds && isPaged && { Link: { $ref: '#/components/headers/Link' } }),
+      ...(succeeds && takes('count') && { 'X-Total-Count': { $ref: '#/components/headers/TotalCount' } }),
       ...(refusal?.retryAfter && { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }),
     },
   };

@@ -12,7 +12,7 @@ export const pageQuery = {
   cursor: Type.Optional(
     Type.String({
       minLength: 1,
-      maxLength: 1_000,
+      maxLength: 2_000,
       description: 'From the `Link` header of the page before.',
     }),
   ),
@@ -35,6 +35,9 @@ export function pageRequest(query: { limit?: string; cursor?: string }): PageReq
   return { limit, cursor: query.cursor };
 }
 
+/** The order of lists that state no other. */
+export const NEWEST_FIRST: ListOrder = { field: 'created_at', descending: true };
+
 /**
  * One page of a catalog listing, newest first. The cursor is a place in that order, not an item, so it stays valid when
  * the item is deleted. Only the items of the page are read.
@@ -44,24 +47,42 @@ export function pageOf<Item extends Created>(
   { limit, cursor }: PageRequest,
 ): Page<Item> {
   const items: Item[] = [];
-  for (const item of listing.newestFirst(cursor === undefined ? undefined : decode(cursor))) {
+  const after = cursor === undefined ? undefined : decodePlace(cursor, NEWEST_FIRST);
+  for (const item of listing.inOrder(NEWEST_FIRST, after)) {
     const last = items.at(-1);
-    if (items.length === limit && last !== undefined) return { items, next: encode(last) };
+    if (items.length === limit && last !== undefined)
+      return { items, next: encodePlace(placeOf(last, NEWEST_FIRST.field), NEWEST_FIRST) };
     items.push(item);
   }
   return { items, next: undefined };
 }
 
-const PLACE = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z) ([0-9a-f-]{36})$/;
+/** The form of cursors of the default order, which earlier releases hand out and take. */
+const BY_CREATION = /^(?<key>\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z) (?<id>[0-9a-f-]{36})$/;
+/** That of all others: the order, then the place. */
+const BY_ORDER = /^(?<sort>-?[a-z_]+) (?<id>[0-9a-f-]{36}) (?<key>.*)$/s;
 
-function encode({ created_at, id }: Created): string {
-  return Buffer.from(`${created_at} ${id}`).toString('base64url');
+/** A place in a list as a cursor. */
+export function encodePlace({ key, id }: Place, order: ListOrder): string {
+  const text = isDefault(order) ? `${key} ${id}` : `${sortOf(order)} ${id} ${key}`;
+  return Buffer.from(text).toString('base64url');
 }
 
-function decode(cursor: string): Created {
-  const [, created_at, id] = PLACE.exec(Buffer.from(cursor, 'base64url').toString()) ?? [];
-  if (created_at === undefined || id === undefined) throw badCursor();
-  return { created_at, id };
+/** 400 for anything that is not a cursor of this order. */
+export function decodePlace(cursor: string, order: ListOrder): Place {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  const { sort, key, id } = (isDefault(order) ? BY_CREATION : BY_ORDER).exec(text)?.groups ?? {};
+  if (key === undefined || id === undefined) throw badCursor();
+  if (sort !== undefined && sort !== sortOf(order)) throw badCursor();
+  return { key, id };
+}
+
+function isDefault({ field, descending }: ListOrder): boolean {
+  return field === NEWEST_FIRST.field && descending;
+}
+
+function sortOf({ field, descending }: ListOrder): string {
+  return descending ? `-${field}` : field;
 }
 
 function badCursor() {
@@ -79,7 +100,11 @@ export async function withCursor<Answer>(query: () => Promise<Answer>): Promise<
 }
 
 /** Sets the `Link` header to the next page: the same query with another cursor. */
-export function linkNext(request: FastifyRequest, reply: FastifyReply, next: string | undefined): void {
+export function linkNext(
+  request: Pick<FastifyRequest, 'url'>,
+  reply: Pick<FastifyReply, 'header'>,
+  next: string | undefined,
+): void {
   if (next === undefined) return;
   const [path = '', query = ''] = request.url.split('?', 2);
   const parameters = new URLSearchParams(query);

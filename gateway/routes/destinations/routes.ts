@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type ConnectorDescription, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
+import { type ConnectorDescription, type Destination, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
 import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
@@ -13,9 +13,8 @@ import {
   propose,
   tagVersion,
 } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { byFlag, byId, byText, byWord, catalogList } from '../../resources/catalog-list.ts';
 import {
-  closed,
   errorAnswers,
   MAX_RESOURCE_BYTES,
   noBody,
@@ -33,6 +32,22 @@ import {
   presentHealth,
 } from './destination-resource.ts';
 import { createConfigurator } from './destination-settings.ts';
+
+const destinations = catalogList({
+  textOf: ({ name }: Destination) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    type: byText('Only of this type.', ({ type }) => type),
+    enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
+    paused: byFlag('Only paused ones, or only others.', ({ paused }) => paused === true),
+    environment: {
+      ...byWord(ENVIRONMENTS, 'Only those that take events of this environment.', () => null),
+      matches: ({ environments = ENVIRONMENTS }, value) => environments.some((one) => one === value),
+    },
+    state: byWord(['well', 'bad'], 'Only of the health that was reported last.', ({ condition }) => condition?.state ?? 'well'),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
 
 const path = '/workspaces/:workspaceId/destinations';
 
@@ -57,17 +72,16 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         operationId: 'listDestinations',
         summary: 'List destinations',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: destinations.querystring,
         response: { 200: destinationList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const destinations = catalog.state.listing('destination', request.workspace.id);
-      const page = pageOf(destinations, pageRequest(request.query));
-      linkNext(request, reply, page.next);
+      const listing = catalog.state.listing('destination', request.workspace.id);
+      const found = destinations.read(request, reply, listing);
       return reply
         .code(200)
-        .send(page.items.map((destination) => presentDestination(destination, secretsOf(destination.type))));
+        .send(found.map((destination) => presentDestination(destination, secretsOf(destination.type))));
     },
   );
 

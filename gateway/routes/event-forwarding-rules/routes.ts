@@ -1,5 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { destinationMismatch, iso, mismatchOf, newId } from '@tributary/core';
+import {
+  destinationMismatch,
+  ENVIRONMENTS,
+  EVENT_TYPES,
+  iso,
+  mismatchOf,
+  newId,
+  type Rule,
+} from '@tributary/core';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { RecentEvents } from '../../event-search/recent-events.ts';
@@ -13,8 +21,8 @@ import {
   propose,
   tagVersion,
 } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
+import { byFlag, byId, byText, byWord, catalogList } from '../../resources/catalog-list.ts';
+import { errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
 import { dryRunOfFilter } from './dry-run.ts';
 import {
   checkReferences,
@@ -28,6 +36,30 @@ import {
   ruleTestBody,
   ruleTestResult,
 } from './rule-resource.ts';
+
+const rules = catalogList({
+  textOf: ({ name }: Rule) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
+    destination_id: byId('Only those to this destination.', ({ destination_id }) => destination_id),
+    transformation_id: byId('Only those with this transformation.', ({ transformation_id: id }) => id),
+    environment: {
+      ...byWord(ENVIRONMENTS, 'Only those for events of this environment.', () => null),
+      matches: ({ environments }, value) => environments.some((environment) => environment === value),
+    },
+    event_type: {
+      ...byWord(EVENT_TYPES, 'Only those that take events of this type.', () => null),
+      matches: ({ event_types }, value) =>
+        event_types.length === 0 || event_types.some((eventType) => eventType === value),
+    },
+    event_name: {
+      ...byText('Only those that take events of this name.', () => null),
+      matches: ({ event_names }, value) => event_names.length === 0 || event_names.includes(value),
+    },
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
 
 const path = '/workspaces/:workspaceId/event-forwarding-rules';
 
@@ -44,15 +76,13 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         operationId: 'listRules',
         summary: 'List forwarding rules',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: rules.querystring,
         response: { 200: ruleList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const rules = catalog.state.listing('rule', request.workspace.id);
-      const page = pageOf(rules, pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map(presentRule));
+      const found = rules.read(request, reply, catalog.state.listing('rule', request.workspace.id));
+      return reply.code(200).send(found.map(presentRule));
     },
   );
 

@@ -1,12 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { newId } from '@tributary/core';
+import { newId, type Transformation } from '@tributary/core';
 import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { deleteEntity, entityOf, propose, tagVersion } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
+import { byId, byWord, catalogList } from '../../resources/catalog-list.ts';
+import { errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
 import { HOURS, lookBack, parseInteger } from '../../resources/values.ts';
 import {
   metricsQuery,
@@ -21,6 +21,15 @@ import {
   transformationResource,
 } from './transformation-resource.ts';
 import { replace, runOnce, testStatusOf, trialOf } from './transformation-test.ts';
+
+const transformations = catalogList({
+  textOf: ({ name }: Transformation) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    status: byWord(['draft', 'active', 'error'], 'Only of this status.', ({ status }) => status),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
 
 const path = '/workspaces/:workspaceId/event-transformations';
 
@@ -39,15 +48,13 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
         operationId: 'listTransformations',
         summary: 'List transformations',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: transformations.querystring,
         response: { 200: transformationList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const transformations = catalog.state.listing('transformation', request.workspace.id);
-      const page = pageOf(transformations, pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map(presentTransformation));
+      const listing = catalog.state.listing('transformation', request.workspace.id);
+      return reply.code(200).send(transformations.read(request, reply, listing).map(presentTransformation));
     },
   );
 

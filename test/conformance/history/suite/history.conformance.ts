@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../../helpers/child.ts';
 import { PUT_SIZE } from '../programs/writer.ts';
 import { describeCounting, describeLeadingFacet } from './counting.ts';
+import { describeGrouping } from './grouping.ts';
 import {
   entries,
   entry,
@@ -238,6 +239,8 @@ export function historyConformance(harness: HistoryHarness): void {
     describe('entries of a kind with a leading facet', () => describeLeadingFacet(() => history));
 
     describe('counts by the hour', () => describeCounting(() => history));
+
+    describe('groups', () => describeGrouping(() => history, HISTORIES));
 
     describe('pages', () => {
       it('hold each entry once, and say when there are no more', async () => {
