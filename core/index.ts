@@ -50,6 +50,7 @@ export * from './delivery/connector.ts';
 export * from './delivery/delivery.ts';
 export * from './delivery/destination-health.ts';
 export type { FailureGroup } from './delivery/failure-group.ts';
+export * from './delivery/health-history.ts';
 export * from './delivery/replay.ts';
 export * from './delivery/retry-schedule.ts';
 export * from './delivery/stored-delivery.ts';

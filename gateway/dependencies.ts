@@ -63,7 +63,7 @@ export interface GatewayDependencies {
   /** The dedupe claims of re-evaluated events. */
   readonly reevaluations: Pick<Deduplicator, 'winner'>;
   /** The health of destinations, as reported by the delivering processes. */
-  readonly healthBoard: Pick<HealthBoard, 'read'>;
+  readonly healthBoard: Pick<HealthBoard, 'read' | 'history'>;
   readonly profiles: ProfileStore;
   /** Whether `null` in a write removes an attribute. Default `unset`. */
   readonly profileNulls?: NullHandling;

@@ -2,6 +2,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { auditRoutes } from './audit-log.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
+import { destinationHealthRoutes } from './destinations/destination-health.ts';
 import { destinationTypeRoutes } from './destinations/destination-types.ts';
 import { destinationRoutes } from './destinations/routes.ts';
 import { versionRoutes } from './event-contracts/contract-versions.ts';
@@ -46,6 +47,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     transformationMetricsRoutes,
     ruleRoutes,
     destinationTypeRoutes,
+    destinationHealthRoutes,
     destinationRoutes,
     deliveryRoutes,
     replayRoutes,

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type ConnectorDescription, type Destination, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
+import { type ConnectorDescription, ENVIRONMENTS, newId } from '@tributary/core';
 import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
@@ -13,7 +13,6 @@ import {
   propose,
   tagVersion,
 } from '../../resources/catalog-entities.ts';
-import { byFlag, byId, byText, byWord, catalogList } from '../../resources/catalog-list.ts';
 import {
   errorAnswers,
   MAX_RESOURCE_BYTES,
@@ -24,30 +23,13 @@ import {
 import { createDestinationTests } from './connection-test.ts';
 import {
   destinationBody,
-  destinationHealth,
   destinationList,
+  destinationLists,
   destinationResource,
   destinationTestResult,
   presentDestination,
-  presentHealth,
 } from './destination-resource.ts';
 import { createConfigurator } from './destination-settings.ts';
-
-const destinations = catalogList({
-  textOf: ({ name }: Destination) => name,
-  fields: ['name', 'created_at', 'updated_at'],
-  filters: {
-    type: byText('Only of this type.', ({ type }) => type),
-    enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
-    paused: byFlag('Only paused ones, or only others.', ({ paused }) => paused === true),
-    environment: {
-      ...byWord(ENVIRONMENTS, 'Only those that take events of this environment.', () => null),
-      matches: ({ environments = ENVIRONMENTS }, value) => environments.some((one) => one === value),
-    },
-    state: byWord(['well', 'bad'], 'Only of the health that was reported last.', ({ condition }) => condition?.state ?? 'well'),
-    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
-  },
-});
 
 const path = '/workspaces/:workspaceId/destinations';
 
@@ -72,13 +54,13 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         operationId: 'listDestinations',
         summary: 'List destinations',
         params: pathOf(),
-        querystring: destinations.querystring,
+        querystring: destinationLists.querystring,
         response: { 200: destinationList, ...errorAnswers },
       },
     },
     async (request, reply) => {
       const listing = catalog.state.listing('destination', request.workspace.id);
-      const found = destinations.read(request, reply, listing);
+      const found = destinationLists.read(request, reply, listing);
       return reply
         .code(200)
         .send(found.map((destination) => presentDestination(destination, secretsOf(destination.type))));
@@ -180,24 +162,6 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       const destination = entityOf(request, dependencies, 'destination', stored.id);
       tagVersion(reply, destination);
       return reply.code(200).send(presentDestination(destination, description.secrets));
-    },
-  );
-
-  app.get(
-    `${path}/:destinationId/health`,
-    {
-      config: { operation: 'destinations.health' },
-      schema: {
-        operationId: 'readDestinationHealth',
-        summary: 'Read how deliveries to a destination go',
-        params: pathOf('destinationId'),
-        response: { 200: destinationHealth, ...errorAnswers },
-      },
-    },
-    async (request, reply) => {
-      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      const reports = await dependencies.healthBoard.read(request.workspace.id, [destination.id]);
-      return reply.code(200).send(presentHealth(destination, mergeHealth(reports)));
     },
   );
 
