@@ -79,6 +79,7 @@ export * from './ports/deduplicator.ts';
 export * from './ports/history.ts';
 export * from './ports/live-tail.ts';
 export * from './ports/observability.ts';
+export * from './ports/process-board.ts';
 export * from './ports/sandbox.ts';
 export * from './ports/store-mark.ts';
 export * from './ports/tracing.ts';

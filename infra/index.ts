@@ -55,6 +55,8 @@ export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,
 } from './adapters/profile-store/sqlite/index.ts';
+export { openRedisProcessBoard } from './adapters/process-board/redis/index.ts';
+export { openSqliteProcessBoard } from './adapters/process-board/sqlite/index.ts';
 export { openMemoryRateLimiter } from './adapters/rate-limiter/memory/index.ts';
 export { openRedisRateLimiter } from './adapters/rate-limiter/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';

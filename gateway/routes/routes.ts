@@ -23,6 +23,7 @@ import { organizationRoutes } from './organizations/organizations.ts';
 import { profileSettingsRoutes } from './organizations/profile-settings.ts';
 import { replayRoutes } from './replays/routes.ts';
 import { sourceRoutes } from './sources.ts';
+import { meRoutes, systemRoutes } from './system.ts';
 import { workspaceRoutes } from './workspaces/workspaces.ts';
 
 /** The resources of the platform API, one folder each. */
@@ -53,6 +54,8 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     replayRoutes,
     volumeRoutes,
     auditRoutes,
+    meRoutes,
+    systemRoutes,
   ])
     await app.register(resource, dependencies);
 };

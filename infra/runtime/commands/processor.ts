@@ -8,10 +8,12 @@ import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
 import { useDataFolder } from '../process/usable-folder.ts';
+import { reportProcess } from '../observability/process-reports.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { startHealthServer, unlessShuttingDown } from '../server/server.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
+import { openProcessBoard } from '../wiring/ports/shared-state.ts';
 import { openSecrets } from '../wiring/secrets.ts';
 import { chosenStages, type StagesOptions } from './stages-option.ts';
 
@@ -52,6 +54,10 @@ async function work(
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = cleanup.use(await startHealthServer(config, operations));
   logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
+  const board = await openProcessBoard(config, logger);
+  const { readiness } = operations;
+  const reported = { role: 'processor', config, logger, readiness, stages: () => thread?.stages() ?? [] } as const;
+  cleanup.use(reportProcess(board, reported));
   thread = cleanup.use(
     await startStagesThread(
       { config, ...(stages === undefined ? {} : { stages }) },

@@ -14,7 +14,7 @@ import {
 import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
 
 export interface SqliteHealthBoardOptions {
-  /** Holds this store alone; several processes and threads may share it. */
+  /** Holds this store and that of the process board; several processes and threads may share it. */
   readonly folder: string;
   readonly clock: Clock;
   /** How long a report is kept without renewal, ms. Default `HEALTH_REPORT_TTL_MS`. */
