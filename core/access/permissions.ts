@@ -74,6 +74,7 @@ export const PERMISSIONS = {
   'event-keys.revoke': administers,
   'events.ingest': ingests,
   'events.read': reads,
+  'events.recent': reads,
   'sdk-settings.read': ingests,
   'sdk-measurements.take': { credentials: [], public: true },
   'sources.list': reads,

@@ -22,6 +22,7 @@ import { memberRoutes } from './members/members.ts';
 import { organizationRoutes } from './organizations/organizations.ts';
 import { profileSettingsRoutes } from './organizations/profile-settings.ts';
 import { replayRoutes } from './replays/routes.ts';
+import { recentEventRoutes } from './recent-events.ts';
 import { sourceRoutes } from './sources.ts';
 import { meRoutes, systemRoutes } from './system.ts';
 import { workspaceRoutes } from './workspaces/workspaces.ts';
@@ -39,6 +40,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     sourceRoutes,
     eventRoutes,
     eventTraceRoutes,
+    recentEventRoutes,
     liveRoutes,
     contractRoutes,
     versionRoutes,

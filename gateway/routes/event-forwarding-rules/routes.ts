@@ -1,13 +1,16 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
+  type CanonicalEvent,
   destinationMismatch,
   ENVIRONMENTS,
   EVENT_TYPES,
   iso,
+  matchRules,
   mismatchOf,
   newId,
   type Rule,
 } from '@tributary/core';
+import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { RecentEvents } from '../../event-search/recent-events.ts';
@@ -35,6 +38,7 @@ import {
   ruleResource,
   ruleTestBody,
   ruleTestResult,
+  rulesTestResult,
 } from './rule-resource.ts';
 
 const rules = catalogList({
@@ -195,6 +199,31 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
   );
 
   app.post(
+    `${path}/test`,
+    {
+      config: { operation: 'event-forwarding-rules.test' },
+      schema: {
+        operationId: 'tryRules',
+        summary: 'Try which rules would forward an event, and why the others would not',
+        params: pathOf(),
+        body: ruleTestBody,
+        response: { 200: rulesTestResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { workspace, caller } = request;
+      const { event: body, environment } = request.body;
+      const now = iso(clock());
+      const triedBy = { ...workspace, workspace_id: workspace.id, created_by: accountOf(caller) };
+      const event = {
+        ...readTrialEvent(request, triedBy, body, now),
+        environment: environment ?? 'production',
+      };
+      return reply.code(200).send(verdictsOn(event, workspace.id));
+    },
+  );
+
+  app.post(
     `${path}/dry-run`,
     {
       config: { operation: 'event-forwarding-rules.dry-run' },
@@ -226,4 +255,25 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     },
     async (request) => deleteEntity(request, dependencies, 'rule', request.params.ruleId),
   );
+
+  /** As route matches: the filters of the enabled rules share one budget, in their order; those of disabled ones another. */
+  function verdictsOn(event: CanonicalEvent, workspaceId: string): Static<typeof rulesTestResult> {
+    const { state } = catalog;
+    const enabled = matchRules(state.enabledRules(workspaceId), event);
+    const disabled = [...state.listing('rule', workspaceId, 'disabled').newestFirst()].reverse();
+    const all = [...enabled, ...matchRules(disabled, event)];
+    const verdicts = all.map(({ rule, mismatch: ofRule }) => {
+      const destination = state.entity('destination', workspaceId, rule.destination_id);
+      const mismatch = ofRule ?? destinationMismatch(destination, event.environment);
+      return {
+        rule_id: rule.id,
+        name: rule.name,
+        destination_id: rule.destination_id,
+        matched: mismatch === undefined,
+        because: mismatch?.because ?? null,
+        message: mismatch?.message ?? null,
+      };
+    });
+    return { matched: verdicts.filter(({ matched }) => matched).length, rules: verdicts };
+  }
 };

@@ -2,6 +2,9 @@ import {
   durationQuantile,
   type JsonObject,
   parseExact,
+  addCounts,
+  type HourlyRuns,
+  iso,
   type RunCounts,
   SANDBOX_LOG_LEVELS,
   type SandboxResult,
@@ -130,6 +133,18 @@ export const transformationMetrics = Type.Object(
     outputs: count('Events that came of it.'),
     p50_ms: duration,
     p99_ms: duration,
+    hourly: listOf(
+      Type.Object({
+        hour_bucket: time,
+        runs: Type.Integer(),
+        errors: Type.Integer(),
+        dropped: Type.Integer(),
+        outputs: Type.Integer(),
+        p50_ms: duration,
+        p99_ms: duration,
+      }),
+      'The same by the hour, oldest first; hours without a run are left out.',
+    ),
   },
   { title: 'TransformationMetrics' },
 );
@@ -194,22 +209,26 @@ export function presentVersion(version: TransformationVersion): Static<typeof tr
 export function presentMetrics(
   transformationId: string,
   hours: number,
-  counts: RunCounts,
+  hourly: readonly HourlyRuns[],
 ): Static<typeof transformationMetrics> {
-  const { runs = 0, errors = 0, dropped = 0, fanned_out = 0, outputs = 0 } = counts;
-  const p50_ms = durationQuantile(counts, 0.5) ?? null;
-  const p99_ms = durationQuantile(counts, 0.99) ?? null;
+  const { fanned_out, ...counts } = presentCounts(hourly.map((one) => one.counts).reduce(addCounts, {}));
   return {
     transformation_id: transformationId,
     hours,
-    runs,
-    errors,
-    dropped,
+    ...counts,
     fanned_out,
-    outputs,
-    p50_ms,
-    p99_ms,
+    hourly: hourly.map((one) => {
+      const { fanned_out: _, ...ofHour } = presentCounts(one.counts);
+      return { hour_bucket: iso(one.hour), ...ofHour };
+    }),
   };
+}
+
+function presentCounts(counts: RunCounts) {
+  const { runs = 0, errors = 0, dropped = 0, fanned_out = 0, outputs = 0 } = counts;
+  const p50_ms = durationQuantile(counts, 0.5) ?? null;
+  const p99_ms = durationQuantile(counts, 0.99) ?? null;
+  return { runs, errors, dropped, fanned_out, outputs, p50_ms, p99_ms };
 }
 
 /** `output` has the form of `test_output`: one event, several, or null for none. */
