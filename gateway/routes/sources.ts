@@ -160,7 +160,13 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
   app.put(
     `${path}/:sourceId`,
     {
-      config: { operation: 'sources.update' },
+      config: {
+        operation: 'sources.update',
+        patched: (request) => {
+          const { sourceId } = request.params as { sourceId: string };
+          return presentSource(entityOf(request, dependencies, 'source', sourceId));
+        },
+      },
       schema: {
         operationId: 'replaceSource',
         summary: 'Replace a source',

@@ -26,7 +26,7 @@ const SDKS = /^\/(?:beacon\/)?v1\/|^\/sourceConfig\/?(?:\?|$)/;
 const NO_PAGE: FastifyCorsOptions = { origin: false };
 
 const COMMON: FastifyCorsOptions = {
-  methods: ['GET', 'POST', 'PUT', 'DELETE'],
+  methods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
   allowedHeaders: [
     'authorization',
     'content-type',

@@ -128,7 +128,14 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
   app.put(
     `${path}/:destinationId`,
     {
-      config: { operation: 'destinations.update' },
+      config: {
+        operation: 'destinations.update',
+        patched: (request) => {
+          const { destinationId } = request.params as { destinationId: string };
+          const stored = entityOf(request, dependencies, 'destination', destinationId);
+          return presentDestination(stored, secretsOf(stored.type));
+        },
+      },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         operationId: 'replaceDestination',

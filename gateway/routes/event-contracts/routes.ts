@@ -119,7 +119,13 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   app.put(
     `${path}/:contractId`,
     {
-      config: { operation: 'event-contracts.update' },
+      config: {
+        operation: 'event-contracts.update',
+        patched: (request) => {
+          const { contractId } = request.params as { contractId: string };
+          return presentContract(contractNamed(request, contractId));
+        },
+      },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         operationId: 'replaceContract',

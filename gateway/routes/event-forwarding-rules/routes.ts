@@ -141,7 +141,13 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
   app.put(
     `${path}/:ruleId`,
     {
-      config: { operation: 'event-forwarding-rules.update' },
+      config: {
+        operation: 'event-forwarding-rules.update',
+        patched: (request) => {
+          const { ruleId } = request.params as { ruleId: string };
+          return presentRule(entityOf(request, dependencies, 'rule', ruleId));
+        },
+      },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         operationId: 'replaceRule',

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { newId, type Transformation } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
@@ -109,7 +110,10 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
   app.put(
     `${path}/:transformationId`,
     {
-      config: { operation: 'event-transformations.update' },
+      config: {
+        operation: 'event-transformations.update',
+        patched: (request) => presentTransformation(storedOf(request)),
+      },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         operationId: 'replaceTransformation',
@@ -165,8 +169,9 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
     },
   );
 
-  function storedOf(request: Parameters<typeof entityOf>[0] & { params: { transformationId: string } }) {
-    return entityOf(request, dependencies, 'transformation', request.params.transformationId);
+  function storedOf(request: FastifyRequest) {
+    const { transformationId } = request.params as { transformationId: string };
+    return entityOf(request, dependencies, 'transformation', transformationId);
   }
 };
 

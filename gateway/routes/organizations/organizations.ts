@@ -189,7 +189,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
   app.put(
     '/organizations/:organizationId',
     {
-      config: { operation: 'organizations.update' },
+      config: { operation: 'organizations.update', patched: ({ organization }) => organization },
       schema: {
         operationId: 'replaceOrganization',
         summary: 'Replace an organization',

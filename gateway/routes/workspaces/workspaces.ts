@@ -178,7 +178,10 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
   app.put(
     '/workspaces/:workspaceId',
     {
-      config: { operation: 'workspaces.update' },
+      config: {
+        operation: 'workspaces.update',
+        patched: ({ workspace }) => workspace,
+      },
       schema: {
         operationId: 'replaceWorkspace',
         summary: 'Replace a workspace',
