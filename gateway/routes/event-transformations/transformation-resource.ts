@@ -139,6 +139,7 @@ export const transformationMetrics = Type.Object(
         runs: Type.Integer(),
         errors: Type.Integer(),
         dropped: Type.Integer(),
+        fanned_out: Type.Integer(),
         outputs: Type.Integer(),
         p50_ms: duration,
         p99_ms: duration,
@@ -211,16 +212,11 @@ export function presentMetrics(
   hours: number,
   hourly: readonly HourlyRuns[],
 ): Static<typeof transformationMetrics> {
-  const { fanned_out, ...counts } = presentCounts(hourly.map((one) => one.counts).reduce(addCounts, {}));
   return {
     transformation_id: transformationId,
     hours,
-    ...counts,
-    fanned_out,
-    hourly: hourly.map((one) => {
-      const { fanned_out: _, ...ofHour } = presentCounts(one.counts);
-      return { hour_bucket: iso(one.hour), ...ofHour };
-    }),
+    ...presentCounts(hourly.map(({ counts }) => counts).reduce(addCounts, {})),
+    hourly: hourly.map(({ hour, counts }) => ({ hour_bucket: iso(hour), ...presentCounts(counts) })),
   };
 }
 

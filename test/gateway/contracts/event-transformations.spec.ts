@@ -361,7 +361,7 @@ describe('the metrics of a transformation', () => {
   it('are what its runs came to in the hours looked back to', async () => {
     const { id } = await create();
     const metrics = (query = '') => owner.ok('GET', `./event-transformations/${id}/metrics${query}`);
-    expect(await metrics()).toEqual({ transformation_id: id, hours: 24, ...nothing });
+    expect(await metrics()).toEqual({ transformation_id: id, hours: 24, ...nothing, hourly: [] });
     const tally = (counts: Readonly<Record<string, number>>, hoursAgo: number) => ({
       workspaceId: owner.workspaceId ?? '',
       transformationId: id,
@@ -372,18 +372,17 @@ describe('the metrics of a transformation', () => {
       tally({ runs: 100, errors: 2, dropped: 3, fanned_out: 4, outputs: 105, ms10: 95, ms20: 5 }, 0),
       tally({ runs: 7, outputs: 7, ms10: 7 }, 30),
     ]);
-    expect(await metrics()).toEqual({
-      transformation_id: id,
-      hours: 24,
-      runs: 100,
-      errors: 2,
-      dropped: 3,
-      fanned_out: 4,
-      outputs: 105,
-      p50_ms: 0.0577,
-      p99_ms: 3.33,
+    const now = { runs: 100, errors: 2, dropped: 3, fanned_out: 4, outputs: 105, p50_ms: 0.0577, p99_ms: 3.33 };
+    const hourly = [{ hour_bucket: new Date(hour()).toISOString(), ...now }];
+    expect(await metrics()).toEqual({ transformation_id: id, hours: 24, ...now, hourly });
+    expect(await metrics('?hours=48')).toMatchObject({
+      hours: 48,
+      runs: 107,
+      hourly: [
+        { hour_bucket: new Date(hour() - 30 * 3_600_000).toISOString(), runs: 7, errors: 0, p50_ms: 0.0577 },
+        ...hourly,
+      ],
     });
-    expect(await metrics('?hours=48')).toMatchObject({ hours: 48, runs: 107 });
     const other = await test.openWorkspace('other@example.com');
     expect((await other.call('GET', `./event-transformations/${id}/metrics`)).status).toBe(404);
   });
