@@ -320,8 +320,8 @@ function inShort(text: string): string {
 function expectedOf(actor: Actor, route: RouteOptions): string {
   const { url, config } = route;
   if (isPublic(route)) return ALLOWED;
-  const permission: Permission = permissionOf(config?.operation as Operation);
-  const { credentials, role, organizationRole, scope, grant, operator } = permission;
+  const operation = config?.operation as Operation;
+  const { credentials, role, organizationRole, scope, grant, operator } = permissionOf(operation);
   if (actor.kind === undefined) return NOT_KNOWN;
   if (!credentials.includes(actor.kind)) return DENIED;
   if (operator && !actor.operator) return DENIED;
