@@ -8,11 +8,11 @@ import { closed, documentedAs, oneOf } from './schemas.ts';
 /** Items that one page looks at: more than the default quotas allow of anything. A page that ends here may be short. */
 const LOOKED_AT = 20_000;
 /** Items that are counted at most. */
-export const COUNTED = 100_000;
+const COUNTED = 100_000;
 const MAX_IDS = 100;
 
 /** The header with the number of all items that match. */
-export const TOTAL_COUNT = 'x-total-count';
+const TOTAL_COUNT = 'x-total-count';
 
 /** A query parameter, and which items it selects. */
 interface ListFilter<Item> {

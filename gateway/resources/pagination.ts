@@ -1,4 +1,4 @@
-import { type Created, InvalidInput, type Listing } from '@tributary/core';
+import { InvalidInput, type ListOrder, type Place } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
@@ -23,12 +23,6 @@ export interface PageRequest {
   readonly cursor: string | undefined;
 }
 
-export interface Page<Item> {
-  readonly items: readonly Item[];
-  /** The cursor of the next page; undefined on the last. */
-  readonly next: string | undefined;
-}
-
 /** Reads the parameters of a list; 400 for a limit out of bounds. */
 export function pageRequest(query: { limit?: string; cursor?: string }): PageRequest {
   const limit = parseInteger(query.limit, LIMIT);
@@ -37,25 +31,6 @@ export function pageRequest(query: { limit?: string; cursor?: string }): PageReq
 
 /** The order of lists that state no other. */
 export const NEWEST_FIRST: ListOrder = { field: 'created_at', descending: true };
-
-/**
- * One page of a catalog listing, newest first. The cursor is a place in that order, not an item, so it stays valid when
- * the item is deleted. Only the items of the page are read.
- */
-export function pageOf<Item extends Created>(
-  listing: Listing<Item>,
-  { limit, cursor }: PageRequest,
-): Page<Item> {
-  const items: Item[] = [];
-  const after = cursor === undefined ? undefined : decodePlace(cursor, NEWEST_FIRST);
-  for (const item of listing.inOrder(NEWEST_FIRST, after)) {
-    const last = items.at(-1);
-    if (items.length === limit && last !== undefined)
-      return { items, next: encodePlace(placeOf(last, NEWEST_FIRST.field), NEWEST_FIRST) };
-    items.push(item);
-  }
-  return { items, next: undefined };
-}
 
 /** The form of cursors of the default order, which earlier releases hand out and take. */
 const BY_CREATION = /^(?<key>\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z) (?<id>[0-9a-f-]{36})$/;
