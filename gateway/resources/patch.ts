@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest, FastifySchema, RouteOptions } from 'fastify';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { documentedAs } from './schemas.ts';
 
@@ -22,8 +22,11 @@ export const patchPlugin = fastifyPlugin(async (app: FastifyInstance) => {
     const body = route.schema?.body as { readonly title?: string; readonly properties: Properties };
     const names = Object.keys(body.properties);
     this.route({
-      ...(route as RouteOptions),
       method: 'PATCH',
+      url: route.routePath,
+      handler: route.handler,
+      config: { ...route.config },
+      ...(route.bodyLimit === undefined ? {} : { bodyLimit: route.bodyLimit }),
       schema: patchSchema(route.schema ?? {}, body),
       preValidation: (request, _reply, done) => {
         try {

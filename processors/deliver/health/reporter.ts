@@ -164,9 +164,10 @@ export class HealthReporter {
     });
     const counts = takeCounts();
     for (const report of own) this.#recorder.add(report, counts.get(report.destination_id));
+    const ended = this.#recorder.takeEnded(clock());
     try {
       await healthBoard.report(own);
-      await healthBoard.record(this.#recorder.takeEnded(clock()));
+      await healthBoard.record(ended);
       this.#processes = await this.#sharers(healthBoard, own);
       this.#isDown = false;
     } catch (error) {

@@ -8,8 +8,8 @@ const SCHEMA_VERSION = 4;
 
 /** The group of each entry that has one, and of each group its values and the number of its entries. */
 const GROUPS = `
-  CREATE TABLE grouped (entry INTEGER PRIMARY KEY, id TEXT NOT NULL);
-  CREATE TABLE groups (
+  CREATE TABLE IF NOT EXISTS grouped (entry INTEGER PRIMARY KEY, id TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS groups (
     kind TEXT NOT NULL,
     workspace_id TEXT NOT NULL,
     id TEXT NOT NULL,
