@@ -117,6 +117,15 @@ export const rollbackBody = closed(
 
 export const metricsQuery = closed({ hours: hoursText });
 
+export const metricsOfSeveralQuery = closed({
+  hours: hoursText,
+  ids: Type.String({
+    minLength: 36,
+    maxLength: 3_700,
+    description: 'Ids of transformations, separated by commas, at most 100; those that do not exist are left out.',
+  }),
+});
+
 const count = (description: string) => Type.Integer({ description });
 const duration = nullable(
   Type.Number({ description: 'Wall time per event, at most 50 % too high; null without a run.' }),

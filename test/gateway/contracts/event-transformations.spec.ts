@@ -383,6 +383,14 @@ describe('the metrics of a transformation', () => {
         ...hourly,
       ],
     });
+    const { id: idle } = await create();
+    const several = `./event-transformations/metrics?ids=${idle},${randomUUID()},${id.toUpperCase()}`;
+    expect(await owner.ok('GET', several)).toEqual([
+      { transformation_id: idle, hours: 24, ...nothing, hourly: [] },
+      await metrics(),
+    ]);
+    expect((await owner.call('GET', './event-transformations/metrics?ids=x')).status).toBe(400);
+    expect((await owner.call('GET', './event-transformations/metrics')).status).toBe(400);
     const other = await test.openWorkspace('other@example.com');
     expect((await other.call('GET', `./event-transformations/${id}/metrics`)).status).toBe(404);
   });
