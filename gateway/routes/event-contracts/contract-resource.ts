@@ -9,6 +9,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { byId, byText, byWord, catalogList } from '../../resources/catalog-list.ts';
+import { pageQuery } from '../../resources/pagination.ts';
 import {
   closed,
   description,

@@ -95,7 +95,7 @@ export async function openHistory(config: Config, logger: Logger): Promise<Histo
 }
 
 /** The access to Elasticsearch; undefined if it is not configured. */
-export export function elasticsearchAccess(config: Config): ElasticsearchAccess | undefined {
+export function elasticsearchAccess(config: Config): ElasticsearchAccess | undefined {
   const { elasticsearchUrl: urls, elasticsearchApiKey: apiKey, elasticsearchTlsCa: ca } = config;
   const { elasticsearchUsername: username, elasticsearchPassword: password } = config;
   const { elasticsearchServiceToken: bearer } = config;
