@@ -76,12 +76,12 @@ async function serve(
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = cleanup.use(await startServer(config, dependencies, operations, disk));
   logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
-  const board = await openProcessBoard(config, logger);
-  cleanup.use(reportProcess(board, { role: 'gateway', config, logger, readiness: operations.readiness }));
   await schemas.begin();
   await provideTopics(log, config, deadline);
   stages = new StageReporter(log, stageReads(readTopics(config)), { logger, metrics });
   const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
+  const board = await openProcessBoard(config, logger);
+  cleanup.use(reportProcess(board, { role: 'gateway', config, logger, readiness: operations.readiness }));
   shutdown.drain = () => drain(server, config.drain, logger);
   process.stdout.write(`gateway ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return check.failed;

@@ -54,10 +54,6 @@ async function work(
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = cleanup.use(await startHealthServer(config, operations));
   logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
-  const board = await openProcessBoard(config, logger);
-  const { readiness } = operations;
-  const reported = { role: 'processor', config, logger, readiness, stages: () => thread?.stages() ?? [] } as const;
-  cleanup.use(reportProcess(board, reported));
   thread = cleanup.use(
     await startStagesThread(
       { config, ...(stages === undefined ? {} : { stages }) },
@@ -66,6 +62,10 @@ async function work(
   );
   await thread.running;
   logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');
+  const board = await openProcessBoard(config, logger);
+  const { readiness } = operations;
+  const reported = { role: 'processor', config, logger, readiness, stages: () => thread?.stages() ?? [] } as const;
+  cleanup.use(reportProcess(board, reported));
   process.stdout.write(`processor ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return thread.failed;
 }

@@ -113,12 +113,12 @@ async function run(
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = cleanup.use(await startServer(config, dependencies, operations, disk));
-  const board = await openProcessBoard(config, logger);
-  const reported = { role: form.command, config, logger, readiness, stages: () => stages.stages() };
-  cleanup.use(reportProcess(board, reported));
   await schemas.begin();
   const deadline = startDeadline(config.startTimeout, logger);
   const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
+  const board = await openProcessBoard(config, logger);
+  const reported = { role: form.command, config, logger, readiness, stages: () => stages.stages() };
+  cleanup.use(reportProcess(board, reported));
   const text = await form.announce({ server, admin, dependencies });
   shutdown.drain = () => drain(server, config.drain, logger);
   process.stdout.write(text);

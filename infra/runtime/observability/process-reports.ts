@@ -28,7 +28,10 @@ export interface ReportedProcess {
   stages?(): readonly ProcessStage[];
 }
 
-/** Reports this process every few seconds until it is closed, then withdraws the report. */
+/**
+ * Reports this process every few seconds until it is closed, then withdraws the report. To be begun once the stores were
+ * checked: the board of another installation must not be written to.
+ */
 export function reportProcess(
   board: ProcessBoard,
   { role, config, logger, readiness, stages }: ReportedProcess,
