@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type EngineReport,
   type Logger,
@@ -17,6 +18,8 @@ import type { Readiness } from './operations.ts';
 const ENGINES = ['kafka', 'redis', 'elasticsearch'] as const;
 /** How often the versions of the engines are read, ms: they may be upgraded below a running process. */
 const VERSIONS_EVERY_MS = 10 * 60_000;
+/** How long an ending process waits for the board, ms. */
+const WITHDRAW_WITHIN_MS = 1_000;
 
 export interface ReportedProcess {
   readonly role: BuildRole;
@@ -79,9 +82,9 @@ export function reportProcess(
   return {
     async close() {
       clearInterval(timer);
-      await reporting;
-      // The report expires by itself where the board does not answer.
-      await board.withdraw(fixed.process).catch(() => {});
+      // The report expires by itself where the board does not answer; the work of this process must not wait for that.
+      const withdrawn = Promise.resolve(reporting).then(() => board.withdraw(fixed.process));
+      await Promise.race([withdrawn.catch(() => {}), sleep(WITHDRAW_WITHIN_MS, undefined, { ref: false })]);
       await board.close();
     },
   };
