@@ -19,13 +19,13 @@ export {
   type Listing,
 } from './catalog/fold/creation-order.ts';
 export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
-export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
 export {
   type ListField,
   type ListOrder,
   type Place,
   placeOf,
 } from './catalog/fold/list-order.ts';
+export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
 export type { Member, MembersView } from './catalog/fold/members.ts';
 export * from './catalog/fold/state.ts';
 export type { TransformationVersion } from './catalog/fold/transformation-versions.ts';

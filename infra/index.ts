@@ -45,6 +45,8 @@ export {
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
 export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
+export { openRedisProcessBoard } from './adapters/process-board/redis/index.ts';
+export { openSqliteProcessBoard } from './adapters/process-board/sqlite/index.ts';
 export { documentsOf } from './adapters/profile-store/elasticsearch/documents.ts';
 export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/engine/elasticsearch-documents.ts';
 export {
@@ -55,8 +57,6 @@ export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,
 } from './adapters/profile-store/sqlite/index.ts';
-export { openRedisProcessBoard } from './adapters/process-board/redis/index.ts';
-export { openSqliteProcessBoard } from './adapters/process-board/sqlite/index.ts';
 export { openMemoryRateLimiter } from './adapters/rate-limiter/memory/index.ts';
 export { openRedisRateLimiter } from './adapters/rate-limiter/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';

@@ -9,8 +9,8 @@ interface Item {
   readonly created_at: string;
 }
 
-const list = catalogList({
-  textOf: ({ name }: Item) => name,
+const list = catalogList<Item>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at'],
   filters: { name: byText('Exactly this name.', ({ name }) => name) },
 });
@@ -33,7 +33,11 @@ function page(items: readonly Item[], query: Query) {
   return { found, next, count: headers['x-total-count'] };
 }
 
-function readAll(items: readonly Item[], query: Query, between: (page: number) => readonly Item[] = () => items) {
+function readAll(
+  items: readonly Item[],
+  query: Query,
+  between: (page: number) => readonly Item[] = () => items,
+) {
   const [seen, sizes]: [string[], number[]] = [[], []];
   for (let [number, cursor] = [0, undefined as string | undefined]; ; number++) {
     const { found, next } = page(between(number), cursor === undefined ? query : { ...query, cursor });
@@ -76,7 +80,9 @@ describe('a list of the catalog', () => {
   it('an order by name, in which an item was renamed meanwhile, shows each of the others once', () => {
     const items = ['a', 'b', 'c', 'd'].map((name, n) => item(name, n));
     const renamed = items.map((one) => (one.name === 'b' ? { ...one, name: 'z' } : one));
-    const { seen } = readAll(items, { limit: '2', sort: 'name' }, (number) => (number === 0 ? items : renamed));
+    const { seen } = readAll(items, { limit: '2', sort: 'name' }, (number) =>
+      number === 0 ? items : renamed,
+    );
     expect(seen).toEqual([...items, items[1]].map((one) => one?.id));
   });
 

@@ -1,4 +1,4 @@
-import { type Created, isUuid, type ListField, type ListOrder, type Listing, placeOf } from '@tributary/core';
+import { type Created, isUuid, type ListField, type Listing, type ListOrder, placeOf } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TProperties, type TSchema, Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
@@ -74,10 +74,18 @@ export interface CatalogList<Item extends Created, Own extends TProperties> {
 }
 
 /**
+ * For the items of a kind, a function that makes their list (of two calls, so that the filters know the kind).
+ *
  * Lists are read in an index and from the place of the cursor on. Filters look at the items one by one, which is bounded by
  * the quotas of the catalog, and by `LOOKED_AT`.
  */
-export function catalogList<Item extends Created, Own extends TProperties = Record<never, never>>({
+export function catalogList<Item extends Created>() {
+  return <Own extends TProperties = Record<never, never>>(
+    options: CatalogListOptions<Item, Own>,
+  ): CatalogList<Item, Own> => createList(options);
+}
+
+function createList<Item extends Created, Own extends TProperties>({
   textOf,
   textDescription = 'Part of the name, in any case.',
   fields,

@@ -23,6 +23,12 @@ export interface PageRequest {
   readonly cursor: string | undefined;
 }
 
+export interface Page<Item> {
+  readonly items: readonly Item[];
+  /** The cursor of the next page; undefined on the last. */
+  readonly next: string | undefined;
+}
+
 /** Reads the parameters of a list; 400 for a limit out of bounds. */
 export function pageRequest(query: { limit?: string; cursor?: string }): PageRequest {
   const limit = parseInteger(query.limit, LIMIT);

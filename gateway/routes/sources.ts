@@ -56,8 +56,8 @@ const sourceResource = Type.Object(
 
 const sourceList = listOf(sourceResource);
 
-const sources = catalogList({
-  textOf: ({ name }: CatalogSource) => name,
+const sources = catalogList<CatalogSource>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
   filters: {
     type: byText('Only of this kind.', ({ type }) => type),

@@ -2,8 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   iso,
   type OwnedPartitions,
-  PROCESS_SILENT_AFTER_MS,
   type PartitionLag,
+  PROCESS_SILENT_AFTER_MS,
   type ProcessReport,
   type StageStatus,
   type SystemSnapshot,
@@ -138,7 +138,9 @@ export function presentSystem({ at, stages, processes }: SystemSnapshot): System
       processes: of.length,
     })),
     stages: stages.map((status) => presentStage(status, owners)),
-    processes: processes.toSorted((a, b) => a.started_at - b.started_at).map((one) => presentProcess(one, at)),
+    processes: processes
+      .toSorted((a, b) => a.started_at - b.started_at)
+      .map((one) => presentProcess(one, at)),
     engines: enginesOf(present),
   };
 }

@@ -64,7 +64,10 @@ describe('items in creation order', () => {
       { maxLength: 40 },
     );
     const orders = ['created_at', 'updated_at', 'name'] as const;
-    const place = fc.record({ key: fc.constantFrom('', 'a', 'b', at(1), at(3)), id: fc.constantFrom('0', '4') });
+    const place = fc.record({
+      key: fc.constantFrom('', 'a', 'b', at(1), at(3)),
+      id: fc.constantFrom('0', '4'),
+    });
     fc.assert(
       fc.property(
         changes,
@@ -78,7 +81,8 @@ describe('items in creation order', () => {
           const model = new Map<string, Named>();
           for (const [n, { id, name, updated, removes }] of all.entries()) {
             // The order is built at its first read: some changes come before it, some after it.
-            if (n === firstRead) expect([...order.all.inOrder({ field, descending })]).toHaveLength(model.size);
+            if (n === firstRead)
+              expect([...order.all.inOrder({ field, descending })]).toHaveLength(model.size);
             const before = model.get(id);
             if (removes) {
               if (before !== undefined) order.remove(before);

@@ -50,7 +50,9 @@ export class FieldOrder<Item extends Created> {
 
   constructor(field: ListField, items: Iterable<Item>) {
     this.#field = field;
-    this.#entries = Array.from(items, (item) => this.#entryOf(item)).sort((a, b) => (isBefore(a, b) ? -1 : 1));
+    this.#entries = Array.from(items, (item) => this.#entryOf(item)).sort((a, b) =>
+      isBefore(a, b) ? -1 : 1,
+    );
   }
 
   /** Adds an item or replaces its earlier version `before`. */

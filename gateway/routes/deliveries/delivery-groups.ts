@@ -25,7 +25,10 @@ const deliveryGroup = Type.Object(
     rule_id: uuid,
     cause: nullable(oneOf(DEAD_CAUSES, 'The cause of their death.')),
     response_status: nullable(
-      Type.Integer({ description: 'The HTTP status of the last attempt, where there was one.', examples: [503] }),
+      Type.Integer({
+        description: 'The HTTP status of the last attempt, where there was one.',
+        examples: [503],
+      }),
     ),
     failure: Type.String({
       description: 'Their reason, with `…` for what differs from delivery to delivery.',
@@ -33,7 +36,10 @@ const deliveryGroup = Type.Object(
     }),
     deliveries: Type.Integer({ description: 'How many there are.', examples: [1_204] }),
     oldest_at: time,
-    newest_at: Type.String({ format: 'date-time', description: 'When the event of the newest was received.' }),
+    newest_at: Type.String({
+      format: 'date-time',
+      description: 'When the event of the newest was received.',
+    }),
     newest_id: Type.String({ format: 'uuid', description: 'The newest delivery, as an example.' }),
   },
   { title: 'DeliveryGroup' },

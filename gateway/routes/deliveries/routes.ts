@@ -60,8 +60,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         response: { 200: deliveryGroups, ...errorAnswers },
       },
     },
-    async ({ query, workspace }, reply) =>
-      reply.code(200).send(await groupsOf(history, workspace.id, query)),
+    async ({ query, workspace }, reply) => reply.code(200).send(await groupsOf(history, workspace.id, query)),
   );
 
   app.get(

@@ -14,7 +14,16 @@ import {
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf } from '../../resources/catalog-entities.ts';
-import { closed, errorAnswers, listOf, nullable, oneOf, pathOf, time, uuid } from '../../resources/schemas.ts';
+import {
+  closed,
+  errorAnswers,
+  listOf,
+  nullable,
+  oneOf,
+  pathOf,
+  time,
+  uuid,
+} from '../../resources/schemas.ts';
 import { HOURS, hoursText, parseInteger } from '../../resources/values.ts';
 import { destinationLists } from './destination-resource.ts';
 

@@ -100,8 +100,8 @@ export const destinationTestResult = Type.Object(
 
 export const destinationList = listOf(destinationResource);
 
-export const destinationLists = catalogList({
-  textOf: ({ name }: Destination) => name,
+export const destinationLists = catalogList<Destination>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
   filters: {
     type: byText('Only of this type.', ({ type }) => type),
@@ -111,11 +111,14 @@ export const destinationLists = catalogList({
       ...byWord(ENVIRONMENTS, 'Only those that take events of this environment.', () => null),
       matches: ({ environments = ENVIRONMENTS }, value) => environments.some((one) => one === value),
     },
-    state: byWord(['well', 'bad'], 'Only of the health that was reported last.', ({ condition }) => condition?.state ?? 'well'),
+    state: byWord(
+      ['well', 'bad'],
+      'Only of the health that was reported last.',
+      ({ condition }) => condition?.state ?? 'well',
+    ),
     created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
   },
 });
-
 
 /** `generated`: secrets that were generated with the destination, shown only in this response. */
 export function presentDestination(

@@ -13,13 +13,7 @@ import {
   propose,
   tagVersion,
 } from '../../resources/catalog-entities.ts';
-import {
-  errorAnswers,
-  MAX_RESOURCE_BYTES,
-  noBody,
-  pathOf,
-  removedAs,
-} from '../../resources/schemas.ts';
+import { errorAnswers, MAX_RESOURCE_BYTES, noBody, pathOf, removedAs } from '../../resources/schemas.ts';
 import { createDestinationTests } from './connection-test.ts';
 import {
   destinationBody,

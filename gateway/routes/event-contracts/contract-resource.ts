@@ -65,14 +65,18 @@ const status = oneOf(['active', 'archived']);
 /** The parameter `events`: how many recent events are read. */
 export const EVENTS: IntegerRule = { name: 'events', min: 1, max: 10_000, fallback: 1_000 };
 
-export const contractLists = catalogList({
-  textOf: ({ name, event_name }: Contract) => `${name}\n${event_name}`,
+export const contractLists = catalogList<Contract>()({
+  textOf: ({ name, event_name }) => `${name}\n${event_name}`,
   textDescription: 'Part of the name, or of the name of its events, in any case.',
   fields: ['name', 'created_at', 'updated_at'],
   filters: {
     event_type: byWord(EVENT_TYPES, 'Only those of this type of events.', ({ event_type }) => event_type),
     event_name: byText('Only those of this name of events.', ({ event_name }) => event_name),
-    enforcement_mode: byWord(ENFORCEMENT_MODES, 'Only of this mode.', (contract) => contract.enforcement_mode),
+    enforcement_mode: byWord(
+      ENFORCEMENT_MODES,
+      'Only of this mode.',
+      (contract) => contract.enforcement_mode,
+    ),
     created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
   },
   own: { status: Type.Optional(status) },

@@ -36,13 +36,13 @@ import {
   ruleFields,
   ruleList,
   ruleResource,
+  rulesTestResult,
   ruleTestBody,
   ruleTestResult,
-  rulesTestResult,
 } from './rule-resource.ts';
 
-const rules = catalogList({
-  textOf: ({ name }: Rule) => name,
+const rules = catalogList<Rule>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
   filters: {
     enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),

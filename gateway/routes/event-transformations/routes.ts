@@ -24,8 +24,8 @@ import {
 } from './transformation-resource.ts';
 import { replace, runOnce, testStatusOf, trialOf } from './transformation-test.ts';
 
-const transformations = catalogList({
-  textOf: ({ name }: Transformation) => name,
+const transformations = catalogList<Transformation>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
   filters: {
     status: byWord(['draft', 'active', 'error'], 'Only of this status.', ({ status }) => status),

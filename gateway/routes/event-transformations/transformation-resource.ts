@@ -1,10 +1,10 @@
 import {
-  durationQuantile,
-  type JsonObject,
-  parseExact,
   addCounts,
+  durationQuantile,
   type HourlyRuns,
   iso,
+  type JsonObject,
+  parseExact,
   type RunCounts,
   SANDBOX_LOG_LEVELS,
   type SandboxResult,
@@ -122,7 +122,8 @@ export const metricsOfSeveralQuery = closed({
   ids: Type.String({
     minLength: 36,
     maxLength: 3_700,
-    description: 'Ids of transformations, separated by commas, at most 100; those that do not exist are left out.',
+    description:
+      'Ids of transformations, separated by commas, at most 100; those that do not exist are left out.',
   }),
 });
 

@@ -74,8 +74,8 @@ const createdApiKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedApi
 
 const apiKeyList = listOf(apiKeyResource);
 
-const apiKeys = catalogList({
-  textOf: ({ name }: ApiKey) => name,
+const apiKeys = catalogList<ApiKey>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
   filters: {
     status: byWord(['active', 'revoked'], 'Only of this status. Default: both.', ({ status }) => status),

@@ -89,8 +89,8 @@ function presentClientKey(
   };
 }
 
-const clientKeys = catalogList({
-  textOf: ({ name }: ClientKey) => name,
+const clientKeys = catalogList<ClientKey>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
   filters: {
     status: byWord(['active', 'revoked'], 'Only of this status. Default: both.', ({ status }) => status),
@@ -153,7 +153,9 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
           created_by: accountOf(request.caller),
         },
       });
-      return reply.code(201).send({ ...presentClientKey(keyNamed(request, id), NEVER_USED, catalog.state), key: raw });
+      return reply
+        .code(201)
+        .send({ ...presentClientKey(keyNamed(request, id), NEVER_USED, catalog.state), key: raw });
     },
   );
 

@@ -66,8 +66,8 @@ const createdWriteKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedW
 
 const writeKeyList = listOf(writeKeyResource);
 
-const writeKeys = catalogList({
-  textOf: ({ name }: WriteKey) => name,
+const writeKeys = catalogList<WriteKey>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
   filters: {
     status: byWord(['active', 'revoked'], 'Only of this status. Default: both.', ({ status }) => status),

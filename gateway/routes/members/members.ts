@@ -154,8 +154,8 @@ function routesOf<M extends Member, Role extends string>(
     const { catalog } = dependencies;
     const members = () => scope.members(catalog.state);
     const present = (member: M) => presentMember(member, catalog.state);
-    const lists = catalogList({
-      textOf: (member: M) => present(member).email ?? '',
+    const lists = catalogList<M>()({
+      textOf: (member) => present(member).email ?? '',
       textDescription: 'Part of the e-mail address, in any case.',
       fields: ['created_at', 'updated_at'],
       filters: {

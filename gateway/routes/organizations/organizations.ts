@@ -103,8 +103,8 @@ function presentOrganization(
   };
 }
 
-const organizations = catalogList({
-  textOf: ({ name }: Organization) => name,
+const organizations = catalogList<Organization>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
   filters: {},
 });

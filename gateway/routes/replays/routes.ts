@@ -11,12 +11,16 @@ import { parseTime } from '../../resources/values.ts';
 import { presentReplay, replayBody, replayList, replayResource } from './replay-resource.ts';
 import { RunningReplays, stepsOf } from './running-replays.ts';
 
-const replays = catalogList({
-  textOf: ({ id }: Replay) => id,
+const replays = catalogList<Replay>()({
+  textOf: ({ id }) => id,
   textDescription: 'Part of the id.',
   fields: ['created_at', 'updated_at'],
   filters: {
-    status: byWord(['active', 'cancelled'], 'Only those that were cancelled, or only others.', ({ status }) => status),
+    status: byWord(
+      ['active', 'cancelled'],
+      'Only those that were cancelled, or only others.',
+      ({ status }) => status,
+    ),
     rule_id: byId('Only those to this rule.', ({ rule_id }) => rule_id),
     created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
   },

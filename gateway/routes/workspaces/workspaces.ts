@@ -57,8 +57,8 @@ const workspaceReplacement = closed(
 
 const status = oneOf(['active', 'archived']);
 
-const workspaces = catalogList({
-  textOf: ({ name }: Workspace) => name,
+const workspaces = catalogList<Workspace>()({
+  textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
   filters: {
     organization_id: byId('Only those of this organization.', ({ organization_id }) => organization_id),

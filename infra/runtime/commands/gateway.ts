@@ -21,8 +21,8 @@ import { startAdminServer } from '../server/admin-server.ts';
 import { drain, startServer, unlessShuttingDown } from '../server/server.ts';
 import { openGateway } from '../wiring/gateway.ts';
 import { checkStores } from '../wiring/installation.ts';
-import { openProcessBoard } from '../wiring/ports/shared-state.ts';
 import { provideTopics, readTopics } from '../wiring/ports/event-log.ts';
+import { openProcessBoard } from '../wiring/ports/shared-state.ts';
 
 /** `tributary gateway`: the HTTP side alone, one of any number of processes. Ends on SIGTERM or SIGINT. */
 export async function runGateway(environment: Environment): Promise<number> {

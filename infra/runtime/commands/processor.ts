@@ -6,9 +6,9 @@ import { reportBuild } from '../observability/build-info.ts';
 import { watchDiskSpace } from '../observability/disk-space.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
+import { reportProcess } from '../observability/process-reports.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
 import { useDataFolder } from '../process/usable-folder.ts';
-import { reportProcess } from '../observability/process-reports.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { startHealthServer, unlessShuttingDown } from '../server/server.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
@@ -64,7 +64,13 @@ async function work(
   logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');
   const board = await openProcessBoard(config, logger);
   const { readiness } = operations;
-  const reported = { role: 'processor', config, logger, readiness, stages: () => thread?.stages() ?? [] } as const;
+  const reported = {
+    role: 'processor',
+    config,
+    logger,
+    readiness,
+    stages: () => thread?.stages() ?? [],
+  } as const;
   cleanup.use(reportProcess(board, reported));
   process.stdout.write(`processor ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return thread.failed;

@@ -1,7 +1,7 @@
 import { type Logger, messageOf } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
-import { elasticsearchAccess } from '../wiring/ports/stores.ts';
 import { redisAccess } from '../wiring/ports/shared-state.ts';
+import { elasticsearchAccess } from '../wiring/ports/stores.ts';
 
 /** The versions of the engines of an installation, by their names. */
 export type EngineVersions = Readonly<Record<string, string>>;

@@ -1,11 +1,20 @@
-import { NO_LOGGER, PROCESS_REPORT_EVERY_MS, type ProcessBoard, type ProcessReport, Unavailable } from '@tributary/core';
+import {
+  NO_LOGGER,
+  PROCESS_REPORT_EVERY_MS,
+  type ProcessBoard,
+  type ProcessReport,
+  Unavailable,
+} from '@tributary/core';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { readConfig } from '../config/config.ts';
 import { enginesOf, reportProcess } from './process-reports.ts';
 
 const config = readConfig({ TRIBUTARY_DATA_DIR: '/nowhere' });
 
-beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date'] }));
+beforeEach(
+  () =>
+    void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date'] }),
+);
 afterEach(() => void vi.useRealTimers());
 
 function setUp() {

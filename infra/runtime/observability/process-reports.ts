@@ -92,7 +92,11 @@ export function reportProcess(
 
 /** The engines of a process: those of its readiness, and SQLite where it keeps anything itself. */
 export function enginesOf(
-  { kafkaBrokers, redisUrl, elasticsearchUrl }: Pick<Config, 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>,
+  {
+    kafkaBrokers,
+    redisUrl,
+    elasticsearchUrl,
+  }: Pick<Config, 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>,
   checks: Readiness['checks'],
   versions: EngineVersions,
 ): readonly EngineReport[] {

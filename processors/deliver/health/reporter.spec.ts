@@ -133,7 +133,17 @@ it('records each minute once it has ended: all that was counted, the longest que
     await reporter.report([reportOf('a', { at, waiting: 0, oldest_waiting_at: null, ...fields })]);
   };
   await round(minute + 5_000, { delivered: 3, latency: [[4, 3]] }, { waiting: 9, oldest_waiting_at: minute });
-  await round(minute + 10_000, { retry: 2, latency: [[4, 1], [9, 1]] }, { circuit: 'open' });
+  await round(
+    minute + 10_000,
+    {
+      retry: 2,
+      latency: [
+        [4, 1],
+        [9, 1],
+      ],
+    },
+    { circuit: 'open' },
+  );
   await round(minute + 15_000, { put_off: 7 }, {});
   expect(recorded).toEqual([]);
   await round(minute + 62_000, { delivered: 1 }, {});
@@ -146,7 +156,10 @@ it('records each minute once it has ended: all that was counted, the longest que
       retry: 2,
       dead: 0,
       put_off: 7,
-      latency: [[4, 4], [9, 1]],
+      latency: [
+        [4, 4],
+        [9, 1],
+      ],
       waiting: 9,
       oldest_waiting_ms: 5_000,
       circuit: 'open',

@@ -85,7 +85,9 @@ describe('Who may do what', () => {
     const gateway = await openTestGateway();
     routes = gateway.routes;
     await gateway.close();
-    tributary = await startTributary({ env: { TRUST_PROXY: '127.0.0.0/8', TRIBUTARY_OPERATORS: 'operator@example.com' } });
+    tributary = await startTributary({
+      env: { TRUST_PROXY: '127.0.0.0/8', TRIBUTARY_OPERATORS: 'operator@example.com' },
+    });
     const { organization_id } = await tributary.owner.get<{ organization_id: string }>(
       `/workspaces/${tributary.workspaceId}`,
     );

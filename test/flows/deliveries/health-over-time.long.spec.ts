@@ -39,12 +39,18 @@ describe('The health of a destination over time', () => {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
     const sums = async (hours: number) => {
-      const { bucket, buckets } = await owner.get<History>(`./destinations/${id}/health/history?hours=${hours}`);
+      const { bucket, buckets } = await owner.get<History>(
+        `./destinations/${id}/health/history?hours=${hours}`,
+      );
       const delivered = buckets.reduce((sum, one) => sum + one.delivered, 0);
       const failed = buckets.reduce((sum, one) => sum + one.retried + one.dead, 0);
       return { bucket, delivered, failed };
     };
-    await eventually(() => sums(1), ({ delivered }) => delivered === 40, 150_000);
+    await eventually(
+      () => sums(1),
+      ({ delivered }) => delivered === 40,
+      150_000,
+    );
     expect(await sums(1)).toEqual({ bucket: 'minute', delivered: 40, failed: 0 });
     expect(await sums(24)).toEqual({ bucket: 'hour', delivered: 40, failed: 0 });
   }, 200_000);

@@ -1,6 +1,6 @@
+import { join } from 'node:path';
 import type { ProcessReport } from '@tributary/core';
 import { openSqliteProcessBoard } from '@tributary/infra';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
@@ -99,6 +99,8 @@ describe('the view of the installation', () => {
     const deliver = system.stages.find(({ stage }) => stage === 'deliver');
     const topic = deliver?.topics.find((each) => each.topic === 'deliveries');
     expect(topic?.partitions.map(({ process }) => process)).toEqual([one.process, null, one.process, null]);
-    expect(system.stages.map(({ stage }) => stage)).toEqual(expect.arrayContaining(['validate', 'route', 'history']));
+    expect(system.stages.map(({ stage }) => stage)).toEqual(
+      expect.arrayContaining(['validate', 'route', 'history']),
+    );
   });
 });

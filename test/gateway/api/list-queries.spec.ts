@@ -1,11 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type InjectClient, type Injected, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import {
+  type InjectClient,
+  type Injected,
+  openTestGateway,
+  type TestGateway,
+} from '../../helpers/gateway.ts';
 
 let test: TestGateway;
 beforeAll(async () => {
-  test = await openTestGateway({ env: { TRIBUTARY_CHANGE_RATE: '100000', TRIBUTARY_CHANGE_RATE_PER_ACCOUNT: '100000' } });
+  test = await openTestGateway({
+    env: { TRIBUTARY_CHANGE_RATE: '100000', TRIBUTARY_CHANGE_RATE_PER_ACCOUNT: '100000' },
+  });
 });
 afterAll(() => test.close());
 
@@ -109,54 +116,68 @@ describe('the list of', () => {
     },
   ];
 
-  it.each(lists.map(({ path }) => path))('%s is filtered, sorted, counted and paged as a model is', async (path) => {
-    const list = lists.find((one) => one.path === path);
-    if (list === undefined) throw new Error(path);
-    for (const [n, name] of [...NAMES, ...NAMES].entries()) {
-      await list.make(name, n);
-      test.clock.pass(n % 3); // some share their time of creation
-    }
-    const all = await owner.ok<Item[]>('GET', path);
-    const values = (name: string) => fc.constantFrom(...new Set(all.map((item) => list.filters[name]?.(item) ?? '')));
-    const filters = Object.fromEntries(
-      Object.keys(list.filters).map((name) => [name, fc.option(values(name), { nil: undefined, freq: 2 })]),
-    );
-    const query = fc.record({
-      q: fc.option(fc.constantFrom('check', 'BILLING', 'É', '(old)', 'nothing'), { nil: undefined }),
-      sort: fc.option(fc.constantFrom('name', '-name', 'created_at', '-created_at', 'updated_at', '-updated_at'), {
-        nil: undefined,
-      }),
-      limit: fc.integer({ min: 1, max: 6 }),
-      ids: fc.option(fc.subarray(all.map(({ id }) => id), { minLength: 1 }), { nil: undefined }),
-      filters: fc.record(filters),
-    });
-    await fc.assert(
-      fc.asyncProperty(query, async ({ q, sort, limit, ids, filters: chosen }) => {
-        const stated = Object.entries(chosen).flatMap(([name, value]) =>
-          value === undefined ? [] : [[name, String(value)] as const],
-        );
-        const expected = inOrder(
-          all.filter(
-            (item) =>
-              (q === undefined || `${item.name}\n${item.event_name ?? ''}`.toLowerCase().includes(q.toLowerCase())) &&
-              (ids === undefined || ids.includes(item.id)) &&
-              stated.every(([name, value]) => list.filters[name]?.(item) === value),
+  it.each(lists.map(({ path }) => path))(
+    '%s is filtered, sorted, counted and paged as a model is',
+    async (path) => {
+      const list = lists.find((one) => one.path === path);
+      if (list === undefined) throw new Error(path);
+      for (const [n, name] of [...NAMES, ...NAMES].entries()) {
+        await list.make(name, n);
+        test.clock.pass(n % 3); // some share their time of creation
+      }
+      const all = await owner.ok<Item[]>('GET', path);
+      const values = (name: string) =>
+        fc.constantFrom(...new Set(all.map((item) => list.filters[name]?.(item) ?? '')));
+      const filters = Object.fromEntries(
+        Object.keys(list.filters).map((name) => [name, fc.option(values(name), { nil: undefined, freq: 2 })]),
+      );
+      const query = fc.record({
+        q: fc.option(fc.constantFrom('check', 'BILLING', 'É', '(old)', 'nothing'), { nil: undefined }),
+        sort: fc.option(
+          fc.constantFrom('name', '-name', 'created_at', '-created_at', 'updated_at', '-updated_at'),
+          {
+            nil: undefined,
+          },
+        ),
+        limit: fc.integer({ min: 1, max: 6 }),
+        ids: fc.option(
+          fc.subarray(
+            all.map(({ id }) => id),
+            { minLength: 1 },
           ),
-          sort ?? '-created_at',
-        );
-        const found = await readAll(owner, path, {
-          limit: String(limit),
-          ...(q === undefined ? {} : { q }),
-          ...(sort === undefined ? {} : { sort }),
-          ...(ids === undefined ? {} : { ids: ids.join(',') }),
-          ...Object.fromEntries(stated),
-        });
-        expect(found.items.map(({ id }) => id)).toEqual(expected.map(({ id }) => id));
-        expect(found.count).toBe(String(expected.length));
-      }),
-      { numRuns: 40 },
-    );
-  });
+          { nil: undefined },
+        ),
+        filters: fc.record(filters),
+      });
+      await fc.assert(
+        fc.asyncProperty(query, async ({ q, sort, limit, ids, filters: chosen }) => {
+          const stated = Object.entries(chosen).flatMap(([name, value]) =>
+            value === undefined ? [] : [[name, String(value)] as const],
+          );
+          const expected = inOrder(
+            all.filter(
+              (item) =>
+                (q === undefined ||
+                  `${item.name}\n${item.event_name ?? ''}`.toLowerCase().includes(q.toLowerCase())) &&
+                (ids === undefined || ids.includes(item.id)) &&
+                stated.every(([name, value]) => list.filters[name]?.(item) === value),
+            ),
+            sort ?? '-created_at',
+          );
+          const found = await readAll(owner, path, {
+            limit: String(limit),
+            ...(q === undefined ? {} : { q }),
+            ...(sort === undefined ? {} : { sort }),
+            ...(ids === undefined ? {} : { ids: ids.join(',') }),
+            ...Object.fromEntries(stated),
+          });
+          expect(found.items.map(({ id }) => id)).toEqual(expected.map(({ id }) => id));
+          expect(found.count).toBe(String(expected.length));
+        }),
+        { numRuns: 40 },
+      );
+    },
+  );
 
   it('rules is narrowed to those that take events of a type, name and environment', async () => {
     const { id: destination_id } = await owner.ok<Item>('POST', './destinations', {
@@ -196,7 +217,10 @@ describe('the list of', () => {
     await owner.ok('POST', '/workspaces', { name: 'Café Süd', organization_id: one.organization_id });
     const names = async (path: string) => (await owner.ok<Item[]>('GET', path)).map(({ name }) => name);
     expect(await names('/workspaces?q=CAF%C3%89&sort=-name')).toEqual(['Café Süd', 'Café Nord']);
-    expect(await names(`/workspaces?organization_id=${one.organization_id}&sort=name`)).toEqual(['Café Nord', 'Café Süd']);
+    expect(await names(`/workspaces?organization_id=${one.organization_id}&sort=name`)).toEqual([
+      'Café Nord',
+      'Café Süd',
+    ]);
     expect(await names('/organizations?q=nord')).toEqual(['Café Nord']);
     expect((await owner.call('GET', '/workspaces?count=true&limit=1')).headers['x-total-count']).toBe('3');
   });
@@ -217,7 +241,10 @@ describe('the list of', () => {
   it('another order does not take the cursor of this one', async () => {
     for (const name of NAMES) await owner.ok('POST', './sources', { name, type: 'web' });
     const first = await owner.call('GET', './sources?limit=2&sort=name');
-    const cursor = new URL(String(/<([^>]+)>/.exec(String(first.headers.link))?.[1]), 'http://x').searchParams.get('cursor');
+    const cursor = new URL(
+      String(/<([^>]+)>/.exec(String(first.headers.link))?.[1]),
+      'http://x',
+    ).searchParams.get('cursor');
     for (const sort of ['-name', 'updated_at', '-created_at'])
       expect((await owner.call('GET', `./sources?limit=2&sort=${sort}&cursor=${cursor}`)).status).toBe(400);
     expect((await owner.call('GET', `./sources?limit=2&cursor=${cursor}`)).status).toBe(400);

@@ -26,7 +26,11 @@ it('every PUT of a resource has a PATCH beside it, but for members and profile s
 const webhook = { url: 'https://hooks.example.com/in', headers: { 'x-team': 'a' } };
 const makers: readonly [path: string, body: object, change: object][] = [
   ['./sources', { name: 'Shop', type: 'web', description: 'front' }, { description: null }],
-  ['./destinations', { name: 'Hook', type: 'webhook', settings: webhook, rate_limit_per_second: 5 }, { paused: true }],
+  [
+    './destinations',
+    { name: 'Hook', type: 'webhook', settings: webhook, rate_limit_per_second: 5 },
+    { paused: true },
+  ],
   [
     './event-contracts',
     { name: 'Orders', event_type: 'track', event_name: 'Paid', schema_definition: { properties: {} } },
@@ -34,7 +38,11 @@ const makers: readonly [path: string, body: object, change: object][] = [
   ],
   [
     './event-transformations',
-    { name: 'T', source_code: 'function transform(event) { return event; }', test_input: { type: 'track', event: 'E', user_id: 'u' } },
+    {
+      name: 'T',
+      source_code: 'function transform(event) { return event; }',
+      test_input: { type: 'track', event: 'E', user_id: 'u' },
+    },
     { name: 'U' },
   ],
 ];
@@ -65,7 +73,9 @@ it('a rule, a workspace and an organization are changed in the same way', async 
   const off = await owner.ok<Resource>('PATCH', path, { enabled: false });
   expect(content(off)).toEqual(content({ ...rule, enabled: false }));
   expect(await owner.ok('PATCH', path, { filter: null })).toMatchObject({ filter: null, enabled: false });
-  const workspace = await owner.ok<Resource>('PATCH', `/workspaces/${owner.workspaceId}`, { name: 'Renamed' });
+  const workspace = await owner.ok<Resource>('PATCH', `/workspaces/${owner.workspaceId}`, {
+    name: 'Renamed',
+  });
   expect(workspace).toMatchObject({ name: 'Renamed', region: 'eu' });
   const organization = `/organizations/${workspace.organization_id}`;
   expect(await owner.ok('PATCH', organization, { notification_email: 'ops@example.com' })).toMatchObject({

@@ -372,7 +372,15 @@ describe('the metrics of a transformation', () => {
       tally({ runs: 100, errors: 2, dropped: 3, fanned_out: 4, outputs: 105, ms10: 95, ms20: 5 }, 0),
       tally({ runs: 7, outputs: 7, ms10: 7 }, 30),
     ]);
-    const now = { runs: 100, errors: 2, dropped: 3, fanned_out: 4, outputs: 105, p50_ms: 0.0577, p99_ms: 3.33 };
+    const now = {
+      runs: 100,
+      errors: 2,
+      dropped: 3,
+      fanned_out: 4,
+      outputs: 105,
+      p50_ms: 0.0577,
+      p99_ms: 3.33,
+    };
     const hourly = [{ hour_bucket: new Date(hour()).toISOString(), ...now }];
     expect(await metrics()).toEqual({ transformation_id: id, hours: 24, ...now, hourly });
     expect(await metrics('?hours=48')).toMatchObject({

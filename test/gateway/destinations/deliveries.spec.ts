@@ -388,7 +388,9 @@ describe('deliveries that failed in the same way', () => {
     (await owner.ok<{ groups: readonly Group[] }>('GET', `./deliveries/groups${query}`)).groups;
   const answered = (status: number) => {
     const at = new Date(received).toISOString();
-    return { attempts: [{ at, outcome: 'dead' as const, reason: `answered ${status}`, status, duration_ms: 1 }] };
+    return {
+      attempts: [{ at, outcome: 'dead' as const, reason: `answered ${status}`, status, duration_ms: 1 }],
+    };
   };
 
   it('are counted by status, destination, rule, cause and failure, with the oldest and an example', async () => {

@@ -122,7 +122,13 @@ export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Pr
       }),
     );
     const keys = places.map(({ key }) => key);
-    return connection.call((client) => ADD_SAMPLES.run(client, keys, places.flatMap(({ args }) => args)));
+    return connection.call((client) =>
+      ADD_SAMPLES.run(
+        client,
+        keys,
+        places.flatMap(({ args }) => args),
+      ),
+    );
   };
 
   return {

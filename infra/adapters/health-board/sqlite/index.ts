@@ -84,7 +84,8 @@ export function openSqliteHealthBoard({
     const sample = { ...recorded, at: startOf(recorded.at, resolution) };
     const place = [sample.workspace_id, sample.destination_id, resolution, sample.at] as const;
     const row = find.get(...place);
-    const sum = row === undefined ? sample : addSamples(JSON.parse(String(row.sample)) as HealthSample, sample);
+    const sum =
+      row === undefined ? sample : addSamples(JSON.parse(String(row.sample)) as HealthSample, sample);
     keep.run(...place, JSON.stringify(sum));
   };
   let closed = false;

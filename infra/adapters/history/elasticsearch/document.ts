@@ -74,7 +74,5 @@ function groupText(values: Readonly<Record<string, string>>): string {
 /** The index terms of facets: hashes of fixed length, so that values of any length and content match exactly. */
 export function facetTerms(facets: HistoryEntry['facets'], groupId?: string): readonly string[] {
   const all = [...Object.entries(facets), ...(groupId === undefined ? [] : [['', groupId]])];
-  return all.map((facet) =>
-    hash('sha256', JSON.stringify(facet), 'base64url').slice(0, 22),
-  );
+  return all.map((facet) => hash('sha256', JSON.stringify(facet), 'base64url').slice(0, 22));
 }

@@ -182,10 +182,14 @@ describe('SQLite history', () => {
     expect(new Set(found.groups.map(({ count }) => count))).toEqual(new Set([100]));
     const database = openDatabase(join(folder, 'history.db'), { readOnly: true });
     const plan = database
-      .prepare('EXPLAIN QUERY PLAN SELECT at, id FROM listed WHERE listing = ? ORDER BY at ASC, id ASC LIMIT 1')
+      .prepare(
+        'EXPLAIN QUERY PLAN SELECT at, id FROM listed WHERE listing = ? ORDER BY at ASC, id ASC LIMIT 1',
+      )
       .all(new Uint8Array(16));
     database.close();
-    expect(plan.map(({ detail }) => detail)).toEqual([expect.stringContaining('SEARCH listed USING PRIMARY KEY')]);
+    expect(plan.map(({ detail }) => detail)).toEqual([
+      expect.stringContaining('SEARCH listed USING PRIMARY KEY'),
+    ]);
   });
 
   it('finds rare entries without reading the others', async () => {

@@ -61,7 +61,10 @@ export async function openRedisProcessBoard(options: RedisProcessBoardOptions): 
     },
 
     async read() {
-      const reports = (await connection.call((client) => READ.run(client, keys, [kept]))) as (string | null)[];
+      const reports = (await connection.call((client) => READ.run(client, keys, [kept]))) as (
+        | string
+        | null
+      )[];
       return reports.flatMap((report) => (report === null ? [] : [JSON.parse(report) as ProcessReport]));
     },
 

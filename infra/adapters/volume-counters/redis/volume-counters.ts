@@ -1,10 +1,9 @@
 import {
-  addCounts,
   type CountedPartition,
   Fenced,
+  type HourlyRuns,
   type KeyUse,
   type Logger,
-  type HourlyRuns,
   type RunQuery,
   type RunTally,
   type VolumeBatch,

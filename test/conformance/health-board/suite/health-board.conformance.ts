@@ -111,7 +111,10 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
       retry: 1,
       dead: 0,
       put_off: 2,
-      latency: [[3, 2], [11, 4]],
+      latency: [
+        [3, 2],
+        [11, 4],
+      ],
       waiting: 4,
       oldest_waiting_ms: 900,
       circuit: 'closed',
@@ -151,13 +154,17 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
     it('reads a range, the end exclusive, and many samples recorded at once', async () => {
       const board = await open();
       const start = hour() - HOUR_MS;
-      const minutes = Array.from({ length: 60 }, (_, n) => sample('a', start + n * 60_000, { delivered: n + 1 }));
+      const minutes = Array.from({ length: 60 }, (_, n) =>
+        sample('a', start + n * 60_000, { delivered: n + 1 }),
+      );
       const others = Array.from({ length: 500 }, (_, n) => sample(`d${n}`, start));
       await board.record([...minutes, ...others]);
       const range = { from: start + 10 * 60_000, until: start + 12 * 60_000 };
       const found = await board.history({ ...wholeRange('a', 'minute'), ...range });
       expect(found.map(({ delivered }) => delivered)).toEqual([11, 12]);
-      expect((await board.history(wholeRange('a', 'hour'))).map(({ delivered }) => delivered)).toEqual([1_830]);
+      expect((await board.history(wholeRange('a', 'hour'))).map(({ delivered }) => delivered)).toEqual([
+        1_830,
+      ]);
       expect(await board.history(wholeRange('d499', 'minute'))).toHaveLength(1);
     });
 

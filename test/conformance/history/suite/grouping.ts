@@ -124,8 +124,18 @@ export function describeGrouping(history: () => History, histories: number): voi
       cursor = page.next;
       if (cursor === undefined) break;
     }
-    expect(found).toEqual(all.slice(5).toReversed().map(({ id }) => id));
-    const none = await history().list({ kind: 'delivery', workspaceId: 'other', group: group?.id ?? '', limit: 5 });
+    expect(found).toEqual(
+      all
+        .slice(5)
+        .toReversed()
+        .map(({ id }) => id),
+    );
+    const none = await history().list({
+      kind: 'delivery',
+      workspaceId: 'other',
+      group: group?.id ?? '',
+      limit: 5,
+    });
     expect(none.entries).toEqual([]);
   });
 }

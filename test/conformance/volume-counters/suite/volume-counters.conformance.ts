@@ -1,4 +1,5 @@
 import {
+  addCounts,
   Fenced,
   MAX_NAMES,
   OTHER_NAME,
