@@ -76,7 +76,8 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
 
   *#oldestFirst(after: Created | undefined): Generator<Item> {
     const at = after === undefined ? 0 : this.#placeOf(after);
-    const isAtPlace = after !== undefined && this.#items[at]?.id === after.id;
+    const found = this.#items[at];
+    const isAtPlace = after !== undefined && found?.id === after.id && found.created_at === after.created_at;
     for (let next = isAtPlace ? at + 1 : at; next < this.#items.length; next++) {
       const item = this.#items[next];
       if (item !== undefined) yield item;
