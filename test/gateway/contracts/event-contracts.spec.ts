@@ -289,33 +289,6 @@ describe('its violations', () => {
     expect((await owner.call('GET', `./event-contracts/${id}/violations/hourly?hours=0`)).status).toBe(400);
   });
 
-  it('are counted of several contracts at once, of those that are named', async () => {
-    const [broken, sound] = [await create(), await create({ ...paid, event_name: 'Sound' })];
-    const hour = Math.floor(Date.now() / 3_600_000) * 3_600_000;
-    await test.dependencies.history.put([
-      violation(broken.id, hour, 'required'),
-      violation(broken.id, hour - 1, 'type'),
-    ]);
-    const counts = (query: string) => owner.ok('GET', `./event-contracts/violations/hourly?${query}`);
-    const ids = [sound.id, randomUUID(), broken.id.toUpperCase()].join(',');
-    expect(await counts(`ids=${ids}`)).toEqual([
-      { contract_id: sound.id, total: 0, hourly: [] },
-      {
-        contract_id: broken.id,
-        total: 2,
-        hourly: await owner.ok('GET', `./event-contracts/${broken.id}/violations/hourly`),
-      },
-    ]);
-    expect(await counts(`ids=${ids}&hours=1&environment=production`)).toMatchObject([
-      { total: 0 },
-      { total: 1 },
-    ]);
-    for (const query of ['', 'ids=', 'ids=x', `ids=${broken.id}&hours=0`])
-      expect((await owner.call('GET', `./event-contracts/violations/hourly?${query}`)).status).toBe(400);
-    const other = await test.openWorkspace('other@example.com');
-    expect(await other.ok('GET', `./event-contracts/violations/hourly?ids=${broken.id}`)).toEqual([]);
-  });
-
   it.each([
     'contract_version=x',
     'environment=odd',

@@ -1,6 +1,7 @@
 import { groupIdOf, type History, type HistoryEntry } from '@tributary/core';
 import fc from 'fast-check';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { describeCounting } from './counting.ts';
 import { entry, START, WORKSPACE_ID } from './harness.ts';
 
 /** Groups of few values, so that entries meet in them; facets have the values that groups are selected by. */
@@ -45,8 +46,14 @@ function expectedGroups(stored: Iterable<HistoryEntry>, values: Readonly<Record<
     .sort((a, b) => b.count - a.count || (a.id < b.id ? -1 : 1));
 }
 
+/** The contract of what is counted, by the hour and by group. */
+export function describeTotals(history: () => History, histories: number): void {
+  describe('counts by the hour', () => describeCounting(history));
+  describe('groups', () => describeGrouping(history, histories));
+}
+
 /** The contract of `groups`. */
-export function describeGrouping(history: () => History, histories: number): void {
+function describeGrouping(history: () => History, histories: number): void {
   const groups = (values: Readonly<Record<string, string>> = {}, limit = 100) =>
     history().groups({ kind: 'delivery', workspaceId: WORKSPACE_ID, values, limit });
 
