@@ -1,4 +1,4 @@
-import { type Logger, messageOf } from '@tributary/core';
+import { type Logger, messageOf, NO_LOGGER } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 import { redisAccess } from '../wiring/ports/shared-state.ts';
 import { elasticsearchAccess } from '../wiring/ports/stores.ts';
@@ -8,12 +8,12 @@ export type EngineVersions = Readonly<Record<string, string>>;
 
 /**
  * Asks the engines for their versions, each on a connection of its own. One that does not answer, or may not be asked, is
- * left out. Kafka's protocol has no version of the broker.
+ * left out: it is no fault, and `/readyz` says what does not answer. Kafka's protocol has no version of the broker.
  */
 export async function readEngineVersions(config: Config, logger: Logger): Promise<EngineVersions> {
   const asked: Record<string, () => Promise<string | undefined>> = {
-    redis: () => redisVersion(config, logger),
-    elasticsearch: () => elasticsearchVersion(config, logger),
+    redis: () => redisVersion(config),
+    elasticsearch: () => elasticsearchVersion(config),
   };
   const versions: Record<string, string> = { sqlite: process.versions.sqlite ?? '' };
   await Promise.all(
@@ -29,11 +29,11 @@ export async function readEngineVersions(config: Config, logger: Logger): Promis
   return versions;
 }
 
-async function redisVersion(config: Config, logger: Logger): Promise<string | undefined> {
+async function redisVersion(config: Config): Promise<string | undefined> {
   const access = redisAccess(config);
   if (access === undefined) return undefined;
   const { accessOf, RedisConnection } = await import('../../adapters/redis/index.ts');
-  const connection = await RedisConnection.open({ ...accessOf(access), logger });
+  const connection = await RedisConnection.open({ ...accessOf(access), logger: NO_LOGGER });
   try {
     const text = await connection.call((client) => client.info('server'));
     return /^redis_version:(\S+)/m.exec(String(text))?.[1];
@@ -42,11 +42,11 @@ async function redisVersion(config: Config, logger: Logger): Promise<string | un
   }
 }
 
-async function elasticsearchVersion(config: Config, logger: Logger): Promise<string | undefined> {
+async function elasticsearchVersion(config: Config): Promise<string | undefined> {
   const access = elasticsearchAccess(config);
   if (access === undefined) return undefined;
   const { ElasticsearchConnection } = await import('../../adapters/elasticsearch/index.ts');
-  const connection = await ElasticsearchConnection.open({ access, logger });
+  const connection = await ElasticsearchConnection.open({ access, logger: NO_LOGGER });
   try {
     const { version } = await connection.call((client) => client.info());
     return version.number;
