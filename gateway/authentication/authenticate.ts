@@ -120,9 +120,9 @@ const INTERVAL_MS = 60_000;
 const PAUSE_MS = 5_000;
 
 /**
- * Records the use of API keys and client keys; the use of write keys is counted from their events. Never fails: a use that could not be
- * written is written with the next one of any key. Requests do not await the write, but an embedded engine writes on
- * this thread: so one write at a time, with a pause after a failure.
+ * Records the use of API keys and client keys; the use of write keys is counted from their events. Never fails: a use that
+ * could not be written is written with the next one of any key. Requests do not await the write, but an embedded engine
+ * writes on this thread: so one write at a time, with a pause after a failure.
  */
 export function createKeyUseNotes({
   counters,
