@@ -19,6 +19,12 @@ export {
   type Listing,
 } from './catalog/fold/creation-order.ts';
 export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
+export {
+  type ListField,
+  type ListOrder,
+  type Place,
+  placeOf,
+} from './catalog/fold/list-order.ts';
 export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
 export type { Member, MembersView } from './catalog/fold/members.ts';
 export * from './catalog/fold/state.ts';
@@ -43,6 +49,8 @@ export * from './contracts/violation.ts';
 export * from './delivery/connector.ts';
 export * from './delivery/delivery.ts';
 export * from './delivery/destination-health.ts';
+export type { FailureGroup } from './delivery/failure-group.ts';
+export * from './delivery/health-history.ts';
 export * from './delivery/replay.ts';
 export * from './delivery/retry-schedule.ts';
 export * from './delivery/stored-delivery.ts';
@@ -76,6 +84,7 @@ export * from './ports/funnel-store.ts';
 export * from './ports/history.ts';
 export * from './ports/live-tail.ts';
 export * from './ports/observability.ts';
+export * from './ports/process-board.ts';
 export * from './ports/sandbox.ts';
 export * from './ports/store-mark.ts';
 export * from './ports/tracing.ts';

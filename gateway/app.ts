@@ -8,6 +8,7 @@ import { responseMemoryPlugin } from './limits/memory-budgets.ts';
 import { rateLimitsPlugin } from './limits/rate-limits.ts';
 import { openapiPlugin, referencePage } from './openapi/openapi.ts';
 import { bodyPlugin } from './request-body/request-body.ts';
+import { patchPlugin } from './resources/patch.ts';
 import { profileRoutes } from './routes/profiles/routes.ts';
 import { routes } from './routes/routes.ts';
 import { segmentRoutes } from './routes/segment/routes.ts';
@@ -27,6 +28,7 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
     await api.register(bodyPlugin, dependencies);
     await api.register(accessPlugin, dependencies);
     await api.register(rateLimitsPlugin, dependencies);
+    await api.register(patchPlugin);
     await api.register(async (v1) => v1.register(routes, dependencies), { prefix: '/api/v1' });
     await api.register(segmentRoutes, dependencies);
     await api.register(async (cdp) => cdp.register(profileRoutes, dependencies), { prefix: '/cdp/v1' });

@@ -23,6 +23,7 @@ import type {
   RecordProfileOperation,
   RequestDeletionNotice,
   Sandbox,
+  SystemView,
   TokenBuckets,
   Tracing,
   VolumeCounters,
@@ -65,7 +66,11 @@ export interface GatewayDependencies {
   /** The dedupe claims of re-evaluated events. */
   readonly reevaluations: Pick<Deduplicator, 'winner'>;
   /** The health of destinations, as reported by the delivering processes. */
-  readonly healthBoard: Pick<HealthBoard, 'read'>;
+  readonly healthBoard: Pick<HealthBoard, 'read' | 'history'>;
+  /** Stages, processes and engines, for operators. */
+  readonly system: SystemView;
+  /** The normalised e-mail addresses of operators. */
+  readonly operators: ReadonlySet<string>;
   readonly profiles: ProfileStore;
   /** Whether `null` in a write removes an attribute. Default `unset`. */
   readonly profileNulls?: NullHandling;

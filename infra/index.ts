@@ -47,6 +47,8 @@ export {
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
 export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
+export { openRedisProcessBoard } from './adapters/process-board/redis/index.ts';
+export { openSqliteProcessBoard } from './adapters/process-board/sqlite/index.ts';
 export { documentsOf } from './adapters/profile-store/elasticsearch/documents.ts';
 export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/engine/elasticsearch-documents.ts';
 export {

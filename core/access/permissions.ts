@@ -20,6 +20,8 @@ export interface Permission {
   readonly self?: true;
   /** Also allowed in an archived workspace, for users. */
   readonly archived?: true;
+  /** Only for operators of the installation, whom its configuration names. */
+  readonly operator?: true;
   /** Public: no credential is needed or read. */
   readonly public?: true;
 }
@@ -72,6 +74,7 @@ export const PERMISSIONS = {
   'event-keys.revoke': administers,
   'events.ingest': ingests,
   'events.read': reads,
+  'events.recent': reads,
   'sdk-settings.read': ingests,
   'sdk-measurements.take': { credentials: [], public: true },
   'sources.list': reads,
@@ -126,6 +129,8 @@ export const PERMISSIONS = {
   'event-volume.read': reads,
   'funnel.read': reads,
   'audit-log.list': administers,
+  'me.read': { credentials: PEOPLE },
+  'system.read': { credentials: PEOPLE, operator: true },
   'profiles.write': { credentials: PROFILE_CALLERS, scope: 'profile.write' },
   'profiles.unlink': { credentials: PROFILE_CALLERS, scope: 'profile.write' },
   'profiles.split': { credentials: PROFILE_CALLERS, scope: 'profile.write' },
@@ -161,9 +166,10 @@ const KIND_NAMES: Readonly<Record<CredentialKind, string>> = {
 
 /** The lowest role or the scope that a type of credential needs, in words; empty where it does not suffice. */
 export function conditionOf(kind: CredentialKind, permission: Permission): string {
-  const { credentials, role, organizationRole, scope, grant, self, archived } = permission;
+  const { credentials, role, organizationRole, scope, grant, self, archived, operator } = permission;
   if (permission.public) return 'yes, and without a credential';
   if (!credentials.includes(kind)) return '';
+  if (operator) return 'an operator of the installation';
   if (scope !== undefined)
     return kind === 'id_token' ? `${scope} by role, where a claim does not narrow it` : scope;
   if (kind === 'api_key' && grant !== undefined) return `${role} with \`may_manage\` ${grant}`;

@@ -1,5 +1,6 @@
 import type { CanonicalEvent, Environment, JsonObject } from '../event/event.ts';
 import type { HistoryEntry } from '../ports/history.ts';
+import { failureGroupOf } from './failure-group.ts';
 
 /** One attempt to deliver. */
 export interface DeliveryAttempt {
@@ -134,6 +135,7 @@ export interface ListedOutcome extends Omit<DeliveryOutcome, 'delivery'> {
 export function historyEntryOfOutcome(outcome: DeliveryOutcome): HistoryEntry {
   const { event, ...delivery } = outcome.delivery;
   const listed: ListedOutcome = { ...outcome, delivery };
+  const group = failureGroupOf(outcome);
   return {
     kind: 'delivery',
     id: delivery.id,
@@ -146,6 +148,7 @@ export function historyEntryOfOutcome(outcome: DeliveryOutcome): HistoryEntry {
       rule_id: delivery.rule_id,
       ...(outcome.cause === undefined ? {} : { cause: outcome.cause }),
     },
+    ...(group === undefined ? {} : { group }),
     body: listed as unknown as JsonObject,
     detail: { event } as unknown as JsonObject,
   };

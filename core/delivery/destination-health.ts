@@ -1,7 +1,7 @@
 import { iso } from '../primitives/time.ts';
 
 /** State of a destination's circuit breaker. */
-type CircuitState = 'closed' | 'open' | 'half-open';
+export type CircuitState = 'closed' | 'open' | 'half-open';
 
 /** A failed attempt. `reason` is for users: short, no secrets. */
 export interface HealthError {
@@ -68,13 +68,18 @@ export const MAX_LAST_ERRORS = 5;
 
 const WORST_FIRST: readonly CircuitState[] = ['open', 'half-open', 'closed'];
 
+/** The worst of some states. */
+export function worstCircuit(states: readonly CircuitState[]): CircuitState {
+  return WORST_FIRST.find((state) => states.includes(state)) ?? 'closed';
+}
+
 /** Merges the reports of all processes on one destination, in any order; undefined without reports. */
 export function mergeHealth(reports: readonly HealthReport[]): DestinationHealth | undefined {
   if (reports.length === 0) return undefined;
   const perSecond = (countOf: (report: HealthReport) => number) =>
     round(sum(reports, (report) => (countOf(report) * 1_000) / report.window_ms));
   const latency = addLatencies(reports.map((report) => report.latency));
-  const circuit = WORST_FIRST.find((state) => reports.some((report) => report.circuit === state)) ?? 'closed';
+  const circuit = worstCircuit(reports.map((report) => report.circuit));
   const since = reports.filter((report) => report.circuit === circuit).map((report) => report.circuit_since);
   const waits = reports.flatMap(({ at, oldest_waiting_at: oldest }) =>
     oldest === null ? [] : [at - oldest],
@@ -112,24 +117,6 @@ function round(value: number): number {
 
 /** Lifetime of a report, ms. One that is not renewed belongs to a process that ended or a destination at rest. */
 export const HEALTH_REPORT_TTL_MS = 2 * 60_000;
-
-/**
- * Health reports of destinations, shared by the processes that deliver. A process renews its reports every few seconds;
- * only the newest report of a process and destination is kept.
- *
- * - Once `report` has resolved, every process of the installation reads the report.
- * - A report is forgotten `HEALTH_REPORT_TTL_MS` later at the latest, and may be lost earlier with the engine: no delivery
- *   depends on it.
- * - `Unavailable` when the engine does not answer. An adapter must not block its caller for long.
- */
-export interface HealthBoard {
-  /** Replaces earlier reports of the same process on the same destinations. An empty list does nothing. */
-  report(reports: readonly HealthReport[]): Promise<void>;
-  /** Reports on a workspace's destinations, all of them or those named; in no order. */
-  read(workspaceId: string, destinationIds?: readonly string[]): Promise<readonly HealthReport[]>;
-  /** Idempotent. */
-  close(): Promise<void>;
-}
 
 /**
  * Latency histogram. All processes use the same bounds, so their counts can be added. Each bucket is a quarter wider

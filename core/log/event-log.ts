@@ -52,6 +52,8 @@ export interface StageRun {
    * The lag of each partition of each source in entries (records on a distributed log), whichever process owns it.
    */
   lag(): Promise<readonly StageLag[]>;
+  /** The partitions that this process owns now, in no order. Takes no request. */
+  owned(): readonly OwnedPartition[];
   /** Resolves after `stop()`; rejects when the run failed and the process should end. */
   readonly ended: Promise<void>;
 }
@@ -59,8 +61,11 @@ export interface StageRun {
 export interface StageLag extends PartitionLag {
   /** Events in these records. An estimate on a distributed log, where a record may hold several. */
   readonly events: number;
-  /** Whether this process owns the partition. */
-  readonly isOwned: boolean;
+}
+
+export interface OwnedPartition {
+  readonly topic: string;
+  readonly partition: number;
 }
 
 /** A stage and the topics that it reads. */

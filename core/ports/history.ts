@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { JsonObject } from '../event/event.ts';
 
 const HISTORY_KINDS = ['violation', 'delivery', 'audit', 'contract', 'replay'] as const;
@@ -28,6 +29,11 @@ export interface HistoryEntry {
    * Each adds cost to every put, so name only those that lists use; the rest is in the body.
    */
   readonly facets: Readonly<Record<string, string>>;
+  /**
+   * The values by which `groups` counts the entry together with others; at most some thousand different ones are expected
+   * of a workspace. The values of facets among them must be those of the entry. Not returned by reads.
+   */
+  readonly group?: Readonly<Record<string, string>>;
   readonly body: JsonObject;
   /**
    * Data that lists do not show and that would be expensive to read for every entry of a page: only returned by `get`
@@ -41,6 +47,8 @@ export interface HistoryQuery {
   readonly workspaceId: string;
   /** All must match exactly. */
   readonly facets?: Readonly<Record<string, string>>;
+  /** Only entries of the group with this id. */
+  readonly group?: string;
   /** Epoch ms, inclusive. */
   readonly since?: number;
   /** Epoch ms, exclusive. */
@@ -70,6 +78,42 @@ export interface HistoryCount {
   readonly count: number;
 }
 
+/** The groups of a workspace's entries. */
+export interface HistoryGroupsQuery {
+  readonly kind: HistoryKind;
+  readonly workspaceId: string;
+  /** Only groups with these values, of names that are facets of the entries. */
+  readonly values?: Readonly<Record<string, string>>;
+  /** Groups at most, those with the most entries. */
+  readonly limit: number;
+}
+
+/** Entries with the same values. */
+export interface HistoryGroup {
+  /** `groupIdOf` its values. */
+  readonly id: string;
+  readonly values: Readonly<Record<string, string>>;
+  readonly count: number;
+  /** `at` of its oldest and of its newest entry, epoch ms. */
+  readonly firstAt: number;
+  readonly lastAt: number;
+  /** The id of its newest entry. */
+  readonly newest: string;
+}
+
+export interface HistoryGroups {
+  /** Most entries first, then by id. */
+  readonly groups: readonly HistoryGroup[];
+  /** Whether there are further groups beyond the limit. */
+  readonly more: boolean;
+}
+
+/** The id of a group: the same for the same values, in any order. */
+export function groupIdOf(values: Readonly<Record<string, string>>): string {
+  const sorted = Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
+  return hash('sha256', JSON.stringify(sorted), 'base64url').slice(0, 22);
+}
+
 export interface HistoryPage {
   readonly entries: readonly HistoryEntry[];
   /**
@@ -89,6 +133,8 @@ export interface HistoryPage {
  * - A `put` is durable when it resolves, and listed within a second.
  * - An entry is kept at least for the configured retention after the last put that was not ignored, whatever its
  *   `at`: entries that still change are not removed.
+ * - `groups` counts exactly the current version of each entry that is listed: one that was put again with another group, or
+ *   without one, has left its old group. Entries that an older release put have no group.
  * - Neither `put` nor `countByHour` blocks the thread for longer than a few ms at a time, whatever the number of
  *   entries.
  *
@@ -103,6 +149,8 @@ export interface History {
   list(query: HistoryQuery): Promise<HistoryPage>;
   /** Number of entries by hour of `at`, oldest hour first, without empty hours. */
   countByHour(query: HistoryCountQuery): Promise<readonly HistoryCount[]>;
+  /** The entries that have a group, by group. */
+  groups(query: HistoryGroupsQuery): Promise<HistoryGroups>;
   get(kind: HistoryKind, workspaceId: string, id: string): Promise<HistoryEntry | undefined>;
   close(): Promise<void>;
 }

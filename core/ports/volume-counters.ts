@@ -80,8 +80,8 @@ export interface VolumeCounters {
    * counts again. Kept as long as event counts.
    */
   addRuns(tallies: readonly RunTally[]): Promise<void>;
-  /** Counts of a transformation's runs in the given hours, over all processes. */
-  runs(query: RunQuery): Promise<RunCounts>;
+  /** Counts of a transformation's runs in each of the given hours, over all processes; oldest first, without empty ones. */
+  runs(query: RunQuery): Promise<readonly HourlyRuns[]>;
   close(): Promise<void>;
 }
 
@@ -95,6 +95,13 @@ export type RunCounts = Readonly<Record<string, number>>;
 export interface RunTally {
   readonly workspaceId: string;
   readonly transformationId: string;
+  /** Start of the hour, epoch ms. */
+  readonly hour: number;
+  readonly counts: RunCounts;
+}
+
+/** Counts of the runs of one transformation in one hour. */
+export interface HourlyRuns {
   /** Start of the hour, epoch ms. */
   readonly hour: number;
   readonly counts: RunCounts;

@@ -15,7 +15,7 @@ import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
 import { createAuthenticate, createKeyUseNotes, usableKey } from './authenticate.ts';
-import type { Caller } from './caller.ts';
+import { type Caller, isOperator } from './caller.ts';
 import {
   bearerOf,
   keyInBody,
@@ -121,13 +121,14 @@ function isOfProfiles(operation: Operation): boolean {
 function authorize(
   request: FastifyRequest,
   { operation, sdk }: RouteAccess,
-  { catalog }: GatewayDependencies,
+  { catalog, operators }: GatewayDependencies,
 ): void {
   const permission = permissionOf(operation);
   const { workspaceId, organizationId } = request.params as PathParameters;
   if (workspaceId !== undefined) checkWorkspaceHeader(request, workspaceId.toLowerCase(), request.caller);
   if (!permission.credentials.includes(request.caller.kind)) throw permissionDenied();
   const { caller } = request;
+  if (permission.operator && !isOperator(caller, operators)) throw permissionDenied();
   if (sdk && caller.kind === 'write_key')
     authorizeInWorkspace(request, permission, caller.key.workspace_id, catalog.state);
   if (workspaceId !== undefined)

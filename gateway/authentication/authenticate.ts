@@ -114,15 +114,15 @@ export function shareCatchUps(catalog: Pick<Catalog, 'catchUp'>, timeoutMs: numb
   };
 }
 
-/** The use of an API key is written at most this often, ms. */
+/** The use of a key is written at most this often, ms. */
 const INTERVAL_MS = 60_000;
 /** Pause after a failed write, ms: an engine that is down may make its caller wait for the error. */
 const PAUSE_MS = 5_000;
 
 /**
- * Records the use of API keys; the use of write keys is counted from their events. Never fails: a use that could not be
- * written is written with the next one of any key. Requests do not await the write, but an embedded engine writes on
- * this thread: so one write at a time, with a pause after a failure.
+ * Records the use of API keys and client keys; the use of write keys is counted from their events. Never fails: a use that
+ * could not be written is written with the next one of any key. Requests do not await the write, but an embedded engine
+ * writes on this thread: so one write at a time, with a pause after a failure.
  */
 export function createKeyUseNotes({
   counters,
@@ -143,10 +143,7 @@ export function createKeyUseNotes({
         await counters.touch({ keyId, at });
       } catch (error) {
         pausedUntil = clock() + PAUSE_MS;
-        logger.warn(
-          { key_id: keyId, error: messageOf(error) },
-          'the use of an API key could not be noted yet',
-        );
+        logger.warn({ key_id: keyId, error: messageOf(error) }, 'the use of a key could not be noted yet');
         break;
       }
       written.set(keyId, at);
@@ -156,7 +153,7 @@ export function createKeyUseNotes({
   }
 
   return (caller) => {
-    if (caller.kind !== 'api_key') return;
+    if (caller.kind !== 'api_key' && caller.kind !== 'client_key') return;
     const now = clock();
     const before = written.get(caller.key.id);
     if (before !== undefined && now - before < INTERVAL_MS) return;

@@ -43,6 +43,13 @@ export function administersOrganization(
   return role !== undefined && includesOrganizationRole(role, 'admin');
 }
 
+/** Whether the caller is one of the people whom the configuration names, by an address that an issuer verified. */
+export function isOperator(caller: Caller, operators: ReadonlySet<string>): boolean {
+  if (caller.kind !== 'id_token') return false;
+  const { email } = caller.account;
+  return email !== null && operators.has(email);
+}
+
 declare module 'fastify' {
   interface FastifyRequest {
     /** Set on every route that is not public. */

@@ -39,8 +39,8 @@ export interface RecentEventsQuery {
   readonly workspaceId: string;
   /** Absent: all. */
   readonly type?: EventType;
-  /** Whether rejected events are included. Default true. */
-  readonly withRejected?: boolean;
+  /** Whether only accepted, or only rejected events are read. Absent: both. */
+  readonly outcome?: 'accepted' | 'rejected';
   /** Absent: both. */
   readonly environment?: Environment;
   /** Epoch ms: received at or after this time. */
@@ -97,8 +97,8 @@ export class RecentEvents {
     );
   }
 
-  async #scan({ since, withRejected = true }: RecentEventsQuery, scan: Scan): Promise<Coverage> {
-    const topics = withRejected ? [TOPIC.accepted, TOPIC.rejected] : [TOPIC.accepted];
+  async #scan({ since, outcome }: RecentEventsQuery, scan: Scan): Promise<Coverage> {
+    const topics = outcome === undefined ? [TOPIC.accepted, TOPIC.rejected] : [TOPIC[outcome]];
     let open = await Promise.all(
       topics.flatMap((topic) =>
         Array.from({ length: this.#log.topics.get(topic)?.partitions ?? 0 }, (_, partition) =>

@@ -76,8 +76,7 @@ function completePath(path: string, item: Path, paths: Readonly<Record<string, P
     METHODS.flatMap((method) => {
       const operation = item[method];
       if (operation === undefined) return [];
-      const takesVersion =
-        method === 'post' ? replacesAbove : isVersioned && (method === 'put' || method === 'delete');
+      const takesVersion = method === 'post' ? replacesAbove : isVersioned && method !== 'get';
       const showsVersion =
         method === 'post' ? makesVersioned || replacesAbove : isVersioned && method !== 'delete';
       return [[method, completeOperation({ path, method, operation, takesVersion, showsVersion })]];
@@ -171,6 +170,7 @@ function completeAnswer(
       ...answer.headers,
       ...(succeeds && showsVersion && { ETag: etag }),
       ...(succeeds && isPaged && { Link: { $ref: '#/components/headers/Link' } }),
+      ...(succeeds && takes('count') && { 'X-Total-Count': { $ref: '#/components/headers/TotalCount' } }),
       ...(refusal?.retryAfter && { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }),
     },
   };

@@ -37,7 +37,7 @@ export interface DocumentedOperation {
 }
 
 /** The HTTP methods of the API. */
-export const METHODS = ['get', 'post', 'put', 'delete'] as const;
+export const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
 export type Method = (typeof METHODS)[number];
 
 export type Path = { readonly [M in Method]?: DocumentedOperation };

@@ -20,6 +20,10 @@ export const HEADERS = {
       examples: ['</api/v1/workspaces?limit=100&cursor=MjAyNi0w>; rel="next"'],
     },
   },
+  TotalCount: {
+    description: 'With `count=true`: how many match, on all pages; `+` behind the number: and perhaps more.',
+    schema: { type: 'string', pattern: '^\\d+\\+?$', examples: ['42'] },
+  },
   RetryAfter: {
     description: 'Seconds to wait before the same request may be sent again.',
     required: true,

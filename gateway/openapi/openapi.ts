@@ -16,7 +16,7 @@ const INFO = {
     'Send events, say what they must look like and where they go, and look up the profiles that come of them.',
     'Times are ISO 8601 UTC in the platform API (`/api/v1`) and epoch milliseconds in the profile API (`/cdp/v1`). A field of a request that may be left out may be `null` as well; fields that are not described here are refused. Bodies may be compressed (`Content-Encoding: gzip`, `deflate`, `br` or `zstd`).',
     'Whatever is refused is told as `{ "error" }`, short and stable, with `details` where something is wrong with the request itself. A path that is none is 404 `not found`, one that knows other methods is 405 `method not allowed` with `Allow`, and a request that takes too long is 408 `request timeout`.',
-    'Lists are newest first, a page at a time: the header `Link` names the next one.',
+    'Lists are newest first where `sort` does not state another order, a page at a time: the header `Link` names the next one. A `PATCH` states only what changes and is merged into the resource by RFC 7396: objects by their members, lists as a whole, and `null` takes a field away.',
     'SDKs that were made for Segment or RudderStack call what is under `sdks`; their errors have `code` and `message` beside `error`.',
   ].join('\n\n'),
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },

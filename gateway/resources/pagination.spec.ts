@@ -1,63 +1,32 @@
-import { CreationOrder, newId } from '@tributary/core';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type PageRequest, pageOf, pageRequest } from './pagination.ts';
+import { decodePlace, encodePlace, NEWEST_FIRST, pageRequest } from './pagination.ts';
 
-interface Item {
-  readonly id: string;
-  readonly created_at: string;
-}
+const ID = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70';
+const BY_NAME = { field: 'name', descending: false } as const;
 
-const at = (ms: number) => new Date(ms).toISOString();
-
-function readAll(
-  items: readonly Item[],
-  limit: number,
-  between: (page: number) => readonly Item[] = () => items,
-) {
-  const seen: string[] = [];
-  let request: PageRequest = { limit, cursor: undefined };
-  for (let page = 0; ; page++) {
-    const { items: found, next } = pageOf(new CreationOrder(between(page)), request);
-    seen.push(...found.map(({ id }) => id));
-    if (next === undefined) return seen;
-    request = { limit, cursor: next };
-  }
-}
-
-describe('pageOf', () => {
-  it('lists everything once, newest first, whatever the limit', () => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 30 }),
-        fc.integer({ min: 1, max: 10 }),
-        (times, limit) => {
-          const items = times.map((time) => ({ id: newId(), created_at: at(time) }));
-          const expected = items.toSorted((a, b) => (a.created_at + a.id < b.created_at + b.id ? 1 : -1));
-          expect(readAll(items, limit)).toEqual(expected.map(({ id }) => id));
-        },
-      ),
-    );
+describe('a cursor', () => {
+  it.each([
+    [NEWEST_FIRST, '2026-03-01T09:30:00.000Z'],
+    [BY_NAME, ''],
+    [BY_NAME, 'a b\n🚀'],
+    [{ field: 'updated_at', descending: true }, '2026-03-01T09:30:00.000Z'],
+  ] as const)('of the order %j holds the place %j', (order, key) => {
+    expect(decodePlace(encodePlace({ key, id: ID }, order), order)).toEqual({ key, id: ID });
   });
 
-  it('goes on at the same place when the last item of a page was deleted, and when newer ones came', () => {
-    const items = [1, 2, 3, 4].map((time) => ({ id: newId(), created_at: at(time) }));
-    const [first, second, third, fourth] = items.map(({ id }) => id);
-    const later = [...items.filter(({ id }) => id !== third), { id: newId(), created_at: at(9) }];
-    expect(readAll(items, 2, (page) => (page === 0 ? items : later))).toEqual([fourth, third, second, first]);
+  it('of the default order has the form that earlier releases take', () => {
+    const cursor = encodePlace({ key: '2026-03-01T09:30:00.000Z', id: ID }, NEWEST_FIRST);
+    expect(Buffer.from(cursor, 'base64url').toString()).toBe(`2026-03-01T09:30:00.000Z ${ID}`);
   });
 
-  it('names no next page after the last item', () => {
-    const items = [1, 2].map((time) => ({ id: newId(), created_at: at(time) }));
-    expect(pageOf(new CreationOrder(items), { limit: 2, cursor: undefined }).next).toBeUndefined();
-    expect(pageOf(new CreationOrder<Item>(), { limit: 2, cursor: undefined })).toEqual({
-      items: [],
-      next: undefined,
-    });
-  });
-
-  it.each(['x', '!!!', Buffer.from('2020 x').toString('base64url')])('refuses the cursor %j', (cursor) => {
-    expect(() => pageOf(new CreationOrder<Item>(), { limit: 1, cursor })).toThrow('invalid request');
+  it.each([
+    'x',
+    '!!!',
+    Buffer.from('2020 x').toString('base64url'),
+    encodePlace({ key: 'a', id: ID }, BY_NAME),
+  ])('of another form is refused: %j', (cursor) => {
+    expect(() => decodePlace(cursor, NEWEST_FIRST)).toThrow('invalid request');
+    expect(() => decodePlace(cursor, { field: 'name', descending: true })).toThrow('invalid request');
   });
 });
 

@@ -1,4 +1,4 @@
-import { type Created, InvalidInput, type Listing } from '@tributary/core';
+import { InvalidInput, type ListOrder, type Place } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
@@ -12,7 +12,7 @@ export const pageQuery = {
   cursor: Type.Optional(
     Type.String({
       minLength: 1,
-      maxLength: 1_000,
+      maxLength: 2_000,
       description: 'From the `Link` header of the page before.',
     }),
   ),
@@ -35,33 +35,35 @@ export function pageRequest(query: { limit?: string; cursor?: string }): PageReq
   return { limit, cursor: query.cursor };
 }
 
-/**
- * One page of a catalog listing, newest first. The cursor is a place in that order, not an item, so it stays valid when
- * the item is deleted. Only the items of the page are read.
- */
-export function pageOf<Item extends Created>(
-  listing: Listing<Item>,
-  { limit, cursor }: PageRequest,
-): Page<Item> {
-  const items: Item[] = [];
-  for (const item of listing.newestFirst(cursor === undefined ? undefined : decode(cursor))) {
-    const last = items.at(-1);
-    if (items.length === limit && last !== undefined) return { items, next: encode(last) };
-    items.push(item);
-  }
-  return { items, next: undefined };
+/** The order of lists that state no other. */
+export const NEWEST_FIRST: ListOrder = { field: 'created_at', descending: true };
+
+/** The form of cursors of the default order, which earlier releases hand out and take. */
+const BY_CREATION = /^(?<key>\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z) (?<id>[0-9a-f-]{36})$/;
+/** That of all others: the order, then the place. */
+const BY_ORDER = /^(?<sort>-?[a-z_]+) (?<id>[0-9a-f-]{36}) (?<key>.*)$/s;
+
+/** A place in a list as a cursor. */
+export function encodePlace({ key, id }: Place, order: ListOrder): string {
+  const text = isDefault(order) ? `${key} ${id}` : `${sortOf(order)} ${id} ${key}`;
+  return Buffer.from(text).toString('base64url');
 }
 
-const PLACE = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z) ([0-9a-f-]{36})$/;
-
-function encode({ created_at, id }: Created): string {
-  return Buffer.from(`${created_at} ${id}`).toString('base64url');
+/** 400 for anything that is not a cursor of this order. */
+export function decodePlace(cursor: string, order: ListOrder): Place {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  const { sort, key, id } = (isDefault(order) ? BY_CREATION : BY_ORDER).exec(text)?.groups ?? {};
+  if (key === undefined || id === undefined) throw badCursor();
+  if (sort !== undefined && sort !== sortOf(order)) throw badCursor();
+  return { key, id };
 }
 
-function decode(cursor: string): Created {
-  const [, created_at, id] = PLACE.exec(Buffer.from(cursor, 'base64url').toString()) ?? [];
-  if (created_at === undefined || id === undefined) throw badCursor();
-  return { created_at, id };
+function isDefault({ field, descending }: ListOrder): boolean {
+  return field === NEWEST_FIRST.field && descending;
+}
+
+function sortOf({ field, descending }: ListOrder): string {
+  return descending ? `-${field}` : field;
 }
 
 function badCursor() {
@@ -79,7 +81,11 @@ export async function withCursor<Answer>(query: () => Promise<Answer>): Promise<
 }
 
 /** Sets the `Link` header to the next page: the same query with another cursor. */
-export function linkNext(request: FastifyRequest, reply: FastifyReply, next: string | undefined): void {
+export function linkNext(
+  request: Pick<FastifyRequest, 'url'>,
+  reply: Pick<FastifyReply, 'header'>,
+  next: string | undefined,
+): void {
   if (next === undefined) return;
   const [path = '', query = ''] = request.url.split('?', 2);
   const parameters = new URLSearchParams(query);

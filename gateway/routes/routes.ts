@@ -2,6 +2,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { auditRoutes } from './audit-log.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
+import { destinationHealthRoutes } from './destinations/destination-health.ts';
 import { destinationTypeRoutes } from './destinations/destination-types.ts';
 import { destinationRoutes } from './destinations/routes.ts';
 import { versionRoutes } from './event-contracts/contract-versions.ts';
@@ -21,8 +22,10 @@ import { liveRoutes } from './live-events.ts';
 import { memberRoutes } from './members/members.ts';
 import { organizationRoutes } from './organizations/organizations.ts';
 import { profileSettingsRoutes } from './organizations/profile-settings.ts';
+import { recentEventRoutes } from './recent-events.ts';
 import { replayRoutes } from './replays/routes.ts';
 import { sourceRoutes } from './sources.ts';
+import { meRoutes, systemRoutes } from './system.ts';
 import { workspaceRoutes } from './workspaces/workspaces.ts';
 
 /** The resources of the platform API, one folder each. */
@@ -38,6 +41,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     sourceRoutes,
     eventRoutes,
     eventTraceRoutes,
+    recentEventRoutes,
     liveRoutes,
     contractRoutes,
     versionRoutes,
@@ -47,12 +51,15 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     transformationMetricsRoutes,
     ruleRoutes,
     destinationTypeRoutes,
+    destinationHealthRoutes,
     destinationRoutes,
     deliveryRoutes,
     replayRoutes,
     volumeRoutes,
     funnelRoutes,
     auditRoutes,
+    meRoutes,
+    systemRoutes,
   ])
     await app.register(resource, dependencies);
 };

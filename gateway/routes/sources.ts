@@ -11,7 +11,7 @@ import {
   propose,
   tagVersion,
 } from '../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../resources/pagination.ts';
+import { byId, byText, catalogList } from '../resources/catalog-list.ts';
 import {
   closed,
   description,
@@ -56,6 +56,15 @@ const sourceResource = Type.Object(
 
 const sourceList = listOf(sourceResource);
 
+const sources = catalogList<CatalogSource>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    type: byText('Only of this kind.', ({ type }) => type),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
+
 function presentSource(source: CatalogSource): Static<typeof sourceResource> {
   return {
     id: source.id,
@@ -85,15 +94,13 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         operationId: 'listSources',
         summary: 'List sources',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: sources.querystring,
         response: { 200: sourceList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const sources = catalog.state.listing('source', request.workspace.id);
-      const page = pageOf(sources, pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map(presentSource));
+      const found = sources.read(request, reply, catalog.state.listing('source', request.workspace.id));
+      return reply.code(200).send(found.map(presentSource));
     },
   );
 
@@ -153,7 +160,13 @@ export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
   app.put(
     `${path}/:sourceId`,
     {
-      config: { operation: 'sources.update' },
+      config: {
+        operation: 'sources.update',
+        patched: (request) => {
+          const { sourceId } = request.params as { sourceId: string };
+          return presentSource(entityOf(request, dependencies, 'source', sourceId));
+        },
+      },
       schema: {
         operationId: 'replaceSource',
         summary: 'Replace a source',

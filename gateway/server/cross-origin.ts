@@ -26,7 +26,7 @@ const SDKS = /^\/(?:beacon\/)?v1\/|^\/sourceConfig\/?(?:\?|$)/;
 const NO_PAGE: FastifyCorsOptions = { origin: false };
 
 const COMMON: FastifyCorsOptions = {
-  methods: ['GET', 'POST', 'PUT', 'DELETE'],
+  methods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
   allowedHeaders: [
     'authorization',
     'content-type',
@@ -61,7 +61,7 @@ const COMMON: FastifyCorsOptions = {
     'x-datadog-origin',
     'x-datadog-sampling-priority',
   ],
-  exposedHeaders: ['x-request-id', 'etag', 'link', 'retry-after'],
+  exposedHeaders: ['x-request-id', 'etag', 'link', 'x-total-count', 'retry-after'],
   // Credentials are bearer tokens; cookies and client certificates are not used.
   credentials: false,
   maxAge: 600,

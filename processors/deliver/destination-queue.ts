@@ -23,7 +23,7 @@ import {
 } from './destination-request.ts';
 import type { DestinationResolver, Target } from './destination-resolver.ts';
 import type { DestinationReport } from './health/reporter.ts';
-import { HealthTally } from './health/tally.ts';
+import { type HealthCounts, HealthTally } from './health/tally.ts';
 import { Admission, type RequestLimits } from './policy/admission.ts';
 import type { BreakerOptions } from './policy/circuit-breaker.ts';
 import { type QueueLoad, type ScheduledSlot, scheduleSlot, WaitEstimate } from './policy/deferral.ts';
@@ -89,13 +89,18 @@ export class DestinationQueue {
   /** Deliveries that may have been recalled and not come yet. */
   #recalled = { since: 0, count: 0 };
 
-  constructor(options: QueueOptions, resolver: Pick<DestinationResolver, 'id' | 'resolve'>) {
+  /** `counts`: shared with other queues of the destination. */
+  constructor(
+    options: QueueOptions,
+    resolver: Pick<DestinationResolver, 'id' | 'resolve'>,
+    counts?: HealthCounts,
+  ) {
     this.#options = options;
     this.#resolver = resolver;
     this.pressure = { waitMs: () => this.waitMs(), saturated: options.saturated };
     this.#usedAt = options.elapsed();
     this.#admission = new Admission(options.breaker, this.#usedAt);
-    this.#tally = new HealthTally(this.#usedAt);
+    this.#tally = new HealthTally(this.#usedAt, counts);
   }
 
   /**

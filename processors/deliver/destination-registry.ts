@@ -12,6 +12,7 @@ import { DestinationResolver, type ResolverDependencies } from './destination-re
 import { GoneDestinations, HealthAlerts } from './health/alert.ts';
 import type { AlertLimits } from './health/evaluation.ts';
 import { type DestinationReport, HealthReporter } from './health/reporter.ts';
+import { HealthCounts, type HealthIncrement } from './health/tally.ts';
 import { hasOwnLimits, type RequestLimits, requestLimits } from './policy/admission.ts';
 
 /** A queue is dropped once it was idle for this long, ms; its circuit is closed by then. */
@@ -27,6 +28,8 @@ interface Registered {
   /** Of the destination; undefined when it is gone. */
   readonly version: number | undefined;
   readonly queue: DestinationQueue;
+  /** Of all queues that the destination had here. */
+  readonly counts: HealthCounts;
 }
 
 /** The queues of the destinations that this process delivers to. */
@@ -58,8 +61,9 @@ export class DestinationRegistry {
     const known = this.#registered.get(id);
     if (known !== undefined && known.version === version) return known.queue;
     const resolver = new DestinationResolver(this.#dependencies, id);
-    const queue = new DestinationQueue(this.#dependencies, resolver);
-    this.#registered.set(id, { version, queue });
+    const counts = known?.counts ?? new HealthCounts();
+    const queue = new DestinationQueue(this.#dependencies, resolver, counts);
+    this.#registered.set(id, { version, queue, counts });
     this.#dependencies.noteUse();
     this.#sweepLater();
     return queue;
@@ -74,6 +78,11 @@ export class DestinationRegistry {
   /** The health of all destinations, as seen by this process. */
   health(): readonly DestinationReport[] {
     return [...this.#registered.values()].map(({ queue }) => queue.health());
+  }
+
+  /** What was counted of each destination since the last call. */
+  takeCounts(): ReadonlyMap<string, HealthIncrement> {
+    return new Map([...this.#registered].map(([id, { counts }]) => [id, counts.take()]));
   }
 
   /** Drops queues that are idle for long, or whose destination is gone; never one with a request. */
@@ -111,7 +120,8 @@ export function createDestinationRegistry(parts: RegistryParts): DestinationRegi
   const reports = (): readonly DestinationReport[] => registry.health();
   const workspaceOf = (id: string) => current(id)?.workspace_id;
   const isShared = (id: string) => hasOwnLimits(current(id));
-  const reporter = new HealthReporter({ ...parts, process, workspaceOf, isShared }, reports);
+  const takeCounts = () => registry.takeCounts();
+  const reporter = new HealthReporter({ ...parts, process, workspaceOf, isShared, takeCounts }, reports);
   const alerts = new HealthAlerts({ ...parts, process, limits: alertLimits }, reports);
   const reportOf = (id: string) => reports().find(({ destination_id }) => destination_id === id);
   const gone = new GoneDestinations({ ...parts, reportOf });

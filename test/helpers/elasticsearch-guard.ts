@@ -18,6 +18,7 @@ const CALLS: readonly (readonly [method: string, path: RegExp])[] = [
   ['PUT', /^\/(?<index>[^/_][^/]*)$/],
   ['DELETE', /^\/(?<index>[^/_][^/]*)$/],
   ['PUT', /^\/(?<index>[^/]+)\/_alias\/[^/]+$/],
+  ['PUT', /^\/(?<index>[^/]+)\/_mapping$/],
   ['PUT', /^\/(?<index>[^/]+)\/_(doc|create)\/[^/]+$/],
   ['GET', /^\/(?<index>[^/]+)\/_doc\/[^/]+$/],
   ['POST', /^\/(?<index>[^/]+)\/_(search|mget|refresh)$/],

@@ -14,7 +14,7 @@ export interface Injected<T = Record<string, unknown>> {
   readonly body: T;
 }
 
-type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** Calls a gateway in this process, with one credential. */
 export class InjectClient {

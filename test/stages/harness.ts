@@ -78,7 +78,7 @@ export class RecordedCounters implements VolumeCounters {
     this.tallies.push(...tallies);
   }
   async runs() {
-    return {};
+    return [];
   }
   async close(): Promise<void> {}
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Created, CreationOrder, GroupedOrder, isOlder, mergeNewestFirst } from './creation-order.ts';
+import { type Created, CreationOrder, GroupedOrder, isOlder, mergeListings } from './creation-order.ts';
 
 interface Item extends Created {
   readonly group: string;
@@ -53,15 +53,79 @@ describe('items in creation order', () => {
     );
   });
 
+  it('are read in any order, from any place, also after changes of what they are ordered by', () => {
+    const changes = fc.array(
+      fc.record({
+        id: fc.integer({ min: 0, max: 9 }).map(String),
+        name: fc.constantFrom('a', 'B', 'b', 'C', ''),
+        updated: fc.integer({ min: 0, max: 4 }),
+        removes: fc.boolean(),
+      }),
+      { maxLength: 40 },
+    );
+    const orders = ['created_at', 'updated_at', 'name'] as const;
+    const place = fc.record({
+      key: fc.constantFrom('', 'a', 'b', at(1), at(3)),
+      id: fc.constantFrom('0', '4'),
+    });
+    fc.assert(
+      fc.property(
+        changes,
+        fc.constantFrom(...orders),
+        fc.boolean(),
+        fc.option(place, { nil: undefined }),
+        fc.nat({ max: 40 }),
+        (all, field, descending, after, firstRead) => {
+          type Named = Item & { readonly name: string; readonly updated_at: string };
+          const order = new GroupedOrder<Named>(({ group }) => group);
+          const model = new Map<string, Named>();
+          for (const [n, { id, name, updated, removes }] of all.entries()) {
+            // The order is built at its first read: some changes come before it, some after it.
+            if (n === firstRead)
+              expect([...order.all.inOrder({ field, descending })]).toHaveLength(model.size);
+            const before = model.get(id);
+            if (removes) {
+              if (before !== undefined) order.remove(before);
+              model.delete(id);
+              continue;
+            }
+            const group = updated % 2 === 0 ? 'on' : 'off';
+            const item = { id, name, group, created_at: timeOf(id), updated_at: at(updated) };
+            order.put(item, before);
+            model.set(id, item);
+          }
+          const text = (item: Named) => (field === 'name' ? item.name.toLowerCase() : item[field]);
+          const expected = (group?: string) =>
+            [...model.values()]
+              .filter((item) => group === undefined || item.group === group)
+              .map((item) => [text(item), item.id] as const)
+              .sort(([a, x], [b, y]) => (a === b ? (x < y ? -1 : 1) : a < b ? -1 : 1))
+              .filter(([key, id]) => {
+                if (after === undefined) return true;
+                const isLater = key === after.key ? id > after.id : key > after.key;
+                return descending ? !isLater && !(key === after.key && id === after.id) : isLater;
+              })
+              .map(([, id]) => id);
+          const inDirection = (found: readonly string[]) => (descending ? found.toReversed() : found);
+          expect(ids(order.all.inOrder({ field, descending }, after))).toEqual(inDirection(expected()));
+          const on = order.group('on');
+          expect(ids(on.inOrder({ field, descending }, after))).toEqual(inDirection(expected('on')));
+          const merged = mergeListings([on, order.all, order.group('off')]);
+          expect(ids(merged.inOrder({ field, descending }, after))).toEqual(inDirection(expected()));
+        },
+      ),
+    );
+  });
+
   it('of several lists are one list, with each item once', () => {
     const items = Array.from({ length: 30 }, (_, n) => ({ id: String(n), created_at: at(n % 7) }));
     const lists = [0, 1, 2].map(
       (list) => new CreationOrder(items.filter((_, n) => n % 3 === list || n % 5 === list)),
     );
-    expect(ids(mergeNewestFirst(lists))).toEqual(ids(sorted(items)));
+    expect(ids(mergeListings(lists).newestFirst())).toEqual(ids(sorted(items)));
     const [, , , fourth] = sorted(items);
-    expect(ids(mergeNewestFirst(lists, fourth))).toEqual(ids(sorted(items).slice(4)));
-    expect([...mergeNewestFirst([])]).toEqual([]);
+    expect(ids(mergeListings(lists).newestFirst(fourth))).toEqual(ids(sorted(items).slice(4)));
+    expect([...mergeListings([]).newestFirst()]).toEqual([]);
   });
 
   it('were sorted anew for each page: a page among a hundred thousand looks at few of them', () => {

@@ -1,17 +1,25 @@
+import {
+  type Created,
+  FieldOrder,
+  isBefore,
+  type ListField,
+  type ListOrder,
+  type Place,
+  placeOf,
+  sortedItems,
+} from './list-order.ts';
+
+export type { Created };
+
 /** A map, possibly nested, or a set: the form in which parts of the state give their data to `core/catalog/rows.ts`. */
 export type Table = Map<string, unknown> | Set<string>;
-
-/** The fields that lists are ordered by. Neither ever changes. */
-export interface Created {
-  readonly id: string;
-  /** ISO 8601 UTC with milliseconds, so that text order is time order. */
-  readonly created_at: string;
-}
 
 /** A list in which any page is found without scanning the items before it. */
 export interface Listing<Item extends Created> {
   /** Items older than `before` (default: all), newest first. Read them at once: a later change shifts the list. */
   newestFirst(before?: Created): Iterable<Item>;
+  /** Items strictly after a place in another order. Read them at once, as above. */
+  inOrder(order: ListOrder, after?: Place): Iterable<Item>;
 }
 
 export interface CountedListing<Item extends Created> extends Listing<Item> {
@@ -25,6 +33,8 @@ export interface CountedListing<Item extends Created> extends Listing<Item> {
 export class CreationOrder<Item extends Created> implements CountedListing<Item> {
   /** Oldest first. */
   readonly #items: Item[];
+  /** Orders by other fields. Built at their first read, as few lists are read in them, then kept up to date. */
+  readonly #byField = new Map<ListField, FieldOrder<Item>>();
 
   constructor(items: Iterable<Item> = []) {
     this.#items = [...items].sort((a, b) => (isOlder(a, b) ? -1 : 1));
@@ -37,13 +47,18 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
   /** Adds an item or replaces its earlier version. */
   put(item: Item): void {
     const at = this.#placeOf(item);
-    if (this.#items[at]?.id === item.id) this.#items[at] = item;
-    else this.#items.splice(at, 0, item);
+    const found = this.#items[at];
+    const before = found?.id === item.id ? found : undefined;
+    this.#items.splice(at, before === undefined ? 0 : 1, item);
+    for (const order of this.#byField.values()) order.put(item, before);
   }
 
   remove(item: Created): void {
     const at = this.#placeOf(item);
-    if (this.#items[at]?.id === item.id) this.#items.splice(at, 1);
+    const found = this.#items[at];
+    if (found?.id !== item.id) return;
+    this.#items.splice(at, 1);
+    for (const order of this.#byField.values()) order.remove(found);
   }
 
   *newestFirst(before?: Created): Generator<Item> {
@@ -53,8 +68,26 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
     }
   }
 
-  oldestFirst(): readonly Item[] {
-    return [...this.#items];
+  inOrder({ field, descending }: ListOrder, after?: Place): Iterable<Item> {
+    if (field !== 'created_at') return this.#orderBy(field).read(descending, after);
+    const place = after && { created_at: after.key, id: after.id };
+    return descending ? this.newestFirst(place) : this.#oldestFirst(place);
+  }
+
+  *#oldestFirst(after: Created | undefined): Generator<Item> {
+    const at = after === undefined ? 0 : this.#placeOf(after);
+    const found = this.#items[at];
+    const isAtPlace = after !== undefined && found?.id === after.id && found.created_at === after.created_at;
+    for (let next = isAtPlace ? at + 1 : at; next < this.#items.length; next++) {
+      const item = this.#items[next];
+      if (item !== undefined) yield item;
+    }
+  }
+
+  #orderBy(field: ListField): FieldOrder<Item> {
+    const order = this.#byField.get(field) ?? new FieldOrder(field, this.#items);
+    this.#byField.set(field, order);
+    return order;
   }
 
   /** The index of the first item that is not older than `place`; the end without `place`. */
@@ -72,7 +105,7 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
   }
 }
 
-export const NONE: CountedListing<never> = { size: 0, newestFirst: () => [] };
+export const NONE: CountedListing<never> = { size: 0, newestFirst: () => [], inOrder: () => [] };
 
 /** Items in creation order: all together, and each group by itself. */
 export class GroupedOrder<Item extends Created> {
@@ -113,24 +146,36 @@ export class GroupedOrder<Item extends Created> {
   }
 }
 
+const NEWEST_FIRST: ListOrder = { field: 'created_at', descending: true };
+
 /** Merges several lists; an item that is in several of them comes once. */
-export function* mergeNewestFirst<Item extends Created>(
+export function mergeListings<Item extends Created>(listings: readonly Listing<Item>[]): Listing<Item> {
+  return {
+    newestFirst: (before) => merged(listings, NEWEST_FIRST, before && placeOf(before, 'created_at')),
+    inOrder: (order, after) => merged(listings, order, after),
+  };
+}
+
+function* merged<Item extends Created>(
   listings: readonly Listing<Item>[],
-  before?: Created,
+  order: ListOrder,
+  after: Place | undefined,
 ): Generator<Item> {
   const heads = listings.flatMap((listing) => {
-    const items = listing.newestFirst(before)[Symbol.iterator]();
+    const items = listing.inOrder(order, after)[Symbol.iterator]();
     const first = items.next();
     return first.done ? [] : [{ items, item: first.value }];
   });
+  const isNext = (one: Item, other: Item) =>
+    isBefore(placeOf(one, order.field), placeOf(other, order.field)) !== order.descending;
   let last: Item | undefined;
   while (heads.length > 0) {
-    const newest = heads.reduce((one, other) => (isOlder(one.item, other.item) ? other : one));
-    if (newest.item.id !== last?.id) yield newest.item;
-    last = newest.item;
-    const next = newest.items.next();
-    if (next.done) heads.splice(heads.indexOf(newest), 1);
-    else newest.item = next.value;
+    const next = heads.reduce((one, other) => (isNext(other.item, one.item) ? other : one));
+    if (next.item.id !== last?.id) yield next.item;
+    last = next.item;
+    const following = next.items.next();
+    if (following.done) heads.splice(heads.indexOf(next), 1);
+    else next.item = following.value;
   }
 }
 
@@ -139,17 +184,25 @@ export function isOlder(one: Created, other: Created): boolean {
   return one.id < other.id;
 }
 
-/** The entities for a list of ids, without those that `find` does not return. */
+/**
+ * The entities for a list of ids, without those that `find` does not return. Other orders than that of creation are sorted
+ * at each call: an account belongs to some hundred scopes at most.
+ */
 export function entitiesOf<Item extends Created>(
   scopes: Listing<Created>,
   find: (id: string) => Item | undefined,
 ): Listing<Item> {
+  function* found(ids: Iterable<Created>): Generator<Item> {
+    for (const { id } of ids) {
+      const item = find(id);
+      if (item !== undefined) yield item;
+    }
+  }
   return {
-    *newestFirst(before) {
-      for (const { id } of scopes.newestFirst(before)) {
-        const item = find(id);
-        if (item !== undefined) yield item;
-      }
-    },
+    newestFirst: (before) => found(scopes.newestFirst(before)),
+    inOrder: (order, after) =>
+      order.field === 'created_at'
+        ? found(scopes.inOrder(order, after))
+        : sortedItems(found(scopes.newestFirst()), order, after),
   };
 }

@@ -26,7 +26,7 @@ import {
   entitiesOf,
   GroupedOrder,
   type Listing,
-  mergeNewestFirst,
+  mergeListings,
   NONE,
 } from './creation-order.ts';
 import { Members } from './members.ts';
@@ -169,7 +169,7 @@ export class CatalogState implements CatalogView {
       const workspace = this.#workspaces.get(id);
       return status === undefined || workspace?.status === status ? workspace : undefined;
     });
-    return { newestFirst: (before) => mergeNewestFirst([...organizations, others], before) };
+    return mergeListings([...organizations, others]);
   }
 
   workspacesIn(organizationId: string, status?: Workspace['status']): CountedListing<Workspace> {

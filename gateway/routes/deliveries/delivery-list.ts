@@ -17,6 +17,11 @@ const fields = {
   rule_id: Type.String({ format: 'uuid' }),
   cause: oneOf(DEAD_CAUSES, 'The cause of their death.'),
   reason: Type.String({ minLength: 1, maxLength: 500, description: 'Part of the reason, in any case.' }),
+  group: Type.String({
+    pattern: '^[\\w-]{22}$',
+    description: 'Only those of a group of `GET deliveries/groups`.',
+    examples: ['Zk3v0kq9dT1mJX2bq4uR7w'],
+  }),
   since: timeText('ISO 8601; their events were received then or later.'),
   until: timeText('ISO 8601; their events were received before then.'),
 };
@@ -26,6 +31,7 @@ export const filterQuery = {
   rule_id: Type.Optional(fields.rule_id),
   cause: Type.Optional(fields.cause),
   reason: Type.Optional(fields.reason),
+  group: Type.Optional(fields.group),
   since: Type.Optional(fields.since),
   until: Type.Optional(fields.until),
 };
@@ -35,11 +41,12 @@ export const filterBody = {
   rule_id: optional(fields.rule_id),
   cause: optional(fields.cause),
   reason: optional(fields.reason),
+  group: optional(fields.group),
   since: optional(fields.since),
   until: optional(fields.until),
 };
 
-const NAMES = ['destination_id', 'rule_id', 'cause', 'reason', 'since', 'until'] as const;
+const NAMES = ['destination_id', 'rule_id', 'cause', 'reason', 'group', 'since', 'until'] as const;
 type Name = (typeof NAMES)[number];
 
 /** A filter of a query or body. */
@@ -76,7 +83,7 @@ export function historyQuery(
   filter: DeliveryFilter,
   status: string | undefined,
 ): Omit<HistoryQuery, 'limit'> {
-  const { destination_id, rule_id, cause } = filter;
+  const { destination_id, rule_id, cause, group } = filter;
   const since = parseTime('since', filter.since);
   const until = parseTime('until', filter.until);
   return {
@@ -88,6 +95,7 @@ export function historyQuery(
       ...(rule_id === undefined ? {} : { rule_id }),
       ...(cause === undefined ? {} : { cause }),
     },
+    ...(group === undefined ? {} : { group }),
     ...(since === undefined ? {} : { since }),
     ...(until === undefined ? {} : { until }),
   };

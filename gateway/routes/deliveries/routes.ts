@@ -6,6 +6,7 @@ import { conflict, notFound } from '../../errors/api-error.ts';
 import { linkNext, pageRequest } from '../../resources/pagination.ts';
 import { errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
 import { DeadDeliveries } from './dead-deliveries.ts';
+import { deliveryGroups, groupsOf, groupsQuery } from './delivery-groups.ts';
 import { filterOf, listOutcomes, statedOnce } from './delivery-list.ts';
 import {
   deadBody,
@@ -45,6 +46,21 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       linkNext(request, reply, next);
       return reply.code(200).send(outcomes.map(presentDelivery));
     },
+  );
+
+  app.get(
+    `${path}/groups`,
+    {
+      config: { operation: 'deliveries.list' },
+      schema: {
+        operationId: 'groupDeliveries',
+        summary: 'Count dead and retrying deliveries by what they failed with',
+        params: pathOf(),
+        querystring: groupsQuery,
+        response: { 200: deliveryGroups, ...errorAnswers },
+      },
+    },
+    async ({ query, workspace }, reply) => reply.code(200).send(await groupsOf(history, workspace.id, query)),
   );
 
   app.get(

@@ -1,9 +1,6 @@
 import {
-  BAD_REASONS,
   type Destination,
-  type DestinationHealth,
   ENVIRONMENTS,
-  iso,
   type JsonObject,
   MAX_CALLS_PER_SECOND,
   MAX_CONCURRENCY,
@@ -11,6 +8,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { alertsBody, alertsResource } from '../../resources/alerts.ts';
+import { byFlag, byId, byText, byWord, catalogList } from '../../resources/catalog-list.ts';
 import {
   closed,
   freeObject,
@@ -100,49 +98,27 @@ export const destinationTestResult = Type.Object(
   { title: 'DestinationTrial' },
 );
 
-/** Rates are of the last minute, over all processes; null without data. */
-export const destinationHealth = Type.Object(
-  {
-    id: uuid,
-    active: Type.Boolean({
-      description: 'Whether a delivering process reported it in the last two minutes.',
-    }),
-    at: nullable(time),
-    state: oneOf(['well', 'bad'], 'As alerts reported last.'),
-    because: nullable(
-      oneOf(
-        BAD_REASONS,
-        'Why it is unhealthy: its circuit is open, most attempts fail, more deliveries are deferred than made, deliveries wait too long, or it answered 410 Gone.',
-      ),
-    ),
-    state_since: nullable(time),
-    delivered_per_second: Type.Number(),
-    failed_per_second: Type.Number({ description: 'Attempts that did not deliver.' }),
-    put_off_per_second: Type.Number({ description: 'Deliveries that were deferred without an attempt.' }),
-    p50_ms: nullable(Type.Number()),
-    p99_ms: nullable(Type.Number()),
-    waiting: Type.Integer({
-      description: 'Deliveries that wait for a request. Those in retry are in the list of deliveries.',
-    }),
-    under_way: Type.Integer(),
-    oldest_waiting_ms: nullable(Type.Number()),
-    circuit: nullable(oneOf(['closed', 'half-open', 'open'])),
-    circuit_since: nullable(time),
-    last_delivered_at: nullable(time),
-    last_errors: listOf(
-      Type.Object({
-        at: time,
-        outcome: oneOf(['retry', 'dead']),
-        reason: Type.String(),
-        status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
-      }),
-      'Newest first, at most five.',
-    ),
-  },
-  { title: 'DestinationHealth' },
-);
-
 export const destinationList = listOf(destinationResource);
+
+export const destinationLists = catalogList<Destination>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    type: byText('Only of this type.', ({ type }) => type),
+    enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
+    paused: byFlag('Only paused ones, or only others.', ({ paused }) => paused === true),
+    environment: {
+      ...byWord(ENVIRONMENTS, 'Only those that take events of this environment.', () => null),
+      matches: ({ environments = ENVIRONMENTS }, value) => environments.some((one) => one === value),
+    },
+    state: byWord(
+      ['well', 'bad'],
+      'Only of the health that was reported last.',
+      ({ condition }) => condition?.state ?? 'well',
+    ),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
 
 /** `generated`: secrets that were generated with the destination, shown only in this response. */
 export function presentDestination(
@@ -168,40 +144,4 @@ export function presentDestination(
     created_at: destination.created_at,
     updated_at: destination.updated_at,
   };
-}
-
-/** `health`: undefined for a destination that no process reports: it has no deliveries, or no process delivers. */
-export function presentHealth(
-  { id, condition }: Pick<Destination, 'id' | 'condition'>,
-  health: DestinationHealth | undefined,
-): Static<typeof destinationHealth> {
-  return {
-    id,
-    active: health !== undefined,
-    at: timeOf(health?.at),
-    state: condition?.state ?? 'well',
-    because: condition?.because ?? null,
-    state_since: condition?.since ?? null,
-    delivered_per_second: health?.delivered_per_second ?? 0,
-    failed_per_second: health?.failed_per_second ?? 0,
-    put_off_per_second: health?.put_off_per_second ?? 0,
-    p50_ms: health?.p50_ms ?? null,
-    p99_ms: health?.p99_ms ?? null,
-    waiting: health?.waiting ?? 0,
-    under_way: health?.under_way ?? 0,
-    oldest_waiting_ms: health?.oldest_waiting_ms ?? null,
-    circuit: health?.circuit ?? null,
-    circuit_since: timeOf(health?.circuit_since),
-    last_delivered_at: timeOf(health?.last_delivered_at),
-    last_errors: (health?.last_errors ?? []).map(({ at, outcome, reason, status }) => ({
-      at: iso(at),
-      outcome,
-      reason,
-      status: status ?? null,
-    })),
-  };
-}
-
-function timeOf(ms: number | null | undefined): string | null {
-  return ms == null ? null : iso(ms);
 }

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type ConnectorDescription, ENVIRONMENTS, mergeHealth, newId } from '@tributary/core';
+import { type ConnectorDescription, ENVIRONMENTS, newId } from '@tributary/core';
 import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
@@ -13,24 +13,15 @@ import {
   propose,
   tagVersion,
 } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import {
-  closed,
-  errorAnswers,
-  MAX_RESOURCE_BYTES,
-  noBody,
-  pathOf,
-  removedAs,
-} from '../../resources/schemas.ts';
+import { errorAnswers, MAX_RESOURCE_BYTES, noBody, pathOf, removedAs } from '../../resources/schemas.ts';
 import { createDestinationTests } from './connection-test.ts';
 import {
   destinationBody,
-  destinationHealth,
   destinationList,
+  destinationLists,
   destinationResource,
   destinationTestResult,
   presentDestination,
-  presentHealth,
 } from './destination-resource.ts';
 import { createConfigurator } from './destination-settings.ts';
 
@@ -57,17 +48,16 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         operationId: 'listDestinations',
         summary: 'List destinations',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: destinationLists.querystring,
         response: { 200: destinationList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const destinations = catalog.state.listing('destination', request.workspace.id);
-      const page = pageOf(destinations, pageRequest(request.query));
-      linkNext(request, reply, page.next);
+      const listing = catalog.state.listing('destination', request.workspace.id);
+      const found = destinationLists.read(request, reply, listing);
       return reply
         .code(200)
-        .send(page.items.map((destination) => presentDestination(destination, secretsOf(destination.type))));
+        .send(found.map((destination) => presentDestination(destination, secretsOf(destination.type))));
     },
   );
 
@@ -132,7 +122,14 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
   app.put(
     `${path}/:destinationId`,
     {
-      config: { operation: 'destinations.update' },
+      config: {
+        operation: 'destinations.update',
+        patched: (request) => {
+          const { destinationId } = request.params as { destinationId: string };
+          const stored = entityOf(request, dependencies, 'destination', destinationId);
+          return presentDestination(stored, secretsOf(stored.type));
+        },
+      },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         operationId: 'replaceDestination',
@@ -166,24 +163,6 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       const destination = entityOf(request, dependencies, 'destination', stored.id);
       tagVersion(reply, destination);
       return reply.code(200).send(presentDestination(destination, description.secrets));
-    },
-  );
-
-  app.get(
-    `${path}/:destinationId/health`,
-    {
-      config: { operation: 'destinations.health' },
-      schema: {
-        operationId: 'readDestinationHealth',
-        summary: 'Read how deliveries to a destination go',
-        params: pathOf('destinationId'),
-        response: { 200: destinationHealth, ...errorAnswers },
-      },
-    },
-    async (request, reply) => {
-      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      const reports = await dependencies.healthBoard.read(request.workspace.id, [destination.id]);
-      return reply.code(200).send(presentHealth(destination, mergeHealth(reports)));
     },
   );
 

@@ -8,6 +8,7 @@ import {
   VIOLATION_KINDS,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
+import { byId, byText, byWord, catalogList } from '../../resources/catalog-list.ts';
 import { pageQuery } from '../../resources/pagination.ts';
 import {
   closed,
@@ -64,7 +65,22 @@ const status = oneOf(['active', 'archived']);
 /** The parameter `events`: how many recent events are read. */
 export const EVENTS: IntegerRule = { name: 'events', min: 1, max: 10_000, fallback: 1_000 };
 
-export const contractQuery = closed({ ...pageQuery, status: Type.Optional(status) });
+export const contractLists = catalogList<Contract>()({
+  textOf: ({ name, event_name }) => `${name}\n${event_name}`,
+  textDescription: 'Part of the name, or of the name of its events, in any case.',
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    event_type: byWord(EVENT_TYPES, 'Only those of this type of events.', ({ event_type }) => event_type),
+    event_name: byText('Only those of this name of events.', ({ event_name }) => event_name),
+    enforcement_mode: byWord(
+      ENFORCEMENT_MODES,
+      'Only of this mode.',
+      (contract) => contract.enforcement_mode,
+    ),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+  own: { status: Type.Optional(status) },
+});
 
 export const versionsQuery = closed(pageQuery);
 

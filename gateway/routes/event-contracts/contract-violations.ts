@@ -12,6 +12,7 @@ import {
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf } from '../../resources/catalog-entities.ts';
+import { idsIn } from '../../resources/catalog-list.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../../resources/pagination.ts';
 import {
   closed,
@@ -97,6 +98,27 @@ function presentViolationCount({ hour, count }: HistoryCount): Static<typeof vio
   return { hour_bucket: iso(hour), violation_count: count };
 }
 
+const contractViolationsQuery = closed({
+  environment: violationFilter.environment,
+  hours: hoursText,
+  ids: Type.String({
+    minLength: 36,
+    maxLength: 3_700,
+    description: 'Ids of contracts, separated by commas, at most 100; those that do not exist are left out.',
+  }),
+});
+
+const contractViolationCounts = listOf(
+  Type.Object(
+    { contract_id: uuid, total: Type.Integer(), hourly: violationCounts },
+    { title: 'ContractViolationCounts' },
+  ),
+  'In the order of `ids`.',
+);
+
+/** Contracts whose violations are counted at a time: each count is a scan of an index. */
+const COUNTED_AT_ONCE = 4;
+
 const path = '/workspaces/:workspaceId/event-contracts/:contractId/violations';
 
 /** The violations of a contract, listed and counted by hour. */
@@ -121,6 +143,36 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       const page = await withCursor(() => history.list(query));
       linkNext(request, reply, page.next);
       return reply.code(200).send(page.entries.map((entry) => presentViolation(violationIn(entry))));
+    },
+  );
+
+  app.get(
+    '/workspaces/:workspaceId/event-contracts/violations/hourly',
+    {
+      config: { operation: 'event-contracts.violations' },
+      schema: {
+        operationId: 'countViolationsOfContracts',
+        summary: 'Count the violations of several contracts by hour',
+        params: pathOf(),
+        querystring: contractViolationsQuery,
+        response: { 200: contractViolationCounts, ...errorAnswers },
+      },
+    },
+    async ({ query, workspace }, reply) => {
+      const { ids, ...others } = query;
+      const contracts = [...idsIn(ids)].flatMap(
+        (id) => dependencies.catalog.state.entity('contract', workspace.id, id) ?? [],
+      );
+      const counted: Static<typeof contractViolationCounts>[number][] = [];
+      for (let at = 0; at < contracts.length; at += COUNTED_AT_ONCE) {
+        const some = contracts.slice(at, at + COUNTED_AT_ONCE).map(async (contract) => {
+          const counts = await history.countByHour(countsOf(contract, others, clock()));
+          const total = counts.reduce((sum, { count }) => sum + count, 0);
+          return { contract_id: contract.id, total, hourly: counts.map(presentViolationCount) };
+        });
+        counted.push(...(await Promise.all(some)));
+      }
+      return reply.code(200).send(counted);
     },
   );
 

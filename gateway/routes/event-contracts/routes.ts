@@ -15,14 +15,13 @@ import {
   propose,
   tagVersion,
 } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageRequest } from '../../resources/pagination.ts';
 import { errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
 import { checkPastVersions, contractFields } from './contract-fields.ts';
 import {
   changeQuery,
   contractBody,
   contractList,
-  contractQuery,
+  contractLists,
   contractResource,
   dryRunResult,
   inferenceBody,
@@ -47,16 +46,14 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         operationId: 'listContracts',
         summary: 'List contracts',
         params: pathOf(),
-        querystring: contractQuery,
+        querystring: contractLists.querystring,
         response: { 200: contractList, ...errorAnswers },
       },
     },
     async (request, reply) => {
       const wanted = request.query.status ?? 'active';
       const found = catalog.state.listing('contract', request.workspace.id, wanted);
-      const page = pageOf(found, pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map(presentContract));
+      return reply.code(200).send(contractLists.read(request, reply, found).map(presentContract));
     },
   );
 
@@ -122,7 +119,13 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   app.put(
     `${path}/:contractId`,
     {
-      config: { operation: 'event-contracts.update' },
+      config: {
+        operation: 'event-contracts.update',
+        patched: (request) => {
+          const { contractId } = request.params as { contractId: string };
+          return presentContract(contractNamed(request, contractId));
+        },
+      },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         operationId: 'replaceContract',

@@ -44,7 +44,7 @@ export async function dryRunOfFilter(
   const wantedEnvironments = environments ?? ['production'];
   const query = {
     workspaceId,
-    withRejected: false,
+    outcome: 'accepted' as const,
     since: parseTime('/since', body.since ?? undefined) ?? now - DAY_MS,
     limit: body.events ?? EVENTS.fallback,
     isWanted: (event: CanonicalEvent) =>

@@ -1,5 +1,16 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { destinationMismatch, iso, mismatchOf, newId } from '@tributary/core';
+import {
+  type CanonicalEvent,
+  destinationMismatch,
+  ENVIRONMENTS,
+  EVENT_TYPES,
+  iso,
+  matchRules,
+  mismatchOf,
+  newId,
+  type Rule,
+} from '@tributary/core';
+import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { RecentEvents } from '../../event-search/recent-events.ts';
@@ -13,8 +24,8 @@ import {
   propose,
   tagVersion,
 } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
+import { byFlag, byId, byText, byWord, catalogList } from '../../resources/catalog-list.ts';
+import { errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
 import { dryRunOfFilter } from './dry-run.ts';
 import {
   checkReferences,
@@ -25,9 +36,34 @@ import {
   ruleFields,
   ruleList,
   ruleResource,
+  rulesTestResult,
   ruleTestBody,
   ruleTestResult,
 } from './rule-resource.ts';
+
+const rules = catalogList<Rule>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
+    destination_id: byId('Only those to this destination.', ({ destination_id }) => destination_id),
+    transformation_id: byId('Only those with this transformation.', ({ transformation_id: id }) => id),
+    environment: {
+      ...byWord(ENVIRONMENTS, 'Only those for events of this environment.', () => null),
+      matches: ({ environments }, value) => environments.some((environment) => environment === value),
+    },
+    event_type: {
+      ...byWord(EVENT_TYPES, 'Only those that take events of this type.', () => null),
+      matches: ({ event_types }, value) =>
+        event_types.length === 0 || event_types.some((eventType) => eventType === value),
+    },
+    event_name: {
+      ...byText('Only those that take events of this name.', () => null),
+      matches: ({ event_names }, value) => event_names.length === 0 || event_names.includes(value),
+    },
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
 
 const path = '/workspaces/:workspaceId/event-forwarding-rules';
 
@@ -44,15 +80,13 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         operationId: 'listRules',
         summary: 'List forwarding rules',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: rules.querystring,
         response: { 200: ruleList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const rules = catalog.state.listing('rule', request.workspace.id);
-      const page = pageOf(rules, pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map(presentRule));
+      const found = rules.read(request, reply, catalog.state.listing('rule', request.workspace.id));
+      return reply.code(200).send(found.map(presentRule));
     },
   );
 
@@ -107,7 +141,13 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
   app.put(
     `${path}/:ruleId`,
     {
-      config: { operation: 'event-forwarding-rules.update' },
+      config: {
+        operation: 'event-forwarding-rules.update',
+        patched: (request) => {
+          const { ruleId } = request.params as { ruleId: string };
+          return presentRule(entityOf(request, dependencies, 'rule', ruleId));
+        },
+      },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         operationId: 'replaceRule',
@@ -165,6 +205,31 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
   );
 
   app.post(
+    `${path}/test`,
+    {
+      config: { operation: 'event-forwarding-rules.test' },
+      schema: {
+        operationId: 'tryRules',
+        summary: 'Try which rules would forward an event, and why the others would not',
+        params: pathOf(),
+        body: ruleTestBody,
+        response: { 200: rulesTestResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { workspace, caller } = request;
+      const { event: body, environment } = request.body;
+      const now = iso(clock());
+      const triedBy = { ...workspace, workspace_id: workspace.id, created_by: accountOf(caller) };
+      const event = {
+        ...readTrialEvent(request, triedBy, body, now),
+        environment: environment ?? 'production',
+      };
+      return reply.code(200).send(verdictsOn(event, workspace.id));
+    },
+  );
+
+  app.post(
     `${path}/dry-run`,
     {
       config: { operation: 'event-forwarding-rules.dry-run' },
@@ -196,4 +261,25 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     },
     async (request) => deleteEntity(request, dependencies, 'rule', request.params.ruleId),
   );
+
+  /** As route matches: the filters of the enabled rules share one budget, in their order; those of disabled ones another. */
+  function verdictsOn(event: CanonicalEvent, workspaceId: string): Static<typeof rulesTestResult> {
+    const { state } = catalog;
+    const enabled = matchRules(state.enabledRules(workspaceId), event);
+    const disabled = [...state.listing('rule', workspaceId, 'disabled').newestFirst()].reverse();
+    const all = [...enabled, ...matchRules(disabled, event)];
+    const verdicts = all.map(({ rule, mismatch: ofRule }) => {
+      const destination = state.entity('destination', workspaceId, rule.destination_id);
+      const mismatch = ofRule ?? destinationMismatch(destination, event.environment);
+      return {
+        rule_id: rule.id,
+        name: rule.name,
+        destination_id: rule.destination_id,
+        matched: mismatch === undefined,
+        because: mismatch?.because ?? null,
+        message: mismatch?.message ?? null,
+      };
+    });
+    return { matched: verdicts.filter(({ matched }) => matched).length, rules: verdicts };
+  }
 };

@@ -183,6 +183,27 @@ export const ruleTestResult = Type.Object(
   { title: 'RuleTrial' },
 );
 
+/** All rules of a workspace, tried with one event. */
+export const rulesTestResult = Type.Object(
+  {
+    matched: Type.Integer({ description: 'Rules that would forward such an event now.' }),
+    rules: listOf(
+      Type.Object(
+        {
+          rule_id: uuid,
+          name,
+          destination_id: uuid,
+          matched: Type.Boolean(),
+          ...mismatch,
+        },
+        { title: 'RuleVerdict' },
+      ),
+      'Every rule, enabled ones first, oldest first.',
+    ),
+  },
+  { title: 'RulesTrial' },
+);
+
 /** Event types with names. */
 const HAS_NAME: ReadonlySet<EventType> = new Set(['track', 'page']);
 

@@ -1,14 +1,16 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { newId } from '@tributary/core';
+import { newId, type Transformation } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { deleteEntity, entityOf, propose, tagVersion } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
+import { byId, byWord, catalogList, idsIn } from '../../resources/catalog-list.ts';
+import { errorAnswers, listOf, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
 import { HOURS, lookBack, parseInteger } from '../../resources/values.ts';
 import {
+  metricsOfSeveralQuery,
   metricsQuery,
   presentMetrics,
   presentRun,
@@ -21,6 +23,18 @@ import {
   transformationResource,
 } from './transformation-resource.ts';
 import { replace, runOnce, testStatusOf, trialOf } from './transformation-test.ts';
+
+const transformations = catalogList<Transformation>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    status: byWord(['draft', 'active', 'error'], 'Only of this status.', ({ status }) => status),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
+
+/** Transformations whose counts are read at a time. */
+const READ_AT_ONCE = 4;
 
 const path = '/workspaces/:workspaceId/event-transformations';
 
@@ -39,15 +53,13 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
         operationId: 'listTransformations',
         summary: 'List transformations',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: transformations.querystring,
         response: { 200: transformationList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const transformations = catalog.state.listing('transformation', request.workspace.id);
-      const page = pageOf(transformations, pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map(presentTransformation));
+      const listing = catalog.state.listing('transformation', request.workspace.id);
+      return reply.code(200).send(transformations.read(request, reply, listing).map(presentTransformation));
     },
   );
 
@@ -102,7 +114,10 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
   app.put(
     `${path}/:transformationId`,
     {
-      config: { operation: 'event-transformations.update' },
+      config: {
+        operation: 'event-transformations.update',
+        patched: (request) => presentTransformation(storedOf(request)),
+      },
       bodyLimit: MAX_RESOURCE_BYTES,
       schema: {
         operationId: 'replaceTransformation',
@@ -158,8 +173,9 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
     },
   );
 
-  function storedOf(request: Parameters<typeof entityOf>[0] & { params: { transformationId: string } }) {
-    return entityOf(request, dependencies, 'transformation', request.params.transformationId);
+  function storedOf(request: FastifyRequest) {
+    const { transformationId } = request.params as { transformationId: string };
+    return entityOf(request, dependencies, 'transformation', transformationId);
   }
 };
 
@@ -178,7 +194,38 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
   app,
   dependencies,
 ) => {
-  const { counters, clock } = dependencies;
+  const { catalog, counters, clock } = dependencies;
+  const metricsOf = async (workspaceId: string, transformationId: string, hours: number) => {
+    const query = { workspaceId, transformationId, ...lookBack(clock(), hours) };
+    return presentMetrics(transformationId, hours, await counters.runs(query));
+  };
+
+  app.get(
+    '/workspaces/:workspaceId/event-transformations/metrics',
+    {
+      config: { operation: 'event-transformations.metrics' },
+      schema: {
+        operationId: 'listTransformationMetrics',
+        summary: 'Read what the runs of several transformations came to',
+        params: pathOf(),
+        querystring: metricsOfSeveralQuery,
+        response: { 200: listOf(transformationMetrics, 'In the order of `ids`.'), ...errorAnswers },
+      },
+    },
+    async ({ query, workspace }, reply) => {
+      const hours = parseInteger(query.hours, HOURS);
+      const ids = [...idsIn(query.ids)].filter(
+        (id) => catalog.state.entity('transformation', workspace.id, id) !== undefined,
+      );
+      const metrics: Static<typeof transformationMetrics>[] = [];
+      for (let at = 0; at < ids.length; at += READ_AT_ONCE) {
+        const some = ids.slice(at, at + READ_AT_ONCE);
+        metrics.push(...(await Promise.all(some.map((id) => metricsOf(workspace.id, id, hours)))));
+      }
+      return reply.code(200).send(metrics);
+    },
+  );
+
   app.get(
     '/workspaces/:workspaceId/event-transformations/:transformationId/metrics',
     {
@@ -194,12 +241,7 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
     async (request, reply) => {
       const { id } = entityOf(request, dependencies, 'transformation', request.params.transformationId);
       const hours = parseInteger(request.query.hours, HOURS);
-      const counts = await counters.runs({
-        workspaceId: request.workspace.id,
-        transformationId: id,
-        ...lookBack(clock(), hours),
-      });
-      return reply.code(200).send(presentMetrics(id, hours, counts));
+      return reply.code(200).send(await metricsOf(request.workspace.id, id, hours));
     },
   );
 };

@@ -1,5 +1,8 @@
 import {
+  addCounts,
   durationQuantile,
+  type HourlyRuns,
+  iso,
   type JsonObject,
   parseExact,
   type RunCounts,
@@ -114,6 +117,16 @@ export const rollbackBody = closed(
 
 export const metricsQuery = closed({ hours: hoursText });
 
+export const metricsOfSeveralQuery = closed({
+  hours: hoursText,
+  ids: Type.String({
+    minLength: 36,
+    maxLength: 3_700,
+    description:
+      'Ids of transformations, separated by commas, at most 100; those that do not exist are left out.',
+  }),
+});
+
 const count = (description: string) => Type.Integer({ description });
 const duration = nullable(
   Type.Number({ description: 'Wall time per event, at most 50 % too high; null without a run.' }),
@@ -130,6 +143,19 @@ export const transformationMetrics = Type.Object(
     outputs: count('Events that came of it.'),
     p50_ms: duration,
     p99_ms: duration,
+    hourly: listOf(
+      Type.Object({
+        hour_bucket: time,
+        runs: Type.Integer(),
+        errors: Type.Integer(),
+        dropped: Type.Integer(),
+        fanned_out: Type.Integer(),
+        outputs: Type.Integer(),
+        p50_ms: duration,
+        p99_ms: duration,
+      }),
+      'The same by the hour, oldest first; hours without a run are left out.',
+    ),
   },
   { title: 'TransformationMetrics' },
 );
@@ -194,22 +220,21 @@ export function presentVersion(version: TransformationVersion): Static<typeof tr
 export function presentMetrics(
   transformationId: string,
   hours: number,
-  counts: RunCounts,
+  hourly: readonly HourlyRuns[],
 ): Static<typeof transformationMetrics> {
-  const { runs = 0, errors = 0, dropped = 0, fanned_out = 0, outputs = 0 } = counts;
-  const p50_ms = durationQuantile(counts, 0.5) ?? null;
-  const p99_ms = durationQuantile(counts, 0.99) ?? null;
   return {
     transformation_id: transformationId,
     hours,
-    runs,
-    errors,
-    dropped,
-    fanned_out,
-    outputs,
-    p50_ms,
-    p99_ms,
+    ...presentCounts(hourly.map(({ counts }) => counts).reduce(addCounts, {})),
+    hourly: hourly.map(({ hour, counts }) => ({ hour_bucket: iso(hour), ...presentCounts(counts) })),
   };
+}
+
+function presentCounts(counts: RunCounts) {
+  const { runs = 0, errors = 0, dropped = 0, fanned_out = 0, outputs = 0 } = counts;
+  const p50_ms = durationQuantile(counts, 0.5) ?? null;
+  const p99_ms = durationQuantile(counts, 0.99) ?? null;
+  return { runs, errors, dropped, fanned_out, outputs, p50_ms, p99_ms };
 }
 
 /** `output` has the form of `test_output`: one event, several, or null for none. */

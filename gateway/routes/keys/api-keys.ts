@@ -14,7 +14,7 @@ import { administersOrganization } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../../errors/api-error.ts';
 import { entityOf, propose, revokeKey } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { byId, byWord, catalogList } from '../../resources/catalog-list.ts';
 import {
   closed,
   errorAnswers,
@@ -74,6 +74,16 @@ const createdApiKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedApi
 
 const apiKeyList = listOf(apiKeyResource);
 
+const apiKeys = catalogList<ApiKey>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    status: byWord(['active', 'revoked'], 'Only of this status. Default: both.', ({ status }) => status),
+    role: byWord(WORKSPACE_ROLES, 'Only with this role.', ({ role }) => role),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
+
 /**
  * `uses`: the last uses of keys, epoch ms. The hash is not shown. By the spec the status is `active` until the key is
  * revoked; `expires_at` shows whether it has expired.
@@ -114,16 +124,14 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         operationId: 'listApiKeys',
         summary: 'List API keys',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: apiKeys.querystring,
         response: { 200: apiKeyList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const keys = catalog.state.listing('api_key', request.workspace.id);
-      const page = pageOf(keys, pageRequest(request.query));
-      const uses = await readLastUses(request, reply, dependencies, page.items);
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map((key) => presentApiKey(key, uses, catalog.state)));
+      const keys = apiKeys.read(request, reply, catalog.state.listing('api_key', request.workspace.id));
+      const uses = await readLastUses(request, reply, dependencies, keys);
+      return reply.code(200).send(keys.map((key) => presentApiKey(key, uses, catalog.state)));
     },
   );
 

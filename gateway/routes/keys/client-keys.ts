@@ -14,7 +14,7 @@ import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { notFound } from '../../errors/api-error.ts';
 import { propose } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { byId, byWord, catalogList } from '../../resources/catalog-list.ts';
 import {
   closed,
   errorAnswers,
@@ -26,7 +26,7 @@ import {
   removedAs,
   uuid,
 } from '../../resources/schemas.ts';
-import { KEY_BYTES, keyFields, rawKey } from './key-resource.ts';
+import { KEY_BYTES, keyFields, lastUse, NEVER_USED, rawKey, readLastUses } from './key-resource.ts';
 
 const scope = oneOf(CLIENT_KEY_SCOPES);
 
@@ -44,7 +44,7 @@ const clientKeyBody = closed(
   { title: 'ClientKeyBody', examples: [{ name: 'shop', scopes: ['profile.read'] }] },
 );
 
-const { id, key_prefix, status, created_by, created_at, updated_at } = keyFields;
+const { id, key_prefix, status, last_used_at, created_by, created_at, updated_at } = keyFields;
 
 const fields = {
   id,
@@ -53,6 +53,7 @@ const fields = {
   key_prefix,
   scopes: listOf(scope),
   status,
+  last_used_at,
   created_by,
   created_by_role: nullable(
     oneOf(ORGANIZATION_ROLES, 'The current role of its creator in the organization; null without one.'),
@@ -67,9 +68,10 @@ const createdClientKey = Type.Object({ ...fields, ...rawKey }, { title: 'Created
 
 const clientKeyList = listOf(clientKeyResource);
 
-/** The hash is not shown. */
+/** `uses`: the last uses of keys, epoch ms. The hash is not shown. */
 function presentClientKey(
   key: ClientKey,
+  uses: ReadonlyMap<string, number>,
   state: Pick<CatalogView, 'organizationRole'>,
 ): Static<typeof clientKeyResource> {
   return {
@@ -79,12 +81,22 @@ function presentClientKey(
     key_prefix: key.key_prefix,
     scopes: key.scopes,
     status: key.status,
+    last_used_at: lastUse(uses, key.id),
     created_by: key.created_by,
     created_by_role: state.organizationRole(key.created_by, key.organization_id) ?? null,
     created_at: key.created_at,
     updated_at: key.updated_at,
   };
 }
+
+const clientKeys = catalogList<ClientKey>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    status: byWord(['active', 'revoked'], 'Only of this status. Default: both.', ({ status }) => status),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
 
 const path = '/organizations/:organizationId/client-keys';
 
@@ -100,15 +112,14 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         operationId: 'listClientKeys',
         summary: 'List the client keys of an organization',
         params: organizationPathOf(),
-        querystring: closed(pageQuery),
+        querystring: clientKeys.querystring,
         response: { 200: clientKeyList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const keys = catalog.state.clientKeys.listing(request.organization.id);
-      const page = pageOf(keys, pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map((key) => presentClientKey(key, catalog.state)));
+      const keys = clientKeys.read(request, reply, catalog.state.clientKeys.listing(request.organization.id));
+      const uses = await readLastUses(request, reply, dependencies, keys);
+      return reply.code(200).send(keys.map((key) => presentClientKey(key, uses, catalog.state)));
     },
   );
 
@@ -142,7 +153,9 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
           created_by: accountOf(request.caller),
         },
       });
-      return reply.code(201).send({ ...presentClientKey(keyNamed(request, id), catalog.state), key: raw });
+      return reply
+        .code(201)
+        .send({ ...presentClientKey(keyNamed(request, id), NEVER_USED, catalog.state), key: raw });
     },
   );
 

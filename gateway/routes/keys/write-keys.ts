@@ -11,7 +11,7 @@ import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { entityOf, propose, revokeKey } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { byId, byWord, catalogList } from '../../resources/catalog-list.ts';
 import {
   closed,
   errorAnswers,
@@ -66,6 +66,17 @@ const createdWriteKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedW
 
 const writeKeyList = listOf(writeKeyResource);
 
+const writeKeys = catalogList<WriteKey>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    status: byWord(['active', 'revoked'], 'Only of this status. Default: both.', ({ status }) => status),
+    environment: byWord(ENVIRONMENTS, 'Only of this environment.', ({ environment }) => environment),
+    source_id: byId('Only those of this source.', ({ source_id }) => source_id),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
+
 /** `uses`: the last uses of keys, epoch ms. The hash is not shown. */
 function presentWriteKey(key: WriteKey, uses: ReadonlyMap<string, number>): Static<typeof writeKeyResource> {
   return {
@@ -99,16 +110,14 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         operationId: 'listWriteKeys',
         summary: 'List write keys',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: writeKeys.querystring,
         response: { 200: writeKeyList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const keys = catalog.state.listing('write_key', request.workspace.id);
-      const page = pageOf(keys, pageRequest(request.query));
-      const uses = await readLastUses(request, reply, dependencies, page.items);
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map((key) => presentWriteKey(key, uses)));
+      const keys = writeKeys.read(request, reply, catalog.state.listing('write_key', request.workspace.id));
+      const uses = await readLastUses(request, reply, dependencies, keys);
+      return reply.code(200).send(keys.map((key) => presentWriteKey(key, uses)));
     },
   );
 

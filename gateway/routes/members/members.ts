@@ -15,7 +15,7 @@ import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { notFound, permissionDenied } from '../../errors/api-error.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { byWord, catalogList } from '../../resources/catalog-list.ts';
 import {
   closed,
   errorAnswers,
@@ -154,6 +154,15 @@ function routesOf<M extends Member, Role extends string>(
     const { catalog } = dependencies;
     const members = () => scope.members(catalog.state);
     const present = (member: M) => presentMember(member, catalog.state);
+    const lists = catalogList<M>()({
+      textOf: (member) => present(member).email ?? '',
+      textDescription: 'Part of the e-mail address, in any case.',
+      fields: ['created_at', 'updated_at'],
+      filters: {
+        role: byWord(roles, 'Only with this role.', ({ role }) => role),
+        status: byWord(['active', 'pending'], 'Only of this status.', (member) => present(member).status),
+      },
+    });
 
     app.get(
       path,
@@ -163,14 +172,13 @@ function routesOf<M extends Member, Role extends string>(
           operationId: `list${title}s`,
           summary: `List each ${noun}`,
           params,
-          querystring: closed(pageQuery),
+          querystring: lists.querystring,
           response: { 200: listOf(resource), ...errorAnswers },
         },
       },
       async (request, reply) => {
-        const page = pageOf(members().listing(scope.idOf(request)), pageRequest(request.query));
-        linkNext(request, reply, page.next);
-        return reply.code(200).send(page.items.map(present));
+        const found = lists.read(request, reply, members().listing(scope.idOf(request)));
+        return reply.code(200).send(found.map(present));
       },
     );
 

@@ -6,7 +6,7 @@ import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { conflict, permissionDenied } from '../../errors/api-error.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { catalogList } from '../../resources/catalog-list.ts';
 import {
   closed,
   errorAnswers,
@@ -103,6 +103,12 @@ function presentOrganization(
   };
 }
 
+const organizations = catalogList<Organization>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {},
+});
+
 /** `/organizations`: those the caller is a member of, a new one, one by id. */
 export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
@@ -117,15 +123,14 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
       schema: {
         operationId: 'listOrganizations',
         summary: 'List the organizations the caller is a member of',
-        querystring: closed(pageQuery),
+        querystring: organizations.querystring,
         response: { 200: organizationList, ...errorAnswers },
       },
     },
     async (request, reply) => {
       const accountId = accountOf(request.caller);
-      const page = pageOf(catalog.state.organizationListing(accountId), pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map((organization) => present(organization, accountId)));
+      const found = organizations.read(request, reply, catalog.state.organizationListing(accountId));
+      return reply.code(200).send(found.map((organization) => present(organization, accountId)));
     },
   );
 
@@ -184,7 +189,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
   app.put(
     '/organizations/:organizationId',
     {
-      config: { operation: 'organizations.update' },
+      config: { operation: 'organizations.update', patched: ({ organization }) => organization },
       schema: {
         operationId: 'replaceOrganization',
         summary: 'Replace an organization',

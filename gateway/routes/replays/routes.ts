@@ -5,11 +5,26 @@ import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { entityOf, propose } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
+import { byId, byWord, catalogList } from '../../resources/catalog-list.ts';
+import { errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
 import { parseTime } from '../../resources/values.ts';
 import { presentReplay, replayBody, replayList, replayResource } from './replay-resource.ts';
 import { RunningReplays, stepsOf } from './running-replays.ts';
+
+const replays = catalogList<Replay>()({
+  textOf: ({ id }) => id,
+  textDescription: 'Part of the id.',
+  fields: ['created_at', 'updated_at'],
+  filters: {
+    status: byWord(
+      ['active', 'cancelled'],
+      'Only those that were cancelled, or only others.',
+      ({ status }) => status,
+    ),
+    rule_id: byId('Only those to this rule.', ({ rule_id }) => rule_id),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
 
 const path = '/workspaces/:workspaceId/replays';
 
@@ -29,15 +44,14 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         operationId: 'listReplays',
         summary: 'List replays',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: replays.querystring,
         response: { 200: replayList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const page = pageOf(catalog.state.listing('replay', request.workspace.id), pageRequest(request.query));
-      const steps = await stepsOf(dependencies, request.workspace.id, page.items);
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map((replay) => presentReplay(replay, steps.get(replay.id))));
+      const found = replays.read(request, reply, catalog.state.listing('replay', request.workspace.id));
+      const steps = await stepsOf(dependencies, request.workspace.id, found);
+      return reply.code(200).send(found.map((replay) => presentReplay(replay, steps.get(replay.id))));
     },
   );
 

@@ -12,7 +12,7 @@ import {
   propose,
   tagVersion,
 } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { byId, catalogList } from '../../resources/catalog-list.ts';
 import {
   closed,
   errorAnswers,
@@ -57,7 +57,14 @@ const workspaceReplacement = closed(
 
 const status = oneOf(['active', 'archived']);
 
-const workspaceQuery = closed({ ...pageQuery, status: Type.Optional(status) });
+const workspaces = catalogList<Workspace>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    organization_id: byId('Only those of this organization.', ({ organization_id }) => organization_id),
+  },
+  own: { status: Type.Optional(status) },
+});
 
 const workspaceResource = Type.Object(
   {
@@ -100,17 +107,15 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       schema: {
         operationId: 'listWorkspaces',
         summary: 'List the workspaces the caller belongs to',
-        querystring: workspaceQuery,
+        querystring: workspaces.querystring,
         response: { 200: workspaceList, ...errorAnswers },
       },
     },
     async (request, reply) => {
       const accountId = accountOf(request.caller);
       const wanted = request.query.status ?? 'active';
-      const workspaces = catalog.state.workspaceListing(accountId, wanted);
-      const page = pageOf(workspaces, pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map((workspace) => present(workspace, accountId)));
+      const found = workspaces.read(request, reply, catalog.state.workspaceListing(accountId, wanted));
+      return reply.code(200).send(found.map((workspace) => present(workspace, accountId)));
     },
   );
 
@@ -173,7 +178,10 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
   app.put(
     '/workspaces/:workspaceId',
     {
-      config: { operation: 'workspaces.update' },
+      config: {
+        operation: 'workspaces.update',
+        patched: ({ workspace }) => workspace,
+      },
       schema: {
         operationId: 'replaceWorkspace',
         summary: 'Replace a workspace',

@@ -1,4 +1,5 @@
 import type { Logger } from '@tributary/core';
+import { presentSystem } from '@tributary/gateway';
 import { stageReads } from '@tributary/processors';
 import { type Environment, readClusterConfig, warnOfSharedFolder } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
@@ -10,6 +11,7 @@ import { EngineHealth, watchConfiguredEngines } from '../observability/engine-he
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/operations.ts';
+import { reportProcess } from '../observability/process-reports.ts';
 import { refreshing } from '../observability/stage-metrics.ts';
 import { StageReporter } from '../observability/stage-progress.ts';
 import { startDeadline } from '../process/await-engines.ts';
@@ -20,6 +22,7 @@ import { drain, startServer, unlessShuttingDown } from '../server/server.ts';
 import { openGateway } from '../wiring/gateway.ts';
 import { checkStores } from '../wiring/installation.ts';
 import { provideTopics, readTopics } from '../wiring/ports/event-log.ts';
+import { openProcessBoard } from '../wiring/ports/shared-state.ts';
 
 /** `tributary gateway`: the HTTP side alone, one of any number of processes. Ends on SIGTERM or SIGINT. */
 export async function runGateway(environment: Environment): Promise<number> {
@@ -68,6 +71,7 @@ async function serve(
         return metrics.snapshot();
       },
     },
+    system: async () => presentSystem(await dependencies.system.read()),
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = cleanup.use(await startServer(config, dependencies, operations, disk));
@@ -76,6 +80,8 @@ async function serve(
   await provideTopics(log, config, deadline);
   stages = new StageReporter(log, stageReads(readTopics(config)), { logger, metrics });
   const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
+  const board = await openProcessBoard(config, logger);
+  cleanup.use(reportProcess(board, { role: 'gateway', config, logger, readiness: operations.readiness }));
   shutdown.drain = () => drain(server, config.drain, logger);
   process.stdout.write(`gateway ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return check.failed;

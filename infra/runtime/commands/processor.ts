@@ -6,12 +6,14 @@ import { reportBuild } from '../observability/build-info.ts';
 import { watchDiskSpace } from '../observability/disk-space.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
+import { reportProcess } from '../observability/process-reports.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
 import { useDataFolder } from '../process/usable-folder.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { startHealthServer, unlessShuttingDown } from '../server/server.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
+import { openProcessBoard } from '../wiring/ports/shared-state.ts';
 import { openSecrets } from '../wiring/secrets.ts';
 import { chosenStages, type StagesOptions } from './stages-option.ts';
 
@@ -60,6 +62,16 @@ async function work(
   );
   await thread.running;
   logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');
+  const board = await openProcessBoard(config, logger);
+  const { readiness } = operations;
+  const reported = {
+    role: 'processor',
+    config,
+    logger,
+    readiness,
+    stages: () => thread?.stages() ?? [],
+  } as const;
+  cleanup.use(reportProcess(board, reported));
   process.stdout.write(`processor ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return thread.failed;
 }

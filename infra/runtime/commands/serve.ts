@@ -1,6 +1,6 @@
 import { MessageChannel } from 'node:worker_threads';
 import { type Logger, TOPIC } from '@tributary/core';
-import type { GatewayDependencies, TrustedIssuer } from '@tributary/gateway';
+import { type GatewayDependencies, presentSystem, type TrustedIssuer } from '@tributary/gateway';
 import { type Environment, readServeConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
@@ -10,6 +10,7 @@ import { EngineHealth, watchConfiguredEngines } from '../observability/engine-he
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/operations.ts';
+import { reportProcess } from '../observability/process-reports.ts';
 import { startDeadline } from '../process/await-engines.ts';
 import { lockFolder } from '../process/data-folder.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
@@ -19,6 +20,7 @@ import { drain, type RunningServer, startServer, unlessShuttingDown } from '../s
 import { startStagesThread } from '../stages/thread.ts';
 import { openGateway } from '../wiring/gateway.ts';
 import { checkStores } from '../wiring/installation.ts';
+import { openProcessBoard } from '../wiring/ports/shared-state.ts';
 import { openSecrets } from '../wiring/secrets.ts';
 
 /**
@@ -107,12 +109,16 @@ async function run(
   const operations = {
     readiness,
     metrics: { main: () => metrics.snapshot(), stages: () => stages.snapshot() },
+    system: async () => presentSystem(await dependencies.system.read()),
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = cleanup.use(await startServer(config, dependencies, operations, disk));
   await schemas.begin();
   const deadline = startDeadline(config.startTimeout, logger);
   const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
+  const board = await openProcessBoard(config, logger);
+  const reported = { role: form.command, config, logger, readiness, stages: () => stages.stages() };
+  cleanup.use(reportProcess(board, reported));
   const text = await form.announce({ server, admin, dependencies });
   shutdown.drain = () => drain(server, config.drain, logger);
   process.stdout.write(text);

@@ -222,6 +222,7 @@ const DEV_DEFAULTS = {
   TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
   LOG_LEVEL: 'warn',
   TRIBUTARY_DRAIN: '0s',
+  TRIBUTARY_OPERATORS: 'dev@tributary.localhost',
 } as const;
 
 /** An empty variable counts as absent. */

@@ -6,6 +6,7 @@ import {
   isUuid,
   MAX_CALLS_PER_SECOND,
   MAX_CONCURRENCY,
+  normalizeEmail,
   parseRetrySchedule,
   retryTopic,
 } from '@tributary/core';
@@ -91,6 +92,12 @@ export const SETTINGS = {
     'Private JWK (JSON, ES256) of the development issuer; default: made once in the data folder.',
   ),
   ...ISSUER_SETTINGS,
+  operators: setting(
+    'TRIBUTARY_OPERATORS',
+    '',
+    operators(),
+    'E-mail addresses, comma-separated, of the people who may read GET /api/v1/system: stages, processes and engines of all tenants. An address counts once an issuer verified it, so name only addresses that no issuer of TRIBUTARY_ISSUERS gives to others. Default: nobody; of tributary dev: dev@tributary.localhost.',
+  ),
   secretKeys: secret(
     'TRIBUTARY_SECRET_KEYS',
     text(),
@@ -247,6 +254,18 @@ export type Config = { readonly [K in keyof typeof SETTINGS]: ValueOf<(typeof SE
 
 /** Tributary's own topics: events sent there would be taken for other records. */
 const OWN_TOPICS = declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] });
+
+/** E-mail addresses in their normalised form. */
+function operators(): (value: string) => Parsed<readonly string[]> {
+  const addresses = list();
+  return (value) => {
+    const parsed = addresses(value);
+    if (!parsed.ok) return parsed;
+    const wrong = parsed.value.find((address) => normalizeEmail(address) === undefined);
+    if (wrong !== undefined) return { ok: false, message: `"${wrong}" is not an e-mail address` };
+    return { ok: true, value: parsed.value.flatMap((address) => normalizeEmail(address) ?? []) };
+  };
+}
 
 function topics(): (value: string) => Parsed<readonly string[]> {
   const names = list();

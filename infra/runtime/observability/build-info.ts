@@ -9,14 +9,21 @@ const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 /** Digits of a commit that are shown. */
 const DIGITS = 12;
 
-/** Sets the build info metric. */
-export function reportBuild(metrics: Metrics, role: 'dev' | 'serve' | 'gateway' | 'processor'): void {
-  metrics.gauge('tributary_build_info', 1, {
+export type BuildRole = 'dev' | 'serve' | 'gateway' | 'processor';
+
+/** What this process runs. */
+export function buildOf() {
+  return {
     version: packageVersion(),
-    commit: commitOf(ROOT) ?? 'unknown',
+    commit: commitOf(ROOT) ?? null,
     node: process.versions.node,
-    role,
-  });
+  };
+}
+
+/** Sets the build info metric. */
+export function reportBuild(metrics: Metrics, role: BuildRole): void {
+  const { version, commit, node } = buildOf();
+  metrics.gauge('tributary_build_info', 1, { version, commit: commit ?? 'unknown', node, role });
 }
 
 /** The version, with the commit where it is known. */

@@ -1,4 +1,4 @@
-import type { Catalog, Logger } from '@tributary/core';
+import { type Catalog, type Logger, messageOf } from '@tributary/core';
 import type { FastifyPluginAsync } from 'fastify';
 import { createScrape, type MetricSources } from './metrics.ts';
 
@@ -7,6 +7,8 @@ export interface Operations {
   /** The current state. It must not wait for anything. */
   readiness(): Readiness;
   readonly metrics: MetricSources;
+  /** The view of the installation; absent in a role without the API. */
+  system?(): Promise<object>;
 }
 
 /**
@@ -21,7 +23,10 @@ export const healthRoutes: FastifyPluginAsync<Pick<Operations, 'readiness'>> = a
   });
 };
 
-/** `/livez`, `/readyz` with the state of every part, and `/metrics`: for operators, on the admin port of every role. */
+/**
+ * `/livez`, `/readyz` with the state of every part, and `/metrics`: for operators, on the admin port of every role. A role
+ * with the API has `/system` as well, the answer of `GET /api/v1/system`.
+ */
 export const adminRoutes: FastifyPluginAsync<Operations & { readonly logger: Logger }> = async (
   app,
   operations,
@@ -31,6 +36,15 @@ export const adminRoutes: FastifyPluginAsync<Operations & { readonly logger: Log
   app.get('/readyz', async (_request, reply) => {
     const { ready, checks } = operations.readiness();
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not ready', checks });
+  });
+  app.get('/system', async (_request, reply) => {
+    if (operations.system === undefined) return reply.code(404).send({ error: 'not found' });
+    try {
+      return await operations.system();
+    } catch (error) {
+      operations.logger.warn({ error: messageOf(error) }, 'the view of the system is not known now');
+      return reply.code(503).send({ error: 'unavailable' });
+    }
   });
   app.get('/metrics', async (_request, reply) => {
     const { contentType, body } = await scrape();

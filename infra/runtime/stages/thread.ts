@@ -1,5 +1,5 @@
 import { type MessagePort, Worker } from 'node:worker_threads';
-import { iso, type Logger, messageOf, type NewEntry } from '@tributary/core';
+import { iso, type Logger, messageOf, type NewEntry, type ProcessStage } from '@tributary/core';
 import { crashEntries } from '../../adapters/event-log/suspects/crash-notes.ts';
 import {
   inHandMemory,
@@ -30,6 +30,8 @@ export interface StagesThread {
   readonly failed: Promise<never>;
   /** The last state that the thread reported. */
   readiness(): Readiness;
+  /** The stages of the thread and what they owned at the last report. */
+  stages(): readonly ProcessStage[];
   /** Pending while the thread is busy; concurrent calls share one request. */
   snapshot(): Promise<MetricsSnapshot>;
   /** Finishes and commits the work under way, then ends the thread. */
@@ -73,6 +75,7 @@ export async function startStagesThread(
   const failed = Promise.withResolvers<never>();
   for (const { promise } of [running, failed]) promise.catch(() => {}); // handled by the caller, perhaps later
   let readiness = STARTING;
+  let owned: readonly ProcessStage[] = [];
   let hasExited = false;
   let isTerminated = false;
   let died: Error | undefined;
@@ -105,6 +108,7 @@ export async function startStagesThread(
     else if (message.type === 'failed') fail(new StagesFailed(message.message));
     else if (message.type === 'in hand') partitions.set(message.slot, message.name);
     else if (message.type === 'readiness') readiness = message.readiness;
+    else if (message.type === 'stages') owned = message.stages;
     else report(message.snapshot);
   });
   worker.on('error', (error: Error) => {
@@ -116,6 +120,7 @@ export async function startStagesThread(
     running: running.promise,
     failed: failed.promise,
     readiness: () => readiness,
+    stages: () => owned,
     snapshot() {
       if (hasExited) return Promise.resolve([]);
       if (reporting === undefined) {
@@ -178,4 +183,5 @@ export type FromStages =
   /** Assigns a slot of the table of entries in hand to a partition. */
   | { readonly type: 'in hand'; readonly slot: number; readonly name: SlotName }
   | { readonly type: 'readiness'; readonly readiness: Readiness }
+  | { readonly type: 'stages'; readonly stages: readonly ProcessStage[] }
   | { readonly type: 'metrics'; readonly snapshot: MetricsSnapshot };

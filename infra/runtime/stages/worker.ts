@@ -1,5 +1,14 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { type Logger, type Metrics, messageOf, type Stage, type StageRun } from '@tributary/core';
+import {
+  type Logger,
+  type Metrics,
+  messageOf,
+  type OwnedPartition,
+  type OwnedPartitions,
+  type ProcessStage,
+  type Stage,
+  type StageRun,
+} from '@tributary/core';
 import { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
@@ -14,6 +23,8 @@ import type { FromStages, StagesStart, StagesThreadData, ToStages } from './thre
 
 /** How often the readiness of the stages is reported to the process, ms. */
 const READINESS_EVERY_MS = 500;
+/** How often it is reported what the stages own, ms. */
+const OWNED_EVERY_MS = 2_000;
 
 // Keeps keys out of the report of a full heap; each thread has to set it.
 process.report.excludeEnv = true;
@@ -45,6 +56,10 @@ try {
   const reportReadiness = () => send({ type: 'readiness', readiness: readiness() });
   reportReadiness();
   setInterval(reportReadiness, READINESS_EVERY_MS).unref();
+  const { owned } = stages;
+  const reportOwned = () => send({ type: 'stages', stages: owned() });
+  reportOwned();
+  setInterval(reportOwned, OWNED_EVERY_MS).unref();
   send({ type: 'running' });
   await stages.ended;
 } catch (error) {
@@ -60,6 +75,8 @@ export interface RunningStages {
   /** Rejects when a stage died. */
   readonly ended: Promise<unknown>;
   readiness(): Readiness;
+  /** What each stage owns now. */
+  owned(): readonly ProcessStage[];
   /** Sets the gauges of the lag, in the order of the pipeline: if all are 0, no event is under way. */
   reportLag(): Promise<void>;
   stop(): Promise<void>;
@@ -114,12 +131,20 @@ async function open(
   return {
     ended: Promise.race([Promise.all(runs.map((run) => run.ended)), check.failed]),
     readiness: () => catalogReadiness(catalog, health.status()),
+    owned: () => chosen.map(({ name }, i) => ({ stage: name, topics: byTopic(runs[i]?.owned() ?? []) })),
     reportLag: () => reportLag(chosen, runs, lagTools),
     async stop() {
       await Promise.all(runs.map((run) => run.stop()));
       await cleanup.close();
     },
   };
+}
+
+function byTopic(owned: readonly OwnedPartition[]): readonly OwnedPartitions[] {
+  return [...Map.groupBy(owned, ({ topic }) => topic)].map(([topic, of]) => ({
+    topic,
+    partitions: of.map(({ partition }) => partition).sort((a, b) => a - b),
+  }));
 }
 
 interface LagTools extends Pick<StagesTools, 'logger' | 'metrics'> {

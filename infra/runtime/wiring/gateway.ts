@@ -16,20 +16,23 @@ import {
   type Limits,
   type TrustedIssuer,
 } from '@tributary/gateway';
+import { stageReads } from '@tributary/processors';
 import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
 import { quotasOf } from '../config/limit-settings.ts';
 import type { Config } from '../config/settings.ts';
 import { type EngineHealth, watchedLog, watchedProfiles } from '../observability/engine-health.ts';
+import { createSystemView } from '../observability/system-view.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
-import { openCatalog, openEventLog } from './ports/event-log.ts';
+import { openCatalog, openEventLog, readTopics } from './ports/event-log.ts';
 import { openConnectors, openSandbox } from './ports/local-ports.ts';
 import {
   openDeduplicator,
   openFunnelStore,
   openGatewayLiveTail,
   openHealthBoard,
+  openProcessBoard,
   openRateLimiter,
   openReevaluations,
   openVolumeCounters,
@@ -125,6 +128,7 @@ async function openDependencies(
     ),
   );
   cleanup.use(profiles.store);
+  const processBoard = await available('process board', () => openProcessBoard(config, logger));
   const tracing = await openConfiguredTracing(config, 'gateway', logger);
   if (tracing !== undefined) cleanup.use(tracing);
   return {
@@ -139,6 +143,8 @@ async function openDependencies(
     ),
     history: await available('history', () => openHistory(config, logger)),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
+    system: createSystemView(log, stageReads(readTopics(config)), processBoard),
+    operators: new Set(config.operators),
     deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
     reevaluations: await available('deduplicator', () => openReevaluations(config, logger)),
     profiles,

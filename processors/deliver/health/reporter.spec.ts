@@ -1,6 +1,7 @@
 import {
   type HealthBoard,
   type HealthReport,
+  type HealthSample,
   type Labels,
   NO_LOGGER,
   NO_METRICS,
@@ -10,6 +11,7 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { quietReport } from '../deliveries.fixture.ts';
 import { requestLimits } from '../policy/admission.ts';
 import { type DestinationReport, HealthReporter } from './reporter.ts';
+import type { HealthIncrement } from './tally.ts';
 
 const NOW = 1_000_000;
 
@@ -19,13 +21,20 @@ const reportOf = (id: string, fields: Partial<DestinationReport> = {}) =>
 function setUp(shared: Map<string, HealthReport> = new Map()) {
   const gauges = new Map<string, number>();
   const warned: string[] = [];
-  const state = { down: false };
+  const state = { down: false, now: NOW };
+  const recorded: HealthSample[] = [];
+  const counted = new Map<string, HealthIncrement>();
   const board: HealthBoard = {
     async report(reports) {
       if (state.down) throw new Unavailable('down');
       for (const report of reports) shared.set(`${report.destination_id} ${report.process}`, report);
     },
     read: async (_workspace, ids) => [...shared.values()].filter((one) => ids?.includes(one.destination_id)),
+    async record(samples) {
+      if (state.down) throw new Unavailable('down');
+      recorded.push(...samples);
+    },
+    history: async () => [],
     async close() {},
   };
   const reporterOf = (process: string, reports: () => readonly DestinationReport[] = () => []) =>
@@ -33,7 +42,7 @@ function setUp(shared: Map<string, HealthReport> = new Map()) {
       {
         healthBoard: board,
         process,
-        clock: () => NOW,
+        clock: () => state.now,
         metrics: {
           ...NO_METRICS,
           gauge: (name: string, value: number, labels: Labels = {}) =>
@@ -44,10 +53,15 @@ function setUp(shared: Map<string, HealthReport> = new Map()) {
         logger: { ...NO_LOGGER, warn: (_about: object, message: string) => void warned.push(message) },
         workspaceOf: (id) => (id === 'gone' ? undefined : 'w1'),
         isShared: () => true,
+        takeCounts: () => {
+          const taken = new Map(counted);
+          counted.clear();
+          return taken;
+        },
       },
       reports,
     );
-  return { gauges, shared, state, warned, reporterOf };
+  return { gauges, shared, state, warned, recorded, counted, reporterOf };
 }
 
 it('processes that deliver to one destination share its limits, and leave them to the others when they end', async () => {
@@ -107,6 +121,56 @@ it('says once that a board is down, and tells nothing of what is gone', async ()
   state.down = false;
   await reporter.report([reportOf('a'), reportOf('gone')]);
   expect([...shared.keys()]).toEqual(['a p1']);
+});
+
+it('records each minute once it has ended: all that was counted, the longest queue and the worst circuit', async () => {
+  const { state, recorded, counted, reporterOf } = setUp();
+  const reporter = reporterOf('p1');
+  const minute = Math.floor(NOW / 60_000) * 60_000;
+  const round = async (at: number, counts: Partial<HealthIncrement>, fields: Partial<DestinationReport>) => {
+    state.now = at;
+    counted.set('a', { delivered: 0, retry: 0, dead: 0, put_off: 0, latency: [], ...counts });
+    await reporter.report([reportOf('a', { at, waiting: 0, oldest_waiting_at: null, ...fields })]);
+  };
+  await round(minute + 5_000, { delivered: 3, latency: [[4, 3]] }, { waiting: 9, oldest_waiting_at: minute });
+  await round(
+    minute + 10_000,
+    {
+      retry: 2,
+      latency: [
+        [4, 1],
+        [9, 1],
+      ],
+    },
+    { circuit: 'open' },
+  );
+  await round(minute + 15_000, { put_off: 7 }, {});
+  expect(recorded).toEqual([]);
+  await round(minute + 62_000, { delivered: 1 }, {});
+  expect(recorded).toEqual([
+    {
+      workspace_id: 'w1',
+      destination_id: 'a',
+      at: minute,
+      delivered: 3,
+      retry: 2,
+      dead: 0,
+      put_off: 7,
+      latency: [
+        [4, 4],
+        [9, 1],
+      ],
+      waiting: 9,
+      oldest_waiting_ms: 5_000,
+      circuit: 'open',
+    },
+  ]);
+  state.down = true;
+  await round(minute + 125_000, {}, {});
+  state.down = false;
+  await round(minute + 185_000, {}, {});
+  // The minute that the board did not take is not recorded again, and a quiet one is not recorded at all.
+  expect(recorded).toHaveLength(1);
 });
 
 it('a destination added between reports was never reported', async () => {

@@ -1,14 +1,19 @@
 import {
+  addSamples,
   type Clock,
   type GaugeName,
   type HealthBoard,
   type HealthReport,
+  type HealthSample,
+  isQuiet,
   type Labels,
   type Logger,
   latencyPercentile,
   type Metrics,
   messageOf,
+  startOf,
 } from '@tributary/core';
+import type { HealthIncrement } from './tally.ts';
 
 /** Interval of reports, ms. */
 const REPORT_EVERY_MS = 5_000;
@@ -81,6 +86,8 @@ export interface HealthReporterDependencies {
   workspaceOf(id: string): string | undefined;
   /** Whether all processes together share the limits of a destination. */
   isShared(id: string): boolean;
+  /** What was counted of each destination since the last call. */
+  takeCounts(): ReadonlyMap<string, HealthIncrement>;
 }
 
 type DestinationGauge = Extract<GaugeName, `tributary_destination_${string}`>;
@@ -89,6 +96,34 @@ interface ReportedGauge {
   readonly name: DestinationGauge;
   readonly labels: Labels & { readonly destination: string };
 }
+
+/**
+ * Collects what the reports of a minute say about each destination. Ended minutes are handed out once: those that the board
+ * does not take are lost, as it may have taken them. A process that is killed loses its current minute.
+ */
+class HealthRecorder {
+  /** By minute, then by destination. */
+  readonly #minutes = new Map<number, Map<string, HealthSample>>();
+
+  add(report: HealthReport, counts: HealthIncrement = NOTHING): void {
+    const { workspace_id, destination_id, waiting, oldest_waiting_at: oldest, circuit } = report;
+    const at = startOf(report.at, 'minute');
+    const oldest_waiting_ms = oldest === null ? 0 : Math.max(0, report.at - oldest);
+    const sample = { workspace_id, destination_id, at, ...counts, waiting, oldest_waiting_ms, circuit };
+    const samples = this.#minutes.get(at) ?? new Map<string, HealthSample>();
+    const before = samples.get(destination_id);
+    samples.set(destination_id, before === undefined ? sample : addSamples(before, sample));
+    this.#minutes.set(at, samples);
+  }
+
+  takeEnded(now: number): readonly HealthSample[] {
+    const ended = [...this.#minutes].filter(([at]) => at !== startOf(now, 'minute'));
+    for (const [at] of ended) this.#minutes.delete(at);
+    return ended.flatMap(([, samples]) => [...samples.values()]).filter((sample) => !isQuiet(sample));
+  }
+}
+
+const NOTHING: HealthIncrement = { delivered: 0, retry: 0, dead: 0, put_off: 0, latency: [] };
 
 /**
  * Reports every few seconds on the destinations of this process, to the board and as metrics, and reads from the board
@@ -101,6 +136,7 @@ export class HealthReporter {
   /** Gauges of the last report. */
   #reported: ReportedGauge[] = [];
   #processes: ReadonlyMap<string, number> = new Map();
+  readonly #recorder = new HealthRecorder();
   #isDown = false;
 
   constructor(dependencies: HealthReporterDependencies, reports: () => readonly DestinationReport[]) {
@@ -119,15 +155,19 @@ export class HealthReporter {
   }
 
   async report(reports: readonly DestinationReport[]): Promise<void> {
-    const { healthBoard, process, workspaceOf, logger } = this.#dependencies;
+    const { healthBoard, process, workspaceOf, logger, clock, takeCounts } = this.#dependencies;
     this.#measure(reports);
     if (healthBoard === undefined) return;
     const own = reports.flatMap((report): HealthReport[] => {
       const workspaceId = workspaceOf(report.destination_id);
       return workspaceId === undefined ? [] : [{ ...report, workspace_id: workspaceId, process }];
     });
+    const counts = takeCounts();
+    for (const report of own) this.#recorder.add(report, counts.get(report.destination_id));
+    const ended = this.#recorder.takeEnded(clock());
     try {
       await healthBoard.report(own);
+      await healthBoard.record(ended);
       this.#processes = await this.#sharers(healthBoard, own);
       this.#isDown = false;
     } catch (error) {

@@ -20,6 +20,31 @@ export type Tallied = Pick<
 
 type Counted = 'delivered' | 'retry' | 'dead' | 'put_off';
 
+/** What was counted since the last time that the counts were taken. */
+export type HealthIncrement = Pick<HealthReport, Counted | 'latency'>;
+
+/** Counts the attempts at one destination, over all its queues, until they are taken. Bounded. */
+export class HealthCounts {
+  #counts = { delivered: 0, retry: 0, dead: 0, put_off: 0 };
+  #latencies = new Map<number, number>();
+
+  attempted(outcome: DeliveryResult['outcome'], latency: number, times: number): void {
+    this.#counts[outcome] += times;
+    this.#latencies.set(latency, (this.#latencies.get(latency) ?? 0) + times);
+  }
+
+  putOff(): void {
+    this.#counts.put_off += 1;
+  }
+
+  take(): HealthIncrement {
+    const taken = { ...this.#counts, latency: addLatencies([[...this.#latencies]]) };
+    this.#counts = { delivered: 0, retry: 0, dead: 0, put_off: 0 };
+    this.#latencies = new Map();
+    return taken;
+  }
+}
+
 interface Slot {
   readonly number: number;
   readonly counts: Record<Counted, number>;
@@ -36,8 +61,12 @@ export class HealthTally {
   #lastDeliveredAt: number | null = null;
   #errors: readonly HealthError[] = [];
 
-  constructor(elapsed: number) {
+  readonly #sinceTaken: HealthCounts;
+
+  /** `sinceTaken` counts the same attempts. */
+  constructor(elapsed: number, sinceTaken = new HealthCounts()) {
     this.#beganAt = elapsed;
+    this.#sinceTaken = sinceTaken;
   }
 
   /** `times` attempts had this result; they count as one error. */
@@ -46,6 +75,7 @@ export class HealthTally {
     slot.counts[result.outcome] += times;
     const bucket = latencyBucket(durationMs);
     slot.latencies.set(bucket, (slot.latencies.get(bucket) ?? 0) + times);
+    this.#sinceTaken.attempted(result.outcome, bucket, times);
     if (result.outcome === 'delivered') this.#lastDeliveredAt = now;
     else {
       const { outcome, reason, status } = result;
@@ -56,6 +86,7 @@ export class HealthTally {
 
   putOff(elapsed: number): void {
     this.#slotAt(elapsed).counts.put_off += 1;
+    this.#sinceTaken.putOff();
   }
 
   tallied(elapsed: number): Tallied {

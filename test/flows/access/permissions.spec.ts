@@ -30,6 +30,8 @@ interface Actor {
   readonly manages?: readonly KeyGrant[];
   /** The caller's role in the organization; a client key of it has no role and is `own`. */
   readonly organization?: OrganizationRole | 'own';
+  /** Named by `TRIBUTARY_OPERATORS`. */
+  readonly operator?: true;
 }
 
 const ACTORS = [
@@ -37,6 +39,7 @@ const ACTORS = [
   'nonsense',
   'an expired ID token',
   'a stranger',
+  'an operator of the installation',
   'somebody who was removed',
   'an owner of the organization',
   'an admin of the organization',
@@ -82,7 +85,9 @@ describe('Who may do what', () => {
     const gateway = await openTestGateway();
     routes = gateway.routes;
     await gateway.close();
-    tributary = await startTributary({ env: { TRUST_PROXY: '127.0.0.0/8' } });
+    tributary = await startTributary({
+      env: { TRUST_PROXY: '127.0.0.0/8', TRIBUTARY_OPERATORS: 'operator@example.com' },
+    });
     const { organization_id } = await tributary.owner.get<{ organization_id: string }>(
       `/workspaces/${tributary.workspaceId}`,
     );
@@ -100,7 +105,8 @@ describe('Who may do what', () => {
       const verb = config?.operation?.split('.')[1] ?? '';
       expect(scope !== undefined, route).toBe(isOfProfiles(url));
       if (isOfProfiles(url)) expect(method, route).toBe('POST');
-      else if (verb in METHODS) expect(method, `${route} is ${config?.operation}`).toBe(METHODS[verb]);
+      else if (verb in METHODS)
+        expect(method === 'PATCH' ? 'PUT' : method, `${route} is ${config?.operation}`).toBe(METHODS[verb]);
       if (url.includes(':organizationId')) expect(organizationRole, route).toBeDefined();
       else expect(organizationRole, route).toBeUndefined();
       if (!url.includes(':workspaceId')) expect(role, route).toBeUndefined();
@@ -216,6 +222,7 @@ describe('Who may do what', () => {
         kind: undefined,
       },
       'a stranger': await person('stranger'),
+      'an operator of the installation': await person('operator', { operator: true }),
       'somebody who was removed': await person('removed'),
       'an owner of the organization': await person('organization-owner', {
         organization: 'owner',
@@ -315,9 +322,11 @@ function inShort(text: string): string {
 function expectedOf(actor: Actor, route: RouteOptions): string {
   const { url, config } = route;
   if (isPublic(route)) return ALLOWED;
-  const { credentials, role, organizationRole, scope, grant } = permissionOf(config?.operation as Operation);
+  const operation = config?.operation as Operation;
+  const { credentials, role, organizationRole, scope, grant, operator } = permissionOf(operation);
   if (actor.kind === undefined) return NOT_KNOWN;
   if (!credentials.includes(actor.kind)) return DENIED;
+  if (operator && !actor.operator) return DENIED;
   if (grant !== undefined && actor.kind === 'api_key' && !actor.manages?.includes(grant)) return DENIED;
   if (scope !== undefined && !hasScope(actor, scope)) return DENIED;
   if (url.includes(':workspaceId')) {

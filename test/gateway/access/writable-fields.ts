@@ -222,7 +222,7 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   field('destinations', 'alerts.email', 'sends mails about this destination to any address', EDITOR),
   field(
     'deliveries',
-    'destination_id rule_id cause reason since until status cursor ?destination_id ?rule_id ?cause ?reason ?since ?until ?status ?cursor',
+    'destination_id rule_id cause reason group since until status cursor ?destination_id ?rule_id ?cause ?reason ?group ?since ?until ?status ?cursor',
     'which dead deliveries of this workspace are meant; ids and cursors of others match none of them',
     EDITOR,
   ),

@@ -333,7 +333,7 @@ it('tells how it is doing, as the processes that deliver told last', async () =>
   };
   const told = await openTestGateway({
     folder: test.folder,
-    dependencies: { healthBoard: { read: async () => [report] } },
+    dependencies: { healthBoard: { read: async () => [report], history: async () => [] } },
   });
   const asking = new InjectClient(told.app, owner.token, owner.workspaceId);
   expect(await asking.ok('GET', `./destinations/${id}/health`)).toMatchObject({

@@ -264,3 +264,38 @@ it('says of an event whether it would be forwarded, or why not', async () => {
   const bad = await owner.call('POST', `./event-forwarding-rules/${id}/test`, { event: { type: 'track' } });
   expect(bad).toMatchObject({ status: 400, body: { error: 'invalid request' } });
 });
+
+it('tries every rule with one event, and says why the others do not take it', async () => {
+  const { id: destination_id } = await owner.ok<{ id: string }>('POST', './destinations', {
+    name: 'D',
+    type: 'ndjson',
+    settings: { folder: 'tried' },
+  });
+  const make = (name: string, fields: object) =>
+    owner.ok('POST', './event-forwarding-rules', { name, destination_id, ...fields });
+  await make('all', {});
+  await make('large', { filter: 'event.properties.total > 100' });
+  await make('faulty', { filter: 'event.properties.nothing > 1' });
+  await make('people', { event_types: ['identify'] });
+  await make('off', { enabled: false });
+  const event = { type: 'track', event: 'Paid', user_id: 'u', properties: { total: 7 } };
+  const tried = await owner.ok<{ matched: number; rules: { name: string; because: string | null }[] }>(
+    'POST',
+    './event-forwarding-rules/test',
+    { event },
+  );
+  const mine = tried.rules.filter(({ name }) => ['all', 'large', 'faulty', 'people', 'off'].includes(name));
+  expect(mine.map(({ name, because }) => [name, because])).toEqual([
+    ['all', null],
+    ['large', 'filter'],
+    ['faulty', 'filter_failed'],
+    ['people', 'event_type'],
+    ['off', 'disabled'],
+  ]);
+  const development = await owner.ok<{ matched: number }>('POST', './event-forwarding-rules/test', {
+    event,
+    environment: 'development',
+  });
+  expect(development.matched).toBe(0);
+  expect((await owner.call('POST', './event-forwarding-rules/test', { event: {} })).status).toBe(400);
+});

@@ -136,3 +136,26 @@ describe('recent events', () => {
     expect(ended.indexOf('another')).toBeLessThan(4);
   });
 });
+
+it('are answered as samples, newest first, narrowed and bounded', async () => {
+  const owner = await test.openWorkspace();
+  workspaceId = String(owner.workspaceId);
+  const at = (n: number) => new Date(Date.now() - 60_000 + n * 1_000).toISOString();
+  await put(many(30).map((event, n) => ({ ...event, received_at: at(n) })));
+  await put([trackEvent(workspaceId, { event: 'Bad', message_id: 'bad' })], TOPIC.rejected);
+  await put([trackEvent('another workspace')]);
+  interface Samples {
+    readonly events: readonly CanonicalEvent[];
+    readonly coverage: { readonly complete: boolean };
+  }
+  const samples = async (query = '') => owner.ok<Samples>('GET', `./recent-events${query}`);
+  const all = await samples('?limit=100');
+  expect([all.events.length, all.coverage.complete]).toEqual([31, true]);
+  const times = all.events.map(({ received_at }) => received_at);
+  expect(times).toEqual(times.toSorted().reverse());
+  expect((await samples()).events).toHaveLength(20);
+  expect((await samples('?outcome=rejected')).events).toMatchObject([{ message_id: 'bad', event: 'Bad' }]);
+  expect((await samples('?event_name=Paid&event_type=track&limit=3')).events).toHaveLength(3);
+  expect((await samples('?environment=development')).events).toEqual([]);
+  expect((await owner.call('GET', './recent-events?limit=101')).status).toBe(400);
+});

@@ -121,11 +121,15 @@ export class SqliteStageRun implements StageRun {
       const { reader } = this.#options.groupOf(spec);
       const lag = reader.entriesBehind(spec.name, partition, loop.committed);
       const [position, end] = [loop.committed.offset, reader.knownEnd(spec.name, partition)];
-      const about = { topic: spec.name, partition, position, end, lag, events: lag, isOwned: true };
+      const about = { topic: spec.name, partition, position, end, lag, events: lag };
       if (lag === 0) return about;
       const [oldest] = reader.read(spec.name, partition, spec.packed, loop.committed, ONE_ENTRY);
       return { ...about, ...(oldest === undefined ? {} : { oldestAt: oldest.entry.timestamp }) };
     });
+  }
+
+  owned() {
+    return this.#partitions.map(({ spec, partition }) => ({ topic: spec.name, partition }));
   }
 
   async #run(): Promise<void> {

@@ -1,4 +1,14 @@
-import { HEALTH_REPORT_TTL_MS, type HealthBoard, type HealthReport, type Logger } from '@tributary/core';
+import {
+  HEALTH_REPORT_TTL_MS,
+  HEALTH_RESOLUTIONS,
+  type HealthBoard,
+  type HealthReport,
+  type HealthResolution,
+  type HealthSample,
+  type LatencyCounts,
+  type Logger,
+  startOf,
+} from '@tributary/core';
 import {
   accessOf,
   checkKeyPrefix,
@@ -45,8 +55,42 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 return redis.call('ZRANGEBYSCORE', KEYS[1], now - tonumber(ARGV[1]), '+inf')
 `);
 
+/**
+ * Adds samples, as `addSamples` does. A destination has a hash for each hour of minutes, and for each day of hours, which
+ * expires as a whole. `KEYS`: the hash of each sample. `ARGV`: field, sample and retention in ms of each.
+ */
+const ADD_SAMPLES = new Script(`
+local worse = { closed = 0, ['half-open'] = 1, open = 2 }
+for i, key in ipairs(KEYS) do
+  local field, sample, kept = ARGV[3 * i - 2], cjson.decode(ARGV[3 * i - 1]), ARGV[3 * i]
+  local before = redis.call('HGET', key, field)
+  if before then
+    before = cjson.decode(before)
+    for _, name in ipairs({ 'delivered', 'retry', 'dead', 'put_off' }) do
+      sample[name] = sample[name] + before[name]
+    end
+    for _, name in ipairs({ 'waiting', 'oldest_waiting_ms' }) do
+      sample[name] = math.max(sample[name], before[name])
+    end
+    for bucket, count in pairs(before.latency) do
+      sample.latency[bucket] = (sample.latency[bucket] or 0) + count
+    end
+    if worse[before.circuit] > worse[sample.circuit] then sample.circuit = before.circuit end
+  end
+  redis.call('HSET', key, field, cjson.encode(sample))
+  redis.call('PEXPIRE', key, kept)
+end
+return 0
+`);
+
+/** The length of what one hash holds of each resolution, ms. */
+const HASH_MS = { minute: 3_600_000, hour: 24 * 3_600_000 } as const;
+
+const RESOLUTIONS = Object.keys(HEALTH_RESOLUTIONS) as readonly HealthResolution[];
+
 /** Reports per call, which blocks the server for other clients. */
 const REPORTS_PER_CALL = 200;
+const SAMPLES_PER_CALL = 100;
 
 /** `HealthBoard` in Redis. Reports that a failover loses are renewed within seconds. */
 export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Promise<HealthBoard> {
@@ -62,6 +106,29 @@ export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Pr
     const { reports: hash, times } = keysOf(workspaceId);
     const args = reports.flatMap((report) => [fieldOf(report), JSON.stringify(report)]);
     return connection.call((client) => PUT_REPORTS.run(client, [hash, times], [String(keptMs), ...args]));
+  };
+
+  const hashOf = (workspaceId: string, destinationId: string, resolution: HealthResolution, at: number) =>
+    `{${prefix}h:${workspaceId}}${resolution}:${destinationId}:${Math.floor(at / HASH_MS[resolution])}`;
+
+  const addSamplesTo = (samples: readonly HealthSample[]) => {
+    const places = samples.flatMap((sample) =>
+      RESOLUTIONS.map((resolution) => {
+        const { workspace_id, destination_id } = sample;
+        const at = startOf(sample.at, resolution);
+        const key = hashOf(workspace_id, destination_id, resolution, at);
+        const kept = HEALTH_RESOLUTIONS[resolution].keptMs + HASH_MS[resolution];
+        return { key, args: [String(at), storedSample({ ...sample, at }), String(kept)] };
+      }),
+    );
+    const keys = places.map(({ key }) => key);
+    return connection.call((client) =>
+      ADD_SAMPLES.run(
+        client,
+        keys,
+        places.flatMap(({ args }) => args),
+      ),
+    );
   };
 
   return {
@@ -86,6 +153,25 @@ export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Pr
       });
     },
 
+    async record(samples) {
+      // A script takes keys of one slot, those of a workspace.
+      for (const [, ofWorkspace] of Map.groupBy(samples, ({ workspace_id }) => workspace_id))
+        for (let at = 0; at < ofWorkspace.length; at += SAMPLES_PER_CALL)
+          await addSamplesTo(ofWorkspace.slice(at, at + SAMPLES_PER_CALL));
+    },
+
+    async history({ workspaceId, destinationId, resolution, from, until }) {
+      const keys: string[] = [];
+      for (let at = from - (from % HASH_MS[resolution]); at < until; at += HASH_MS[resolution])
+        keys.push(hashOf(workspaceId, destinationId, resolution, at));
+      const hashes = await connection.call((client) => Promise.all(keys.map((key) => client.hvals(key))));
+      return hashes
+        .flat()
+        .map(sampleIn)
+        .filter(({ at }) => at >= from && at < until)
+        .sort((a, b) => a.at - b.at);
+    },
+
     close: () => connection.close(),
   };
 }
@@ -101,6 +187,19 @@ async function reportsIn(
     for (const text of texts) if (text !== null) found.push(JSON.parse(text) as HealthReport);
   }
   return found;
+}
+
+/** A sample with its latencies by bucket, as Lua cannot tell an empty list from an empty object. */
+type StoredSample = Omit<HealthSample, 'latency'> & { readonly latency: Readonly<Record<string, number>> };
+
+function storedSample({ latency, ...sample }: HealthSample): string {
+  return JSON.stringify({ ...sample, latency: Object.fromEntries(latency) } satisfies StoredSample);
+}
+
+function sampleIn(text: string): HealthSample {
+  const { latency, ...sample } = JSON.parse(text) as StoredSample;
+  const counts: LatencyCounts = Object.entries(latency).map(([bucket, count]) => [Number(bucket), count]);
+  return { ...sample, latency: counts.toSorted(([a], [b]) => a - b) };
 }
 
 /** Ids contain no space. */

@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto';
-import { type HistoryEntry, type HistoryKind, type JsonObject, parseExact } from '@tributary/core';
+import { groupIdOf, type HistoryEntry, type HistoryKind, type JsonObject, parseExact } from '@tributary/core';
 
 /**
  * The mapping of every index. Fields for filters and sorting are indexed. The entry itself is a text that is only stored,
- * so that none can be refused for its depth, field names or long values. The marker is that of `period-indices.ts`.
+ * so that none can be refused for its depth, field names or long values. The marker is that of `period-indices.ts`, which
+ * adds the field `group` to indices of older releases.
  */
 export const MAPPING = {
   dynamic: 'strict',
@@ -11,6 +12,7 @@ export const MAPPING = {
     kind: { type: 'keyword', doc_values: false },
     workspace_id: { type: 'keyword', doc_values: false },
     facets: { type: 'keyword', doc_values: false },
+    group: { type: 'keyword', index: false },
     at: { type: 'long' },
     id: { type: 'keyword', index: false },
     entry: { type: 'object', enabled: false },
@@ -22,8 +24,10 @@ export const MAPPING = {
 export interface HistoryDocument {
   readonly kind: HistoryKind;
   readonly workspace_id: string;
-  /** `facetTerm` of each facet. */
+  /** `facetTerm` of each facet, and of the id of the group as the facet without a name. */
   readonly facets: readonly string[];
+  /** The values of the group as JSON, to be counted by. */
+  readonly group?: string;
   readonly at: number;
   readonly id: string;
   /** The entry as JSON; an entry with a detail in two texts, so that a list can leave the detail out. */
@@ -34,18 +38,19 @@ export interface HistoryDocument {
 export const DETAIL_FIELD = 'entry.detail';
 
 export function documentOf(entry: HistoryEntry): HistoryDocument {
-  const { kind, workspaceId, facets, at, id } = entry;
+  const { kind, workspaceId, facets, group, at, id } = entry;
   return {
     kind,
     workspace_id: workspaceId,
-    facets: facetTerms(facets),
+    facets: facetTerms(facets, group && groupIdOf(group)),
+    ...(group === undefined ? {} : { group: groupText(group) }),
     at,
     id,
     entry: storedOf(entry),
   };
 }
 
-function storedOf({ detail, ...entry }: HistoryEntry): HistoryDocument['entry'] {
+function storedOf({ detail, group: _, ...entry }: HistoryEntry): HistoryDocument['entry'] {
   const listed = JSON.stringify(entry);
   return detail === undefined ? listed : { listed, detail: JSON.stringify(detail) };
 }
@@ -61,9 +66,13 @@ export function documentId(kind: HistoryKind, workspaceId: string, id: string): 
   return hash('sha256', JSON.stringify([kind, workspaceId, id]), 'base64url');
 }
 
+/** The values of a group as a text, the same for the same values. */
+function groupText(values: Readonly<Record<string, string>>): string {
+  return JSON.stringify(Object.fromEntries(Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1))));
+}
+
 /** The index terms of facets: hashes of fixed length, so that values of any length and content match exactly. */
-export function facetTerms(facets: HistoryEntry['facets']): readonly string[] {
-  return Object.entries(facets).map((facet) =>
-    hash('sha256', JSON.stringify(facet), 'base64url').slice(0, 22),
-  );
+export function facetTerms(facets: HistoryEntry['facets'], groupId?: string): readonly string[] {
+  const all = [...Object.entries(facets), ...(groupId === undefined ? [] : [['', groupId]])];
+  return all.map((facet) => hash('sha256', JSON.stringify(facet), 'base64url').slice(0, 22));
 }

@@ -1,7 +1,11 @@
 import {
+  groupIdOf,
   type HistoryCount,
   type HistoryCountQuery,
   type HistoryEntry,
+  type HistoryGroup,
+  type HistoryGroups,
+  type HistoryGroupsQuery,
   type HistoryKind,
   type HistoryPage,
   type HistoryQuery,
@@ -15,6 +19,8 @@ import type { PeriodIndices } from './period-indices.ts';
 
 /** Entries per search request; a larger page takes several. */
 const ENTRIES_PER_SEARCH = 1_000;
+/** Groups that each index is asked for: counts are exact while a workspace has no more. */
+const COUNTED_GROUPS = 5_000;
 const HOUR_MS = 3_600_000;
 const INDEX_NOT_FOUND = 'index_not_found_exception';
 
@@ -80,6 +86,38 @@ export class HistoryReader {
     return (aggregations?.hours.buckets ?? []).map(({ key, doc_count }) => ({ hour: key, count: doc_count }));
   }
 
+  async groups({ kind, workspaceId, values = {}, limit }: HistoryGroupsQuery): Promise<HistoryGroups> {
+    const { aggregations } = await this.#connection.call((client) =>
+      client.search<unknown, { groups: { buckets: readonly GroupBucket[] } }>({
+        index: this.#all,
+        ignore_unavailable: true,
+        allow_partial_search_results: false,
+        query: { bool: { filter: filterOf({ kind, workspaceId, facets: values }) } },
+        size: 0,
+        track_total_hits: false,
+        aggs: {
+          groups: {
+            terms: { field: 'group', size: limit + 1, shard_size: COUNTED_GROUPS },
+            aggs: {
+              first: { min: { field: 'at' } },
+              newest: {
+                top_hits: {
+                  size: 1,
+                  sort: [{ at: 'desc' }, { id: 'desc' }],
+                  _source: false,
+                  docvalue_fields: ['at', 'id'],
+                },
+              },
+            },
+          },
+        },
+      }),
+    );
+    const found = (aggregations?.groups.buckets ?? []).map(groupOf);
+    found.sort((a, b) => b.count - a.count || (a.id < b.id ? -1 : 1));
+    return { groups: found.slice(0, limit), more: found.length > limit };
+  }
+
   async #search(
     query: HistoryQuery,
     size: number,
@@ -102,11 +140,43 @@ export class HistoryReader {
   }
 }
 
-function filterOf({ kind, workspaceId, facets = {}, since, until }: Omit<HistoryQuery, 'limit' | 'cursor'>) {
+interface GroupBucket {
+  readonly key: string;
+  readonly doc_count: number;
+  readonly first: { readonly value: number };
+  readonly newest: { readonly hits: { readonly hits: readonly { readonly fields?: NewestFields }[] } };
+}
+
+interface NewestFields {
+  readonly at: readonly number[];
+  readonly id: readonly string[];
+}
+
+function groupOf({ key, doc_count, first, newest }: GroupBucket): HistoryGroup {
+  const values = JSON.parse(key) as HistoryGroup['values'];
+  const fields = newest.hits.hits[0]?.fields;
+  return {
+    id: groupIdOf(values),
+    values,
+    count: doc_count,
+    firstAt: first.value,
+    lastAt: fields?.at[0] ?? first.value,
+    newest: fields?.id[0] ?? '',
+  };
+}
+
+function filterOf({
+  kind,
+  workspaceId,
+  facets = {},
+  group,
+  since,
+  until,
+}: Omit<HistoryQuery, 'limit' | 'cursor'>) {
   return [
     { term: { workspace_id: workspaceId } },
     { term: { kind } },
-    ...facetTerms(facets).map((term) => ({ term: { facets: term } })),
+    ...facetTerms(facets, group).map((term) => ({ term: { facets: term } })),
     {
       range: {
         at: {

@@ -42,6 +42,7 @@ export async function openElasticsearchHistory(options: ElasticsearchHistoryOpti
     put: (entries) => writer.put(entries),
     list: (query) => reader.list(query),
     countByHour: (query) => reader.countByHour(query),
+    groups: (query) => reader.groups(query),
     get: (kind, workspaceId, id) => reader.get(kind, workspaceId, id),
     close() {
       closed ??= Promise.all([writer.settled(), dropping.stop()]).then(() => connection.close());

@@ -63,6 +63,8 @@ export class PeriodIndices {
   /** The time from which this process may put into each period. */
   readonly #leases = new Map<string, number>();
   readonly #opening = new Map<string, Promise<void>>();
+  /** Indices that have all fields of the mapping. */
+  readonly #mapped = new Set<string>();
   #days: number | undefined;
 
   constructor(connection: ElasticsearchConnection, options: PeriodIndicesOptions) {
@@ -126,12 +128,30 @@ export class PeriodIndices {
       if (stored === 'starting') reason = 'its shard does not start';
       else if (stored === undefined) reason = (await this.#create(period)) ?? reason;
       else if (stored.marker?.condemned) await this.#drop(stored, stored.marker);
+      else if (!(await this.#map(stored.index))) reason = 'its index was dropped';
       else if (await this.#mark(stored, Math.max(now, stored.marker?.touched_at ?? now))) {
         this.#leases.set(period, now);
         return;
       }
     }
     throw new Unavailable(`the index of ${period} cannot be written to: ${reason}`);
+  }
+
+  /**
+   * Adds the fields that an index of an older release lacks. False when the index is gone. Mapped indices are remembered by
+   * their names, which are never used twice.
+   */
+  async #map(index: string): Promise<boolean> {
+    if (this.#mapped.has(index)) return true;
+    const { statusCode } = await this.#ask((client) =>
+      client.indices.putMapping(
+        { index, properties: { group: MAPPING.properties.group } },
+        { ignore: [404], meta: true },
+      ),
+    );
+    if (statusCode === 404) return false;
+    this.#mapped.add(index);
+    return true;
   }
 
   /** Takes the name of an index, or of a period. Undefined when there is none. */

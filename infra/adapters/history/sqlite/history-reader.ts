@@ -4,6 +4,9 @@ import {
   type HistoryCount,
   type HistoryCountQuery,
   type HistoryEntry,
+  type HistoryGroup,
+  type HistoryGroups,
+  type HistoryGroupsQuery,
   type HistoryKind,
   type HistoryPage,
   type HistoryQuery,
@@ -11,7 +14,7 @@ import {
 } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
 import { formatCursor, type ListPosition, parseCursor } from '../cursor.ts';
-import { IN_RANGE, type Narrowing, NEWEST_FIRST, narrowings } from './listings.ts';
+import { groupListing, IN_RANGE, type Narrowing, NEWEST_FIRST, narrowings } from './listings.ts';
 import { entryOf, facetsOf } from './schema.ts';
 
 /** Bound of the entries that a filtered list reads in one call, unless its page is larger: reads block the thread. */
@@ -19,6 +22,9 @@ const LIST_READ_ENTRIES = 1_000;
 /** Index rows counted, and entries read for filtering, before a count yields to the event loop: 1 ms each. */
 const COUNTED_ROWS = 5_000;
 const COUNT_READ_ENTRIES = 500;
+
+/** Groups that are read at most, to find those with the most entries. */
+const READ_GROUPS = 20_000;
 
 const HOUR_MS = 3_600_000;
 
@@ -41,6 +47,9 @@ export class HistoryReader {
   readonly #nth: StatementSync;
   readonly #countDownTo: StatementSync;
   readonly #facetRows: StatementSync;
+  readonly #groups: StatementSync;
+  readonly #oldest: StatementSync;
+  readonly #newest: StatementSync;
 
   constructor(database: DatabaseSync) {
     this.#get = database.prepare('SELECT * FROM entries WHERE kind = ? AND workspace_id = ? AND id = ?');
@@ -62,6 +71,35 @@ export class HistoryReader {
       `SELECT listed.at, listed.id, entries.facets FROM listed JOIN entries ON entries.entry = listed.entry
        WHERE ${IN_RANGE} ${NEWEST_FIRST} LIMIT ${COUNT_READ_ENTRIES}`,
     );
+    this.#groups = database.prepare(
+      `SELECT id, "values", count FROM groups WHERE kind = ? AND workspace_id = ? LIMIT ${READ_GROUPS}`,
+    );
+    const end = (order: 'ASC' | 'DESC') =>
+      `SELECT at, id FROM listed WHERE listing = ? ORDER BY at ${order}, id ${order} LIMIT 1`;
+    this.#oldest = database.prepare(end('ASC'));
+    this.#newest = database.prepare(end('DESC'));
+  }
+
+  /** Oldest and newest are the ends of the listing of the group. */
+  groups({ kind, workspaceId, values = {}, limit }: HistoryGroupsQuery): HistoryGroups {
+    const wanted = Object.entries(values);
+    const found = this.#groups.all(kind, workspaceId).flatMap((row) => {
+      const stored = JSON.parse(String(row.values)) as HistoryGroup['values'];
+      const isWanted = wanted.every(([name, value]) => stored[name] === value);
+      return isWanted ? [{ id: String(row.id), values: stored, count: Number(row.count) }] : [];
+    });
+    found.sort((a, b) => b.count - a.count || (a.id < b.id ? -1 : 1));
+    const groups = found.slice(0, limit).map((group): HistoryGroup => {
+      const listing = groupListing(kind, workspaceId, group.id);
+      const newest = this.#newest.get(listing);
+      return {
+        ...group,
+        firstAt: Number(this.#oldest.get(listing)?.at),
+        lastAt: Number(newest?.at),
+        newest: String(newest?.id),
+      };
+    });
+    return { groups, more: found.length > limit };
   }
 
   get(kind: HistoryKind, workspaceId: string, id: string): HistoryEntry | undefined {
@@ -70,10 +108,10 @@ export class HistoryReader {
   }
 
   list(query: HistoryQuery): HistoryPage {
-    const { kind, workspaceId, facets = {}, limit } = query;
+    const { kind, workspaceId, facets = {}, group, limit } = query;
     if (!(limit >= 1)) throw new InvalidInput('a page holds at least one entry');
     const range = rangeOf(query);
-    const { listing, filters } = this.#narrowest(narrowings(kind, workspaceId, facets), range);
+    const { listing, filters } = this.#narrowest(narrowings(kind, workspaceId, facets, group), range);
     const maxRows = filters.length === 0 ? limit + 1 : Math.max(limit + 1, LIST_READ_ENTRIES);
     const statement = query.details === true ? this.#listWithDetails : this.#list;
     const rows = statement.iterate({

@@ -147,6 +147,51 @@ describe('SQLite history', () => {
     ]);
   });
 
+  it('upgrades a file without groups: entries join one with their next put', async () => {
+    const failed = { ...entry(1, { status: 'dead' }), group: { status: 'dead', failure: 'timed out' } };
+    const { group: _, ...ungrouped } = failed;
+    await history.put([ungrouped]);
+    await history.close();
+    const database = openDatabase(join(folder, 'history.db'));
+    database.exec('DROP TABLE grouped; DROP TABLE groups; PRAGMA user_version = 3;');
+    database.close();
+    history = openSqliteHistory({ folder, clock: () => now, retentionMs: RETENTION_MS });
+    const groups = () => history.groups({ kind: 'audit', workspaceId: 'w', limit: 10 });
+    expect((await groups()).groups).toEqual([]);
+    await history.put([failed]);
+    expect((await groups()).groups).toMatchObject([{ values: failed.group, count: 1, newest: failed.id }]);
+  });
+
+  it('a group goes with the last of its entries, of which retention drops a few with every put', async () => {
+    const failing = (at: number) => ({ ...entry(at), group: { failure: at % 2 === 0 ? 'even' : 'odd' } });
+    await history.put(Array.from({ length: 20 }, (_, at) => failing(at)));
+    now = RETENTION_MS + 1;
+    const query = { kind: 'audit', workspaceId: 'w', limit: 10 } as const;
+    const counts = async () => (await history.groups(query)).groups.map(({ count }) => count);
+    await history.put(Array.from({ length: 5 }, (_, n) => entry(now + n)));
+    expect((await counts()).reduce((sum, count) => sum + count, 0)).toBe(10);
+    await history.put(Array.from({ length: 10 }, (_, n) => entry(now + 5 + n)));
+    expect([await counts(), stored('groups'), stored('grouped')]).toEqual([[], 0, 0]);
+  });
+
+  it('groups of very many entries are answered from their counts', async () => {
+    const failing = (at: number) => ({ ...entry(at), group: { failure: `kind ${at % 50}` } });
+    await history.put(Array.from({ length: 5_000 }, (_, at) => failing(at)));
+    const found = await history.groups({ kind: 'audit', workspaceId: 'w', limit: 20 });
+    expect([found.groups.length, found.more]).toEqual([20, true]);
+    expect(new Set(found.groups.map(({ count }) => count))).toEqual(new Set([100]));
+    const database = openDatabase(join(folder, 'history.db'), { readOnly: true });
+    const plan = database
+      .prepare(
+        'EXPLAIN QUERY PLAN SELECT at, id FROM listed WHERE listing = ? ORDER BY at ASC, id ASC LIMIT 1',
+      )
+      .all(new Uint8Array(16));
+    database.close();
+    expect(plan.map(({ detail }) => detail)).toEqual([
+      expect.stringContaining('SEARCH listed USING PRIMARY KEY'),
+    ]);
+  });
+
   it('finds rare entries without reading the others', async () => {
     const status = (at: number) => (at % 2 === 0 ? 'dead' : 'delivered');
     const place = (at: number) => (at % 2 === 0 ? 'a' : 'b');

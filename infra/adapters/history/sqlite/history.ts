@@ -49,6 +49,9 @@ export function openSqliteHistory({
       return reading(() => reader.list(query));
     },
     countByHour: (query) => reader.countByHour(query),
+    async groups(query) {
+      return reading(() => reader.groups(query));
+    },
     async get(kind, workspaceId, id) {
       return reading(() => reader.get(kind, workspaceId, id));
     },

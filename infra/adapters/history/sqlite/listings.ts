@@ -43,8 +43,10 @@ export function narrowings(
   kind: HistoryKind,
   workspaceId: string,
   facets: Facets,
+  group?: string,
 ): readonly [Narrowing, ...Narrowing[]] {
   const all = sorted(facets);
+  if (group !== undefined) return [{ listing: groupListing(kind, workspaceId, group), filters: all }];
   const by = (chosen: readonly Facet[]): Narrowing => ({
     listing: listing(kind, workspaceId, chosen),
     filters: all.filter((facet) => !chosen.includes(facet)),
@@ -53,6 +55,11 @@ export function narrowings(
   const most = Math.max(0, ...candidates.map(({ length }) => length));
   const [first, ...others] = candidates.filter(({ length }) => length === most);
   return first === undefined ? [by([])] : [by(first), ...others.map(by)];
+}
+
+/** The listing of a group, by its id: no facet has an empty name. */
+export function groupListing(kind: HistoryKind, workspaceId: string, group: string): Uint8Array {
+  return listing(kind, workspaceId, [['', group]]);
 }
 
 /** The facets, and pairs of facets, that have a listing. */

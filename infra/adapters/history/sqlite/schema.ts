@@ -4,7 +4,20 @@ import { inTransaction } from '../../sqlite/database.ts';
 import type { Facets, ListedEntry } from './listings.ts';
 
 /** Raised with each change of `SCHEMA`; stored in the file's `user_version`. */
-const SCHEMA_VERSION = 3;
+const SCHEMA_VERSION = 4;
+
+/** The group of each entry that has one, and of each group its values and the number of its entries. */
+const GROUPS = `
+  CREATE TABLE IF NOT EXISTS grouped (entry INTEGER PRIMARY KEY, id TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS groups (
+    kind TEXT NOT NULL,
+    workspace_id TEXT NOT NULL,
+    id TEXT NOT NULL,
+    "values" TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (kind, workspace_id, id)
+  ) WITHOUT ROWID;
+`;
 
 /**
  * `written_at` is the time of the last put, from which the retention is counted. `listed` has one row for each listing
@@ -32,11 +45,15 @@ const SCHEMA = `
     entry INTEGER NOT NULL,
     PRIMARY KEY (listing, at DESC, id DESC)
   ) WITHOUT ROWID;
+  ${GROUPS}
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
 /** Statements that upgrade tables of a version to the next one. */
-const UPGRADES = new Map([[2, 'ALTER TABLE entries ADD COLUMN detail TEXT; PRAGMA user_version = 3;']]);
+const UPGRADES = new Map([
+  [2, 'ALTER TABLE entries ADD COLUMN detail TEXT; PRAGMA user_version = 3;'],
+  [3, `${GROUPS} PRAGMA user_version = 4;`],
+]);
 
 /** Creates the tables in an empty file, or upgrades those of an earlier version. Throws for any other file. */
 export function prepareSchema(database: DatabaseSync, file: string): void {

@@ -1,10 +1,9 @@
 import {
-  addCounts,
   type CountedPartition,
   Fenced,
+  type HourlyRuns,
   type KeyUse,
   type Logger,
-  type RunCounts,
   type RunQuery,
   type RunTally,
   type VolumeBatch,
@@ -120,12 +119,12 @@ class RedisVolumeCounters implements VolumeCounters {
     );
   }
 
-  async runs({ workspaceId, transformationId, fromHour, toHour }: RunQuery): Promise<RunCounts> {
+  async runs({ workspaceId, transformationId, fromHour, toHour }: RunQuery): Promise<readonly HourlyRuns[]> {
     const days = Array.from({ length: dayOf(toHour) - dayOf(fromHour) + 1 }, (_, i) => dayOf(fromHour) + i);
     const hashes = await this.#connection.call((client) =>
       Promise.all(days.map((day) => client.hgetall(this.#keys.runs(day, workspaceId, transformationId)))),
     );
-    return hashes.map((hash) => countsBetween(hash, fromHour, toHour)).reduce(addCounts, {});
+    return hashes.flatMap((hash) => countsBetween(hash, fromHour, toHour));
   }
 
   close(): Promise<void> {
@@ -203,16 +202,21 @@ async function addTally(client: RedisClient, keys: VolumeKeys, tally: RunTally):
   await transaction.exec();
 }
 
-/** The counts of the hours from `fromHour` to `toHour`, both inclusive. */
-function countsBetween(hash: Readonly<Record<string, string>>, fromHour: number, toHour: number): RunCounts {
-  const counts: Record<string, number> = {};
+/** The counts of the hours from `fromHour` to `toHour`, both inclusive, oldest first. */
+function countsBetween(
+  hash: Readonly<Record<string, string>>,
+  fromHour: number,
+  toHour: number,
+): readonly HourlyRuns[] {
+  const hours = new Map<number, Record<string, number>>();
   for (const [field, count] of Object.entries(hash)) {
     const colon = field.indexOf(':');
     const hour = Number(field.slice(0, colon));
     const measure = field.slice(colon + 1);
-    if (hour >= fromHour && hour <= toHour) counts[measure] = (counts[measure] ?? 0) + Number(count);
+    if (hour < fromHour || hour > toHour) continue;
+    hours.set(hour, { ...hours.get(hour), [measure]: Number(count) });
   }
-  return counts;
+  return [...hours].sort(([a], [b]) => a - b).map(([hour, counts]) => ({ hour, counts }));
 }
 
 /** A field of a day's run counts: the hour, epoch ms, and the measure. */

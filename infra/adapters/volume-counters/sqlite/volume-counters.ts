@@ -5,11 +5,11 @@ import {
   type CountedPartition,
   type EventType,
   Fenced,
+  type HourlyRuns,
   InvalidInput,
   type KeyUse,
   MAX_NAMES,
   OTHER_NAME,
-  type RunCounts,
   type RunQuery,
   type RunTally,
   type VolumeBatch,
@@ -118,7 +118,7 @@ class SqliteVolumeCounters implements VolumeCounters {
     });
   }
 
-  async runs({ workspaceId, transformationId, fromHour, toHour }: RunQuery): Promise<RunCounts> {
+  async runs({ workspaceId, transformationId, fromHour, toHour }: RunQuery): Promise<readonly HourlyRuns[]> {
     const rows = reading(() =>
       this.#statements.runs.all({
         first_day: dayOf(fromHour),
@@ -129,7 +129,10 @@ class SqliteVolumeCounters implements VolumeCounters {
         to_hour: toHour,
       }),
     );
-    return Object.fromEntries(rows.map(({ measure, count }) => [String(measure), Number(count)]));
+    return [...Map.groupBy(rows, ({ hour }) => Number(hour))].map(([hour, of]) => ({
+      hour,
+      counts: Object.fromEntries(of.map(({ measure, count }) => [String(measure), Number(count)])),
+    }));
   }
 
   async close(): Promise<void> {
@@ -213,11 +216,11 @@ function prepare(writer: DatabaseSync, reader: DatabaseSync) {
       `WITH RECURSIVE days(day) AS (
          SELECT :first_day UNION ALL SELECT day + 1 FROM days WHERE day < :last_day
        )
-       SELECT measure, sum(count) AS count
+       SELECT hour, measure, count
        FROM days CROSS JOIN runs USING (day)
        WHERE workspace_id = :workspace_id AND transformation_id = :transformation_id
          AND hour BETWEEN :from_hour AND :to_hour
-       GROUP BY measure`,
+       ORDER BY hour`,
     ),
     lastUsed: reader.prepare('SELECT at FROM key_uses WHERE key_id = ?'),
     read: reader.prepare(

@@ -5,6 +5,7 @@ import {
   type HealthBoard,
   type LiveTail,
   type Logger,
+  type ProcessBoard,
   type RateLimiter,
   Unavailable,
   type VolumeCounters,
@@ -13,6 +14,7 @@ import { openSqliteDeduplicator } from '../../../adapters/deduplicator/sqlite/in
 import { openSqliteFunnelStore } from '../../../adapters/funnel-store/sqlite/index.ts';
 import { openSqliteHealthBoard } from '../../../adapters/health-board/sqlite/index.ts';
 import { openInProcessLiveTail, openLinkedLiveTail } from '../../../adapters/live-tail/in-process/index.ts';
+import { openSqliteProcessBoard } from '../../../adapters/process-board/sqlite/index.ts';
 import { openMemoryRateLimiter } from '../../../adapters/rate-limiter/memory/index.ts';
 import type { RedisAccess } from '../../../adapters/redis/address.ts';
 import { openSqliteVolumeCounters } from '../../../adapters/volume-counters/sqlite/index.ts';
@@ -116,6 +118,15 @@ export async function openHealthBoard(config: Config, logger: Logger): Promise<H
   }
   const { openRedisHealthBoard } = await import('../../../adapters/health-board/redis/index.ts');
   return openRedisHealthBoard({ ...redis, prefix: config.prefix, logger });
+}
+
+/** The reports of processes: on Redis if it is configured (it need not answer yet), else on SQLite. */
+export async function openProcessBoard(config: Config, logger: Logger): Promise<ProcessBoard> {
+  const redis = redisAccess(config);
+  if (redis === undefined)
+    return openSqliteProcessBoard({ folder: embeddedFolders(config).health, clock: Date.now });
+  const { openRedisProcessBoard } = await import('../../../adapters/process-board/redis/index.ts');
+  return openRedisProcessBoard({ ...redis, prefix: config.prefix, logger });
 }
 
 /** The rate limiter of calls: on Redis if it is configured (it need not answer), else in memory; none without a limit. */

@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type HealthBoard, type HealthReport, mergeHealth } from '@tributary/core';
+import {
+  addSamples,
+  type HealthBoard,
+  type HealthReport,
+  type HealthResolution,
+  type HealthSample,
+  mergeHealth,
+  startOf,
+} from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
 
 /** Access of the suite to one adapter. */
@@ -90,6 +98,74 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
       expect(byName(await board.read('w1'))).toEqual(['b/p1']);
       await sleep(200);
       expect(await board.read('w1')).toEqual([]);
+    });
+
+    const HOUR_MS = 3_600_000;
+    /** The start of the current hour: recent enough to be kept. */
+    const hour = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+    const sample = (destination: string, at: number, fields: Partial<HealthSample> = {}): HealthSample => ({
+      workspace_id: 'w1',
+      destination_id: destination,
+      at,
+      delivered: 5,
+      retry: 1,
+      dead: 0,
+      put_off: 2,
+      latency: [
+        [3, 2],
+        [11, 4],
+      ],
+      waiting: 4,
+      oldest_waiting_ms: 900,
+      circuit: 'closed',
+      ...fields,
+    });
+    const wholeRange = (destinationId: string, resolution: HealthResolution) => ({
+      workspaceId: 'w1',
+      destinationId,
+      resolution,
+      from: hour() - 30 * 24 * HOUR_MS,
+      until: hour() + HOUR_MS,
+    });
+
+    it('adds up what processes record of a minute, and of the minutes of an hour', async () => {
+      const [one, other] = [await open(), await open(60_000, true)];
+      const start = hour() - HOUR_MS;
+      const recorded = [
+        sample('a', start),
+        sample('a', start, { latency: [[11, 1]], waiting: 9, circuit: 'half-open' }),
+        sample('a', start + 60_000, { latency: [], oldest_waiting_ms: 5_000, circuit: 'open' }),
+        sample('a', start + HOUR_MS),
+        sample('b', start, { delivered: 1 }),
+        sample('a', start, { workspace_id: 'w2', delivered: 1_000 }),
+      ];
+      for (const [n, each] of recorded.entries()) await (n % 2 === 0 ? one : other).record([each]);
+      await one.record([]);
+      for (const resolution of ['minute', 'hour'] as const) {
+        const own = recorded.filter((each) => each.workspace_id === 'w1' && each.destination_id === 'a');
+        const expected = [...Map.groupBy(own, ({ at }) => startOf(at, resolution))].map(([at, of]) =>
+          of.map((each) => ({ ...each, at })).reduce(addSamples),
+        );
+        expect(await other.history(wholeRange('a', resolution))).toEqual(expected);
+      }
+      expect(await one.history(wholeRange('nobody', 'hour'))).toEqual([]);
+    });
+
+    it('reads a range, the end exclusive, and many samples recorded at once', async () => {
+      const board = await open();
+      const start = hour() - HOUR_MS;
+      const minutes = Array.from({ length: 60 }, (_, n) =>
+        sample('a', start + n * 60_000, { delivered: n + 1 }),
+      );
+      const others = Array.from({ length: 500 }, (_, n) => sample(`d${n}`, start));
+      await board.record([...minutes, ...others]);
+      const range = { from: start + 10 * 60_000, until: start + 12 * 60_000 };
+      const found = await board.history({ ...wholeRange('a', 'minute'), ...range });
+      expect(found.map(({ delivered }) => delivered)).toEqual([11, 12]);
+      expect((await board.history(wholeRange('a', 'hour'))).map(({ delivered }) => delivered)).toEqual([
+        1_830,
+      ]);
+      expect(await board.history(wholeRange('d499', 'minute'))).toHaveLength(1);
     });
 
     it('takes a thousand destinations at once, and none', async () => {

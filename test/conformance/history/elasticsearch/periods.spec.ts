@@ -291,4 +291,32 @@ describe.skipIf(!engines())('the Elasticsearch history', () => {
     }
     expect(seen).toEqual(wanted);
   });
+
+  it('of an older release get the field that groups are counted by', async () => {
+    const installation = new Installation(freshPrefix());
+    const base = `tributary-${installation.prefix}history`;
+    const unindexed = { type: 'keyword', doc_values: false };
+    const made = await installation.ask('PUT', `${base}-1d-2026.03.05-0123abcd`, {
+      aliases: { [`${base}-1d-2026.03.05`]: { is_write_index: true } },
+      settings: { refresh_interval: '500ms', auto_expand_replicas: '0-1' },
+      mappings: {
+        dynamic: 'strict',
+        properties: {
+          kind: unindexed,
+          workspace_id: unindexed,
+          facets: unindexed,
+          at: { type: 'long' },
+          id: { type: 'keyword', index: false },
+          entry: { type: 'object', enabled: false },
+          marker: { type: 'object', enabled: false },
+        },
+      },
+    });
+    expect(made.status).toBe(200);
+    const history = await installation.open();
+    await history.put([at(NOON, { group: { failure: 'timed out' } }), at(NOON + 1)]);
+    const groups = () => history.groups({ kind: 'delivery', workspaceId: WORKSPACE_ID, limit: 10 });
+    await expect.poll(async () => (await groups()).groups).toMatchObject([{ count: 1, newest: `e-${NOON}` }]);
+    expect(await installation.dates()).toEqual(['2026.03.05']);
+  });
 });

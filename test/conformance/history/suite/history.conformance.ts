@@ -9,7 +9,8 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../../helpers/child.ts';
 import { PUT_SIZE } from '../programs/writer.ts';
-import { describeCounting, describeLeadingFacet } from './counting.ts';
+import { describeLeadingFacet } from './counting.ts';
+import { describeTotals } from './grouping.ts';
 import {
   entries,
   entry,
@@ -236,8 +237,7 @@ export function historyConformance(harness: HistoryHarness): void {
     });
 
     describe('entries of a kind with a leading facet', () => describeLeadingFacet(() => history));
-
-    describe('counts by the hour', () => describeCounting(() => history));
+    describeTotals(() => history, HISTORIES);
 
     describe('pages', () => {
       it('hold each entry once, and say when there are no more', async () => {

@@ -1,4 +1,5 @@
 import {
+  addCounts,
   Fenced,
   MAX_NAMES,
   OTHER_NAME,
@@ -244,7 +245,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         counts,
         ...changes,
       });
-      const runs = (changes: Partial<RunQuery> = {}) =>
+      const byHour = (changes: Partial<RunQuery> = {}) =>
         counters.runs({
           workspaceId: WORKSPACE_ID,
           transformationId: 't',
@@ -253,7 +254,11 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
           ...changes,
         });
 
+      const runs = async (changes: Partial<RunQuery> = {}) =>
+        (await byHour(changes)).map(({ counts }) => counts).reduce(addCounts, {});
+
       it('are nothing before the first', async () => {
+        expect(await byHour()).toEqual([]);
         expect(await runs()).toEqual({});
       });
 
@@ -279,6 +284,9 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect(await runs()).toEqual({ runs: 1 });
         expect(await runs({ fromHour: ago(25), toHour: ago(1) })).toEqual({ runs: 28 });
         expect(await runs({ fromHour: ago(719) })).toEqual({ runs: 1 + 2 + 26 + 720 });
+        expect(await byHour({ fromHour: ago(719) })).toEqual(
+          [719, 25, 1, 0].map((hours) => ({ hour: ago(hours), counts: { runs: hours + 1 } })),
+        );
       });
     });
 

@@ -153,10 +153,13 @@ export class KafkaStageRun implements StageRun {
         end,
         lag,
         events,
-        isOwned: reader !== undefined,
         ...(oldestAt === undefined ? {} : { oldestAt }),
       };
     });
+  }
+
+  owned() {
+    return [...this.#atWork.values()].map(({ topic, partition }) => ({ topic, partition }));
   }
 
   /** Entries in a record of each topic, on average. */

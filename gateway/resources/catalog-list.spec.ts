@@ -1,0 +1,103 @@
+import { CreationOrder, newId } from '@tributary/core';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { byText, catalogList } from './catalog-list.ts';
+
+interface Item {
+  readonly id: string;
+  readonly name: string;
+  readonly created_at: string;
+}
+
+const list = catalogList<Item>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at'],
+  filters: { name: byText('Exactly this name.', ({ name }) => name) },
+});
+
+const at = (ms: number) => new Date(ms).toISOString();
+const item = (name: string, time: number): Item => ({ id: newId(), name, created_at: at(time) });
+
+type Query = Readonly<Record<string, string>>;
+
+function page(items: readonly Item[], query: Query) {
+  const headers: Record<string, string> = {};
+  const reply = {
+    header(name: string, value: unknown) {
+      headers[name] = String(value);
+    },
+  };
+  const url = `/list?${new URLSearchParams(query)}`;
+  const found = list.read({ query, url }, reply as never, new CreationOrder(items));
+  const next = /cursor=([^&>]+)/.exec(headers.link ?? '')?.[1];
+  return { found, next, count: headers['x-total-count'] };
+}
+
+function readAll(
+  items: readonly Item[],
+  query: Query,
+  between: (page: number) => readonly Item[] = () => items,
+) {
+  const [seen, sizes]: [string[], number[]] = [[], []];
+  for (let [number, cursor] = [0, undefined as string | undefined]; ; number++) {
+    const { found, next } = page(between(number), cursor === undefined ? query : { ...query, cursor });
+    seen.push(...found.map(({ id }) => id));
+    sizes.push(found.length);
+    if (next === undefined) return { seen, sizes };
+    cursor = next;
+  }
+}
+
+describe('a list of the catalog', () => {
+  it('has everything once, newest first, whatever the limit', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 30 }),
+        fc.integer({ min: 1, max: 10 }),
+        (times, limit) => {
+          const items = times.map((time) => item('x', time));
+          const expected = items.toSorted((a, b) => (a.created_at + a.id < b.created_at + b.id ? 1 : -1));
+          expect(readAll(items, { limit: String(limit) }).seen).toEqual(expected.map(({ id }) => id));
+        },
+      ),
+    );
+  });
+
+  it('goes on at the same place when the last item of a page was deleted, and when newer ones came', () => {
+    const items = [1, 2, 3, 4].map((time) => item('x', time));
+    const [first, second, third, fourth] = items.map(({ id }) => id);
+    const later = [...items.filter(({ id }) => id !== third), item('x', 9)];
+    const { seen } = readAll(items, { limit: '2' }, (number) => (number === 0 ? items : later));
+    expect(seen).toEqual([fourth, third, second, first]);
+  });
+
+  it('names no next page after the last item', () => {
+    const items = [1, 2].map((time) => item('x', time));
+    expect(page(items, { limit: '2' }).next).toBeUndefined();
+    expect(page([], { limit: '2', count: 'true' })).toEqual({ found: [], next: undefined, count: '0' });
+  });
+
+  it('an order by name, in which an item was renamed meanwhile, shows each of the others once', () => {
+    const items = ['a', 'b', 'c', 'd'].map((name, n) => item(name, n));
+    const renamed = items.map((one) => (one.name === 'b' ? { ...one, name: 'z' } : one));
+    const { seen } = readAll(items, { limit: '2', sort: 'name' }, (number) =>
+      number === 0 ? items : renamed,
+    );
+    expect(seen).toEqual([...items, items[1]].map((one) => one?.id));
+  });
+
+  it('that finds little among very many ends early, leads on and comes to an end', () => {
+    const items = Array.from({ length: 45_000 }, (_, n) => item(n === 0 ? 'wanted' : 'other', n));
+    const { seen, sizes } = readAll(items, { name: 'wanted', limit: '10' });
+    expect(seen).toEqual([items[0]?.id]);
+    expect(sizes).toEqual([0, 0, 1]);
+  });
+
+  it('counts exactly, and says where it stopped counting', () => {
+    const items = Array.from({ length: 100_001 }, (_, n) => item(n % 2 === 0 ? 'even' : 'odd', n));
+    expect(page(items, { count: 'true', limit: '1' }).count).toBe('100001');
+    expect(page(items.slice(1), { count: 'true', q: 'EVEN', limit: '1' }).count).toBe('50000');
+    expect(page(items, { count: 'true', q: 'even', limit: '1' }).count).toBe('50000+');
+    expect(page(items, { limit: '1' }).count).toBeUndefined();
+  });
+});

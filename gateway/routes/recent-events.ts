@@ -1,0 +1,89 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { type CanonicalEvent, ENVIRONMENTS, EVENT_TYPES, eventName } from '@tributary/core';
+import { type Static, Type } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { RecentEvents, type RecentEventsQuery } from '../event-search/recent-events.ts';
+import { disconnectSignal } from '../limits/fair-semaphore.ts';
+import { closed, errorAnswers, freeObject, listOf, oneOf, pathOf } from '../resources/schemas.ts';
+import { type IntegerRule, integerText, parseInteger, parseTime, timeText } from '../resources/values.ts';
+import { coverage } from './event-contracts/contract-resource.ts';
+import { presentCoverage } from './event-contracts/dry-run.ts';
+
+const LIMIT: IntegerRule = { name: 'limit', min: 1, max: 100, fallback: 20 };
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** The values of an answer end after this many characters: events may be large. */
+const MAX_CHARACTERS = 2 * 1024 * 1024;
+
+const recentQuery = closed({
+  limit: integerText(LIMIT, 'Events at most.'),
+  event_type: Type.Optional(oneOf(EVENT_TYPES, 'Default: all.')),
+  event_name: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 1_000, description: 'Of a track event or a page. Default: all.' }),
+  ),
+  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+  outcome: Type.Optional(oneOf(['accepted', 'rejected'], 'Default: both.')),
+  since: Type.Optional(timeText('ISO 8601; received then or later. Default: a day ago.')),
+});
+
+const recentEvents = Type.Object(
+  {
+    events: listOf(
+      freeObject('An event as the stages see it, with `received_at` and `environment`.'),
+      'Recent ones, newest first: the last of each partition of the log that were read.',
+    ),
+    coverage,
+  },
+  { title: 'RecentEvents' },
+);
+
+type Query = Static<typeof recentQuery>;
+
+function eventsOf(workspaceId: string, query: Query, now: number): RecentEventsQuery {
+  const { event_type, event_name, environment, outcome } = query;
+  return {
+    workspaceId,
+    ...(event_type === undefined ? {} : { type: event_type }),
+    ...(environment === undefined ? {} : { environment }),
+    ...(outcome === undefined ? {} : { outcome }),
+    since: parseTime('since', query.since) ?? now - DAY_MS,
+    limit: parseInteger(query.limit, LIMIT),
+    isWanted: (event) => event_name === undefined || eventName(event) === event_name,
+  };
+}
+
+/** `GET /workspaces/:workspaceId/recent-events`: events to try filters, transformations and contracts with. */
+export const recentEventRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  { log, clock },
+) => {
+  const recent = new RecentEvents(log, clock);
+  app.get(
+    '/workspaces/:workspaceId/recent-events',
+    {
+      config: { operation: 'events.recent' },
+      schema: {
+        operationId: 'listRecentEvents',
+        summary: 'Read some recent events, as samples',
+        params: pathOf(),
+        querystring: recentQuery,
+        response: { 200: recentEvents, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const query = eventsOf(request.workspace.id, request.query, clock());
+      const events: CanonicalEvent[] = [];
+      let left = MAX_CHARACTERS;
+      const keep = (event: CanonicalEvent) => {
+        const { length } = JSON.stringify(event);
+        if (events.length === 0 || length <= left) events.push(event);
+        left -= length;
+      };
+      const read = await recent.scan(query, (event) => void keep(event), disconnectSignal(reply));
+      events.sort((a, b) => (a.received_at < b.received_at ? 1 : -1));
+      return reply.code(200).send({
+        events: events as unknown as Static<typeof recentEvents>['events'],
+        coverage: presentCoverage(query, read),
+      });
+    },
+  );
+};

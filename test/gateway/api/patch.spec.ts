@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+});
+afterAll(() => test.close());
+
+type Resource = Readonly<Record<string, unknown>> & { readonly id: string };
+
+/** Without what every change changes. */
+function content({ version: _, updated_at: __, ...rest }: Record<string, unknown>) {
+  return rest;
+}
+
+it('every PUT of a resource has a PATCH beside it, but for members and profile settings', () => {
+  const of = (method: string) => test.routes.filter((route) => route.method === method).map(({ url }) => url);
+  const without = of('PUT').filter((url) => !of('PATCH').includes(url));
+  expect(without.filter((url) => !/members\/:memberId$|profile-settings$/.test(url))).toEqual([]);
+});
+
+const webhook = { url: 'https://hooks.example.com/in', headers: { 'x-team': 'a' } };
+const makers: readonly [path: string, body: object, change: object][] = [
+  ['./sources', { name: 'Shop', type: 'web', description: 'front' }, { description: null }],
+  [
+    './destinations',
+    { name: 'Hook', type: 'webhook', settings: webhook, rate_limit_per_second: 5 },
+    { paused: true },
+  ],
+  [
+    './event-contracts',
+    { name: 'Orders', event_type: 'track', event_name: 'Paid', schema_definition: { properties: {} } },
+    { enforcement_mode: 'block' },
+  ],
+  [
+    './event-transformations',
+    {
+      name: 'T',
+      source_code: 'function transform(event) { return event; }',
+      test_input: { type: 'track', event: 'E', user_id: 'u' },
+    },
+    { name: 'U' },
+  ],
+];
+
+it.each(makers)('%s: what is not stated stays', async (path, body, change) => {
+  const made = await owner.ok<Resource>('POST', path, body);
+  const before = await owner.call<Resource>('GET', `${path}/${made.id}`);
+  const changed = await owner.call<Resource>('PATCH', `${path}/${made.id}`, change);
+  expect(changed.status).toBe(200);
+  expect(content(changed.body)).toEqual(content({ ...before.body, ...change }));
+  expect(changed.headers.etag).toBe('"2"');
+  expect((await owner.call('GET', `${path}/${made.id}`)).body).toEqual(changed.body);
+});
+
+it('a rule, a workspace and an organization are changed in the same way', async () => {
+  const { id: destination_id } = await owner.ok<Resource>('POST', './destinations', {
+    name: 'D',
+    type: 'ndjson',
+    settings: { folder: 'out' },
+  });
+  const rule = await owner.ok<Resource>('POST', './event-forwarding-rules', {
+    name: 'R',
+    destination_id,
+    event_types: ['track'],
+    filter: 'event.properties.total > 5',
+  });
+  const path = `./event-forwarding-rules/${rule.id}`;
+  const off = await owner.ok<Resource>('PATCH', path, { enabled: false });
+  expect(content(off)).toEqual(content({ ...rule, enabled: false }));
+  expect(await owner.ok('PATCH', path, { filter: null })).toMatchObject({ filter: null, enabled: false });
+  const workspace = await owner.ok<Resource>('PATCH', `/workspaces/${owner.workspaceId}`, {
+    name: 'Renamed',
+  });
+  expect(workspace).toMatchObject({ name: 'Renamed', region: 'eu' });
+  const organization = `/organizations/${workspace.organization_id}`;
+  expect(await owner.ok('PATCH', organization, { notification_email: 'ops@example.com' })).toMatchObject({
+    regions: ['eu'],
+    notification_email: 'ops@example.com',
+  });
+});
+
+it('settings are merged by name, and the secrets of a destination are kept', async () => {
+  const made = await owner.ok<Resource>('POST', './destinations', {
+    name: 'Hook',
+    type: 'webhook',
+    settings: { ...webhook, secret: 'whsec_c2VjcmV0IG9mIHRoZSBkZXN0aW5hdGlvbiE=' },
+  });
+  const stored = () =>
+    test.dependencies.catalog.state.entity('destination', String(owner.workspaceId), made.id)?.settings;
+  const before = stored();
+  const changed = await owner.ok<Resource>('PATCH', `./destinations/${made.id}`, { name: 'Other' });
+  expect(changed).toMatchObject({ name: 'Other', settings: { url: webhook.url, secret: '********' } });
+  expect(stored()).toEqual(before);
+});
+
+it('is checked as a PUT is: versions, fields, permissions, what is missing', async () => {
+  const { id } = await owner.ok<Resource>('POST', './sources', { name: 'S', type: 'web' });
+  const path = `./sources/${id}`;
+  expect((await owner.call('PATCH', path, { name: 'x' }, { 'if-match': '"9"' })).status).toBe(412);
+  expect((await owner.call('PATCH', path, { name: 'y' }, { 'if-match': '"1"' })).status).toBe(200);
+  for (const body of [{ unknown: 1 }, { name: '' }, { name: null }, [], 'text', null, { id: randomUUID() }])
+    expect((await owner.call('PATCH', path, body)).status).toBe(400);
+  expect((await owner.call('PATCH', path)).status).toBe(400);
+  expect((await owner.call('PATCH', `./sources/${randomUUID()}`, { name: 'x' })).status).toBe(404);
+  const viewer = await owner.withApiKey('viewer');
+  expect((await viewer.call('PATCH', path, { name: 'x' })).status).toBe(403);
+  const unchanged = await owner.call<Resource>('PATCH', path, {});
+  expect([unchanged.status, unchanged.body.name, unchanged.headers.etag]).toEqual([200, 'y', '"2"']);
+});
