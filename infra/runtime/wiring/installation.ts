@@ -12,6 +12,7 @@ import {
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../process/await-engines.ts';
+import { refuseUnfinishedMove } from '../move/unfinished.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
 import { receivedTopics } from './ports/event-log.ts';
 import { openStoreMarks, type StoreMarks } from './ports/stores.ts';
@@ -139,6 +140,7 @@ export async function checkStores(
         );
     };
     const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark), onProfilesCreated);
+    await refuseUnfinishedMove([marks.profiles, ...marks.others]);
     const id = await installationOf(config, tools, marks, deadline);
     if (id === undefined) {
       logger.warn(

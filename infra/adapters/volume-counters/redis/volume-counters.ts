@@ -19,7 +19,15 @@ import {
   type RedisClient,
   RedisConnection,
 } from '../../redis/index.ts';
-import { applyBatch, dayOf, expiryOf, parseField, partitionName, VolumeKeys } from './stored-counts.ts';
+import {
+  applyBatch,
+  dayOf,
+  expiryOf,
+  parseField,
+  partitionName,
+  runField,
+  VolumeKeys,
+} from './stored-counts.ts';
 
 /** Fields of a hash per call: a larger one would block the server for other clients. */
 const FIELDS_PER_CALL = 2_000;
@@ -213,9 +221,4 @@ function countsBetween(hash: Readonly<Record<string, string>>, fromHour: number,
     if (hour >= fromHour && hour <= toHour) counts[measure] = (counts[measure] ?? 0) + Number(count);
   }
   return counts;
-}
-
-/** A field of a day's run counts: the hour, epoch ms, and the measure. */
-function runField(hour: number, measure: string): string {
-  return `${hour}:${measure}`;
 }
