@@ -84,7 +84,7 @@ export function obstaclesTo(facts: MoveFacts): readonly string[] {
 
 function* folderObstacles(facts: MoveFacts): Generator<string> {
   const { installation, layoutFaults, grownTopics, unread, forgottenDeletions } = facts;
-  if (installation === undefined)
+  if (installation === undefined && layoutFaults.length === 0)
     yield 'the installation has no id, as an older release began it: start this release on the folder, and run `tributary upgrade`';
   for (const fault of layoutFaults)
     yield `${fault} in the data folder: TRIBUTARY_PARTITIONS, TRIBUTARY_TOPICS and TRIBUTARY_RETRY_SCHEDULE must be those that it is run with`;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Logger, messageOf, TributaryError } from '@tributary/core';
-import { type ImportedRecord, OffsetTaken } from '../../adapters/event-log/kafka/import/log-import.ts';
-import type { StoredPartition } from '../../adapters/event-log/sqlite/stored-log.ts';
+import { type ImportedRecord, OffsetTaken } from '../../adapters/event-log/kafka/index.ts';
+import type { StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import type { MoveSource } from './source.ts';
 import type { MoveTarget } from './target.ts';

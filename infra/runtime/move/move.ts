@@ -46,6 +46,7 @@ export async function moveInstallation(
     for (const note of notesAbout(facts)) print(`note     ${note}`);
     for (const obstacle of obstacles) print(`obstacle ${obstacle}`);
     if (checkOnly) {
+      if (state === 'unfinished') print('an unfinished move would go on');
       if (obstacles.length === 0) print('nothing stands against the move');
       return obstacles.length === 0 ? 0 : 1;
     }

@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CatalogView, type Destination, isSealed, NO_METRICS, type TopicSpec } from '@tributary/core';
-import { storedClaims } from '../../adapters/deduplicator/sqlite/stored-claims.ts';
-import { type StoredPartition, StoredLog } from '../../adapters/event-log/sqlite/stored-log.ts';
+import { storedClaims } from '../../adapters/deduplicator/sqlite/index.ts';
+import { type StoredPartition, StoredLog } from '../../adapters/event-log/sqlite/index.ts';
 import { layoutFaults } from '../../adapters/event-log/sqlite/topic-groups/topic-groups.ts';
-import { openStoredHistory } from '../../adapters/history/sqlite/stored-history.ts';
-import { openProfileExport } from '../../adapters/profile-store/sqlite/profile-export.ts';
-import { openStoredVolume } from '../../adapters/volume-counters/sqlite/stored-volume.ts';
+import { openStoredHistory } from '../../adapters/history/sqlite/index.ts';
+import { openProfileExport } from '../../adapters/profile-store/sqlite/index.ts';
+import { openStoredVolume } from '../../adapters/volume-counters/sqlite/index.ts';
 import type { Config } from '../config/settings.ts';
 import type { StartDeadline } from '../process/await-engines.ts';
 import { embeddedFolders } from '../process/data-folder.ts';

@@ -1,7 +1,7 @@
 import type { Logger } from '@tributary/core';
-import type { KeptClaim } from '../../adapters/deduplicator/sqlite/stored-claims.ts';
-import { dayOf } from '../../adapters/history/sqlite/stored-history.ts';
-import type { ExportedProfile } from '../../adapters/profile-store/sqlite/profile-export.ts';
+import type { KeptClaim } from '../../adapters/deduplicator/sqlite/index.ts';
+import { dayOf } from '../../adapters/history/sqlite/index.ts';
+import type { ExportedProfile } from '../../adapters/profile-store/sqlite/index.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import type { MoveSource } from './source.ts';
 import type { MoveProgress, MoveTarget } from './target.ts';
@@ -47,7 +47,7 @@ function claimsPart(
   tools: StoreCopyTools,
 ): StorePart {
   const { redis } = tools.target;
-  const load = () => import('../../adapters/deduplicator/redis/import-claims.ts');
+  const load = () => import('../../adapters/deduplicator/redis/index.ts');
   return {
     name,
     async copy() {
@@ -73,7 +73,7 @@ function claimsPart(
 function countsPart(tools: StoreCopyTools): StorePart {
   const { redis } = tools.target;
   const { volume } = tools.source;
-  const load = () => import('../../adapters/volume-counters/redis/import-volume.ts');
+  const load = () => import('../../adapters/volume-counters/redis/index.ts');
   return {
     name: 'counted events',
     async copy() {

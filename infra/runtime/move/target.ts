@@ -1,9 +1,8 @@
 import { NO_METRICS } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors';
-import type { KafkaLog } from '../../adapters/event-log/kafka/index.ts';
-import type { LogImport } from '../../adapters/event-log/kafka/import/log-import.ts';
-import type { HistoryImport } from '../../adapters/history/elasticsearch/import-history.ts';
-import type { ProfileImport } from '../../adapters/profile-store/elasticsearch/profile-import.ts';
+import type { KafkaLog, LogImport } from '../../adapters/event-log/kafka/index.ts';
+import type { HistoryImport } from '../../adapters/history/elasticsearch/index.ts';
+import type { ProfileImport } from '../../adapters/profile-store/elasticsearch/index.ts';
 import type { RedisConnection } from '../../adapters/redis/index.ts';
 import type { Config } from '../config/settings.ts';
 import { type StartDeadline, untilAvailable } from '../process/await-engines.ts';
@@ -41,10 +40,10 @@ export async function openMoveTarget(
   if (redisAt === undefined || elasticsearchAt === undefined)
     throw new OperatorError('REDIS_URL and ELASTICSEARCH_URL are needed');
   const [{ LogImport }, { RedisConnection }, { ProfileImport }, { openHistoryImport }] = await Promise.all([
-    import('../../adapters/event-log/kafka/import/log-import.ts'),
+    import('../../adapters/event-log/kafka/index.ts'),
     import('../../adapters/redis/index.ts'),
-    import('../../adapters/profile-store/elasticsearch/profile-import.ts'),
-    import('../../adapters/history/elasticsearch/import-history.ts'),
+    import('../../adapters/profile-store/elasticsearch/index.ts'),
+    import('../../adapters/history/elasticsearch/index.ts'),
   ]);
   const cleanup = new CleanupStack();
   const { prefix, profileShards: shards, replication } = config;
@@ -85,7 +84,7 @@ export async function engineFacts(
   installation: string | undefined,
 ): Promise<EngineFacts> {
   const { log, redis, history, marks, records } = target;
-  const { holdsVolume } = await import('../../adapters/volume-counters/redis/import-volume.ts');
+  const { holdsVolume } = await import('../../adapters/volume-counters/redis/index.ts');
   const inKafka = await log.partitionsInKafka();
   const specs = [...log.topics.values()];
   const ends = await Promise.all(

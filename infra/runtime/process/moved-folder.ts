@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from './lifecycle.ts';
 
@@ -29,8 +29,8 @@ export function movedMark(folder: string): MovedMark | undefined {
 
 export function markAsMoved(folder: string, mark: MovedMark): void {
   const file = fileOf(folder);
-  rmSync(file, { force: true });
-  writeFileSync(file, `${JSON.stringify(mark)}\n`, { mode: 0o600, flush: true });
+  writeFileSync(`${file}.draft`, `${JSON.stringify(mark)}\n`, { mode: 0o600, flush: true });
+  renameSync(`${file}.draft`, file);
 }
 
 export function refuseMovedFolder(folder: string): void {

@@ -6,3 +6,4 @@ export { FETCH, TXN_OFFSET_COMMIT } from './client/requests.ts';
 export { type KafkaEventLogOptions, type KafkaLog, openKafkaEventLog } from './event-log.ts';
 export { type KnownPosition, POSITIONS_TOPIC, positionsSpec } from './positions/recorded-positions.ts';
 export { settingsOf } from './topics.ts';
+export { type ImportedRecord, LogImport, OffsetTaken } from './import/log-import.ts';

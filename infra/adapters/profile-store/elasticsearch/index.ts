@@ -11,3 +11,4 @@ export {
   type ElasticsearchProfileStoreOptions,
   openElasticsearchProfileStore,
 } from './profile-store.ts';
+export { ProfileImport } from './profile-import.ts';

@@ -3,3 +3,4 @@ export {
   openSqliteProfileStore,
   type SqliteProfileStoreOptions,
 } from './profile-store.ts';
+export { type ExportedProfile, openProfileExport } from './profile-export.ts';
