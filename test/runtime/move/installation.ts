@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { openDevIssuer } from '@tributary/infra';
 import { type Client, eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, readyAt } from '../../helpers/cluster.ts';
@@ -53,24 +54,25 @@ export async function startOn(environment: Readonly<Record<string, string>>): Pr
   }
 }
 
-/** Runs `tributary move` until it ends by itself, killing it first after each of these times. Returns its last output. */
+/** When to kill a move: once it has printed this, or after so many ms. */
+export type Kill = RegExp | number;
+
+/** Runs `tributary move` until it ends by itself, killing it first at each of these moments. Returns its last output. */
 export async function moveWithKills(
   environment: Readonly<Record<string, string>>,
-  killsAfterMs: readonly number[],
-  betweenKills: () => Promise<void> = async () => {},
+  kills: readonly Kill[],
+  afterKill: () => Promise<void> = async () => {},
 ): Promise<{ readonly output: string; readonly killed: number }> {
   let killed = 0;
-  for (const ms of killsAfterMs) {
+  for (const kill of kills) {
     const move = new ServerProcess(['move'], environment);
-    const ended = await Promise.race([
-      move.ended(),
-      new Promise<'late'>((resolve) => setTimeout(resolve, ms, 'late')),
-    ]);
-    if (ended === 'late') killed++;
+    const moment = typeof kill === 'number' ? sleep(kill) : move.printed(kill);
+    const ended = await Promise.race([move.ended(), moment.then(() => 'reached' as const)]);
     await move.kill();
     if (ended === 0) return { output: move.output, killed };
-    if (ended !== 'late') throw new Error(`the move ended with ${ended}: ${move.output}\n${move.log}`);
-    await betweenKills();
+    if (ended !== 'reached') throw new Error(`the move ended with ${ended}: ${move.output}\n${move.log}`);
+    killed++;
+    await afterKill();
   }
   const move = new ServerProcess(['move'], environment);
   const code = await move.ended();

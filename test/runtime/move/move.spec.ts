@@ -138,7 +138,8 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
     expect(checked.output).toContain('nothing stands against the move');
     expect(checked.output).toContain('lines append to files below');
     const refusals: string[] = [];
-    const { output, killed } = await moveWithKills(target, [3_000, 4_500, 6_000], async () => {
+    const moments = [/copied +dedupe claims/, /copied +profiles/, /copied +events\.accepted/, /compared/];
+    const { output, killed } = await moveWithKills(target, moments, async () => {
       if (refusals.length > 0) return;
       const gateway = new ServerProcess(['gateway'], target);
       onTestFinished(() => gateway.kill());

@@ -31,18 +31,16 @@ export class StoredLog {
 
   constructor(folder: string) {
     this.#groups = TOPIC_GROUPS.map((name) => new TopicGroupReader(join(folder, name)));
+    for (const group of this.#groups) for (const name of group.heads().keys()) this.#groupOf.set(name, group);
   }
 
   /** Of all topics that were ever stored, also those that are not declared any more. */
   partitions(): readonly StoredPartition[] {
-    return this.#groups.flatMap((group) =>
-      [...group.heads().keys()].map((name) => {
-        const topic = name.slice(0, name.lastIndexOf('/'));
-        const partition = Number(name.slice(topic.length + 1));
-        this.#groupOf.set(name, group);
-        return { topic, partition, first: group.first(topic, partition), end: group.end(topic, partition) };
-      }),
-    );
+    return [...this.#groupOf].map(([name, group]) => {
+      const topic = name.slice(0, name.lastIndexOf('/'));
+      const partition = Number(name.slice(topic.length + 1));
+      return { topic, partition, first: group.first(topic, partition), end: group.end(topic, partition) };
+    });
   }
 
   /** The positions of all stages. */
@@ -50,7 +48,7 @@ export class StoredLog {
     return this.#groups.flatMap((group) => group.positions());
   }
 
-  /** Records from the offset on, about `maxBytes` of them; empty at the end. The partition is one of `partitions`. */
+  /** Records from the offset on, about `maxBytes` of them; empty at the end. */
   records(topic: string, partition: number, from: number, maxBytes: number): readonly StoredRecord[] {
     const group = this.#groupOf.get(`${topic}/${partition}`);
     const limits = { maxBytes, maxEntries: MAX_RECORDS };

@@ -153,10 +153,7 @@ describe.skipIf(engines() === undefined)('a log that is imported from an embedde
     await fill();
     const stored = new StoredLog(medium.folder ?? '');
     await records.prepareTopics(true);
-    const [one] = stored.records(RECEIVED, 0, 0, 1);
-    expect(stored.partitions().length).toBeGreaterThan(0);
     const first = stored.records(RECEIVED, 0, 0, 1);
-    expect(one).toBeUndefined();
     await target.append(RECEIVED, [{ key: keyPerPartition()[0] ?? '', value: '{}', headers: {} }]);
     await expect(records.append(RECEIVED, 0, first)).rejects.toThrow(OffsetTaken);
     stored.close();
