@@ -24,6 +24,7 @@ function facts(changes: Partial<MoveFacts> = {}, engines: Partial<EngineFacts> =
     layoutFaults: [],
     undeclaredTopics: [],
     grownTopics: [],
+    foreignStores: [],
     unread: [],
     forgottenDeletions: { count: 0, until: 0 },
     secrets: SECRETS,
@@ -67,6 +68,7 @@ describe('obstacles', () => {
     ['the installation has no id', { installation: undefined }, {}],
     ['topic deliveries has 4 partitions, not 8', { layoutFaults: ['topic deliveries has 4 partitions, not 8'] }, {}],
     ['imported from a cluster', { grownTopics: ['events.accepted'] }, {}],
+    ['the folder /data/profiles are of another', { foreignStores: ['the folder /data/profiles'] }, {}],
     ['stage route has not read', { unread: [{ stage: 'route', topic: 'events.accepted' }] }, {}],
     ['pass --forget-deletions', { forgottenDeletions: { count: 2, until: 0 } }, {}],
     [

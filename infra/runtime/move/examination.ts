@@ -10,6 +10,8 @@ export interface MoveFacts {
   readonly undeclaredTopics: readonly string[];
   /** The catalog names grown topics, which only a cluster has. */
   readonly grownTopics: readonly string[];
+  /** Stores of the folder that are marked as another installation's. */
+  readonly foreignStores: readonly string[];
   readonly unread: readonly UnreadRecords[];
   readonly forgottenDeletions: { readonly count: number; readonly until: number };
   readonly secrets: SecretFacts;
@@ -83,13 +85,15 @@ export function obstaclesTo(facts: MoveFacts): readonly string[] {
 }
 
 function* folderObstacles(facts: MoveFacts): Generator<string> {
-  const { installation, layoutFaults, grownTopics, unread, forgottenDeletions } = facts;
+  const { installation, layoutFaults, grownTopics, foreignStores, unread, forgottenDeletions } = facts;
   if (installation === undefined && layoutFaults.length === 0)
     yield 'the installation has no id, as an older release began it: start this release on the folder, and run `tributary upgrade`';
   for (const fault of layoutFaults)
     yield `${fault} in the data folder: TRIBUTARY_PARTITIONS, TRIBUTARY_TOPICS and TRIBUTARY_RETRY_SCHEDULE must be those that it is run with`;
   if (grownTopics.length > 0)
     yield `the catalog names more partitions of ${listed(grownTopics)} than the folder has, as it was imported from a cluster: only a cluster can use it`;
+  if (foreignStores.length > 0)
+    yield `${listed(foreignStores)} are of another installation than the catalog: \`tributary adopt-stores\` on the folder gives them to this one`;
   for (const { stage, topic } of unread)
     yield `stage ${stage} has not read records of ${topic} that are older than TRIBUTARY_RETENTION, which Kafka removes: start the folder again until they are read, or set a longer retention`;
   if (forgottenDeletions.count > 0)

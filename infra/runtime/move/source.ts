@@ -12,6 +12,7 @@ import type { StartDeadline } from '../process/await-engines.ts';
 import { embeddedFolders } from '../process/data-folder.ts';
 import { CleanupStack, OperatorError } from '../process/lifecycle.ts';
 import { configuredTopics, openCatalogOfCommand, openEventLog } from '../wiring/ports/event-log.ts';
+import { openStoreMarks } from '../wiring/ports/stores.ts';
 import { openSecrets } from '../wiring/secrets.ts';
 import type { MoveFacts } from './examination.ts';
 
@@ -42,6 +43,7 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
       topics,
     );
     const catalog = faults.length > 0 ? undefined : await readCatalog(config, deadline);
+    const foreignStores = await storesOfOthers(config, catalog?.installation, deadline);
     const volume = openStoredVolume(folders.volume);
     const history = openStoredHistory(folders.history);
     const profiles = openProfileExport(folders.profiles);
@@ -57,6 +59,7 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
       positions: log.positions().filter(({ topic }) => topics.has(topic)),
       layoutFaults: faults,
       catalog,
+      foreignStores,
       claims: (now: number) => storedClaims(folders.dedupe, config.dedupeWindow, now),
       reevaluations: (now: number) => storedClaims(folders.reevaluated, config.retention, now),
       volume,
@@ -68,6 +71,22 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
     await cleanup.close();
     throw error;
   }
+}
+
+/** The stores of the folder that are marked as another installation's. */
+async function storesOfOthers(
+  config: Config,
+  installation: string | undefined,
+  { logger }: StartDeadline,
+): Promise<readonly string[]> {
+  const embedded = { ...config, redisUrl: undefined, elasticsearchUrl: undefined };
+  const { profiles, others } = await openStoreMarks(embedded, logger, (mark) => mark);
+  const foreign: string[] = [];
+  for (const mark of [profiles, ...others]) {
+    const found = await mark.read();
+    if (found !== undefined && found !== installation) foreign.push(mark.store);
+  }
+  return foreign;
 }
 
 /** Reads the catalog of the folder, without a snapshot. */
@@ -111,6 +130,7 @@ export function sourceFacts(
     layoutFaults: faults,
     undeclaredTopics,
     grownTopics: catalog?.grownTopics ?? [],
+    foreignStores: catalog === undefined ? [] : source.foreignStores,
     unread: faults.length > 0 ? [] : unreadRecords(source, now),
     forgottenDeletions: {
       count: counts?.forgotten ?? 0,

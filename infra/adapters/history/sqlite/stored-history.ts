@@ -18,7 +18,7 @@ export interface StoredCount {
 
 /** The history of a folder that no process writes to. */
 export interface StoredHistory {
-  /** The next entries, in the order of their numbers; empty at the end. */
+  /** The next entries, in the order of their numbers, at most `limit` and some MB of them; empty at the end. */
   after(number: number, limit: number): readonly StoredEntry[];
   /** The time of the last put of any entry of each day (UTC, counted from the epoch) of `at`, epoch ms. */
   lastPuts(): ReadonlyMap<number, number>;
@@ -28,6 +28,9 @@ export interface StoredHistory {
 }
 
 const DAY_MS = 86_400_000;
+
+/** Characters of the entries of one page; an entry may have more. */
+const PAGE_CHARACTERS = 8 * 1024 * 1024;
 
 export function dayOf(at: number): number {
   return Math.floor(at / DAY_MS);
@@ -44,8 +47,16 @@ export function openStoredHistory(folder: string): StoredHistory | undefined {
   }
   const after = database.prepare('SELECT * FROM entries WHERE entry > ? ORDER BY entry LIMIT ?');
   return {
-    after: (number, limit) =>
-      after.all(number, limit).map((row) => ({ number: Number(row.entry), entry: entryOf(row) })),
+    after(number, limit) {
+      const page: StoredEntry[] = [];
+      let characters = 0;
+      for (const row of after.iterate(number, limit)) {
+        page.push({ number: Number(row.entry), entry: entryOf(row) });
+        characters += String(row.body).length + String(row.detail ?? '').length;
+        if (characters >= PAGE_CHARACTERS) break;
+      }
+      return page;
+    },
     lastPuts() {
       const days = new Map<number, number>();
       for (const { at, written_at } of database.prepare('SELECT at, written_at FROM entries').iterate()) {

@@ -56,13 +56,16 @@ export interface ProfileCounts {
 
 /** The profiles of a folder that no process writes to. */
 export interface ProfileExport {
-  /** The next rows; empty at the end. */
+  /** The next rows, at most `limit` and some MB of them; empty at the end. */
   after(row: number, limit: number): readonly ExportedProfile[];
   /** By ucid. */
   unpublished(): ReadonlyMap<string, UnpublishedChange>;
   counts(): ProfileCounts;
   close(): void;
 }
+
+/** Characters of the profiles of one page; a profile may have more. */
+const PAGE_CHARACTERS = 8 * 1024 * 1024;
 
 /** Undefined where no profile was ever written. `InvalidInput` where an older release wrote the file. */
 export function openProfileExport(folder: string): ProfileExport | undefined {
@@ -111,11 +114,17 @@ export function openProfileExport(folder: string): ProfileExport | undefined {
   }
 
   return {
-    after: (row, limit) =>
-      after.all(row, limit).map(({ profile, deleted_at, body }) => {
+    after(row, limit) {
+      const page: ExportedProfile[] = [];
+      let characters = 0;
+      for (const { profile, deleted_at, body } of after.iterate(row, limit)) {
         const [number, text] = [Number(profile), String(body)];
-        return deleted_at === null ? live(number, text) : deleted(number, Number(deleted_at), text);
-      }),
+        page.push(deleted_at === null ? live(number, text) : deleted(number, Number(deleted_at), text));
+        characters += text.length;
+        if (characters >= PAGE_CHARACTERS) break;
+      }
+      return page;
+    },
     unpublished() {
       const outbox = new Outbox(database);
       const changes = new Map<string, UnpublishedChange>();

@@ -25,7 +25,7 @@ const PRODUCE_TIMEOUT_MS = 30_000;
 /** Bytes of one batch, at most; a larger record goes alone. */
 const BATCH_BYTES = 768 * 1024;
 const FETCH_BYTES = 4 * 1024 * 1024;
-/** Records in one batch of filler: 1 MB, which gzip reduces to a thousandth. */
+/** Records in one batch of filler: 0.9 MB, and 0.14 MB with gzip. */
 const FILLER_RECORDS = 100_000;
 
 /** A record of another log, which keeps its offset. */
