@@ -8,6 +8,7 @@ import { comparePartition, copyPartition, type LogCopyTools, untilSettled } from
 import { inMoveOrder, type MoveSource, openMoveSource, sourceFacts } from './source.ts';
 import { storeParts } from './store-copy.ts';
 import { engineFacts, MoveProgress, type MoveTarget, openMoveTarget } from './target.ts';
+import { unfinishedMark } from './unfinished.ts';
 
 export interface MoveOptions {
   /** Prints what would be moved and what stands against it, and moves nothing. */
@@ -110,7 +111,6 @@ async function move(all: Move): Promise<void> {
   const attempt = <T>(what: string, work: () => Promise<T>) =>
     untilAvailable(what, startDeadline(startTimeoutMs, logger), work);
   const { marks, records, log } = target;
-  const { unfinishedMark } = await import('./unfinished.ts');
   const unfinished = unfinishedMark(installation);
   const [redisMark] = marks.others;
   if (redisMark === undefined) throw new Error('there is no mark of Redis');
@@ -166,6 +166,7 @@ async function compare(
   logTools: LogCopyTools,
   parts: ReturnType<typeof storeParts>,
 ): Promise<void> {
+  print('comparing everything');
   const rows: { readonly name: string; readonly here: number; readonly there: number }[] = [];
   for (const { spec, partitions } of inMoveOrder(source)) {
     const same = await Promise.all(partitions.map((one) => comparePartition(logTools, one)));
