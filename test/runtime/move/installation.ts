@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDevIssuer } from '@tributary/infra';
+import { waitingNow } from '../../demo/drained.ts';
 import { type Client, eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
@@ -130,6 +131,15 @@ export async function answersOf(
   for (const search of subjects.searches)
     answers[`profiles ${JSON.stringify(search)}`] = await profiles.search(search, ['eu', 'us']);
   return answers;
+}
+
+/** Resolves once no stage has a lag but the one that waits for retries. */
+export async function workedOff(server: { metrics(): Promise<string> }): Promise<void> {
+  await eventually(
+    async () => (await waitingNow(() => server.metrics())).filter((one) => !one.includes('deliver.retry')),
+    (left) => left.length === 0,
+    120_000,
+  );
 }
 
 /** The events counted under a name in the last two days. */
