@@ -127,7 +127,11 @@ export async function answersOf(
   const retrying = await owner.get<readonly { readonly id: string }[]>('./deliveries?status=retrying&limit=100');
   // Its attempts go on; which deliveries wait is the same.
   answers.retrying = retrying.map(({ id }) => id).sort();
-  for (const id of subjects.messageIds) await ask(`./events/${id}`);
+  for (const id of subjects.messageIds)
+    answers[`./events/${id}`] = await eventually(
+      () => owner.get<{ readonly looked: { readonly complete: boolean } }>(`./events/${id}`),
+      ({ looked }) => looked.complete,
+    );
   for (const search of subjects.searches)
     answers[`profiles ${JSON.stringify(search)}`] = await profiles.search(search, ['eu', 'us']);
   return answers;

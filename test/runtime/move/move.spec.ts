@@ -218,11 +218,11 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
   }, 600_000);
 });
 
-/** Without the events that were sent after the first answers, which used their key. */
+/** Without the events that were sent after the first answers, which used their key, and how long traces took. */
 function withoutLate(answers: Readonly<Record<string, unknown>>): unknown {
   return JSON.parse(
     JSON.stringify(answers, (name, value: unknown) => {
-      if (name === 'last_used_at') return undefined;
+      if (name === 'last_used_at' || name === 'looked') return undefined;
       if (!name.startsWith('./event-volume') || !Array.isArray(value)) return value;
       return value.filter(({ event_name }: { readonly event_name?: string }) => event_name !== 'Late');
     }),
