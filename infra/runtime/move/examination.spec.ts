@@ -66,7 +66,11 @@ describe('obstacles', () => {
 
   it.each([
     ['the installation has no id', { installation: undefined }, {}],
-    ['topic deliveries has 4 partitions, not 8', { layoutFaults: ['topic deliveries has 4 partitions, not 8'] }, {}],
+    [
+      'topic deliveries has 4 partitions, not 8',
+      { layoutFaults: ['topic deliveries has 4 partitions, not 8'] },
+      {},
+    ],
     ['imported from a cluster', { grownTopics: ['events.accepted'] }, {}],
     ['the folder /data/profiles are of another', { foreignStores: ['the folder /data/profiles'] }, {}],
     ['stage route has not read', { unread: [{ stage: 'route', topic: 'events.accepted' }] }, {}],
@@ -81,7 +85,11 @@ describe('obstacles', () => {
       { secrets: { ...SECRETS, sealed: 1, unreadable: ['hook'] } },
       {},
     ],
-    ['they hold the mark of another, records in mail, counts', {}, { redisMark: 'another', topicsWithRecords: ['mail'], holdsVolume: true }],
+    [
+      'they hold the mark of another, records in mail, counts',
+      {},
+      { redisMark: 'another', topicsWithRecords: ['mail'], holdsVolume: true },
+    ],
     ['consumer groups of count have members', {}, { runningStages: ['count'] }],
     ['has 8 partitions', {}, { otherPartitions: ['the topic p.mail has 8 partitions'] }],
     ['TRIBUTARY_CREATE_TOPICS is false', {}, { missingTopics: ['mail'] }],
@@ -94,7 +102,9 @@ describe('obstacles', () => {
   it('are no keys of the data folder where the development issuer is on', () => {
     const secrets = { ...SECRETS, sealed: 3, hasKeys: false, hasKeyFile: true, devIssuer: true };
     expect(obstaclesTo(facts({ secrets }))).toEqual([]);
-    expect(notesAbout(facts({ secrets })).join()).toContain('processes with another data folder cannot open them');
+    expect(notesAbout(facts({ secrets })).join()).toContain(
+      'processes with another data folder cannot open them',
+    );
   });
 });
 

@@ -117,7 +117,11 @@ function endOf(tools: LogCopyTools, { topic, partition }: StoredPartition): Prom
   return attempt(tools, `looking at ${topic}/${partition}`, () => tools.target.log.end(topic, partition));
 }
 
-function attempt<T>({ startTimeoutMs, logger }: LogCopyTools, what: string, work: () => Promise<T>): Promise<T> {
+function attempt<T>(
+  { startTimeoutMs, logger }: LogCopyTools,
+  what: string,
+  work: () => Promise<T>,
+): Promise<T> {
   return untilAvailable(what, startDeadline(startTimeoutMs, logger), work);
 }
 
@@ -133,7 +137,10 @@ export async function comparePartition(
   { topic, partition, first, end }: StoredPartition,
 ): Promise<number> {
   const name = `${topic}/${partition}`;
-  const bounds = { first: await target.log.first(topic, partition), end: await target.log.end(topic, partition) };
+  const bounds = {
+    first: await target.log.first(topic, partition),
+    end: await target.log.end(topic, partition),
+  };
   if (bounds.first !== first || bounds.end !== end)
     throw new RecordsDiffer(
       `${name} has the offsets ${bounds.first} to ${bounds.end} in Kafka, and ${first} to ${end} in the data folder`,
@@ -145,7 +152,9 @@ export async function comparePartition(
     for (const record of records) {
       const { value: copy } = (await copies.next()) as IteratorResult<ImportedRecord, undefined>;
       if (copy === undefined || textOf(copy) !== textOf(record))
-        throw new RecordsDiffer(`${name} has another record ${record.offset} in Kafka than in the data folder`);
+        throw new RecordsDiffer(
+          `${name} has another record ${record.offset} in Kafka than in the data folder`,
+        );
     }
     if (records.length === 0) throw new RecordsDiffer(`${name} of the data folder has no record ${at}`);
     at += records.length;

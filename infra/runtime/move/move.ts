@@ -88,9 +88,7 @@ function describe(source: MoveSource, facts: MoveFacts, print: MoveOptions['prin
   );
   print(`stages   ${positions.length} positions`);
   print(`counts   of ${volume?.applied().length ?? 0} partitions`);
-  print(
-    `profiles ${number(counts?.live ?? 0)}, and ${number(counts?.deleted ?? 0)} remembered deletions`,
-  );
+  print(`profiles ${number(counts?.live ?? 0)}, and ${number(counts?.deleted ?? 0)} remembered deletions`);
   print(`history  ${number(entries)} entries`);
 }
 

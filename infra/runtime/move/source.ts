@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CatalogView, type Destination, isSealed, NO_METRICS, type TopicSpec } from '@tributary/core';
 import { storedClaims } from '../../adapters/deduplicator/sqlite/index.ts';
-import { type StoredPartition, StoredLog } from '../../adapters/event-log/sqlite/index.ts';
+import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
 import { layoutFaults } from '../../adapters/event-log/sqlite/topic-groups/topic-groups.ts';
 import { openStoredHistory } from '../../adapters/history/sqlite/index.ts';
 import { openProfileExport } from '../../adapters/profile-store/sqlite/index.ts';

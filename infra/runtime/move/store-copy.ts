@@ -169,7 +169,11 @@ function historyPart(tools: StoreCopyTools): StorePart {
   };
 }
 
-function attempt<T>({ startTimeoutMs, logger }: StoreCopyTools, what: string, work: () => Promise<T>): Promise<T> {
+function attempt<T>(
+  { startTimeoutMs, logger }: StoreCopyTools,
+  what: string,
+  work: () => Promise<T>,
+): Promise<T> {
   return untilAvailable(what, startDeadline(startTimeoutMs, logger), work);
 }
 

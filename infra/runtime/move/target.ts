@@ -140,4 +140,3 @@ export class MoveProgress {
     await this.#redis.call((client) => client.del(this.#key));
   }
 }
-

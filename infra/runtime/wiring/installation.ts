@@ -11,8 +11,8 @@ import {
   TributaryError,
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
-import { catchUp, type StartDeadline, untilAvailable } from '../process/await-engines.ts';
 import { refuseUnfinishedMove } from '../move/unfinished.ts';
+import { catchUp, type StartDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
 import { receivedTopics } from './ports/event-log.ts';
 import { openStoreMarks, type StoreMarks } from './ports/stores.ts';

@@ -78,12 +78,15 @@ describe.skipIf(engines() === undefined)('The drill of a move', () => {
           traits: { n },
         });
       const contracts = new Set(
-        (await there.get<readonly { event_name: string }[]>('./event-contracts')).map((one) => one.event_name),
+        (await there.get<readonly { event_name: string }[]>('./event-contracts')).map(
+          (one) => one.event_name,
+        ),
       );
       for (const { id, answeredAt } of load.written.contracts)
         if (answeredAt !== undefined) expect(contracts).toContain(id);
       for (const { id: email, answeredAt } of load.written.profiles)
-        if (answeredAt !== undefined) expect(await peopleThere.search({ email: [email] }), email).toHaveLength(1);
+        if (answeredAt !== undefined)
+          expect(await peopleThere.search({ email: [email] }), email).toHaveLength(1);
       console.log(`${sent.length} events; the move was killed ${killed} times\n${output}`);
     },
     600_000,

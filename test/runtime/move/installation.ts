@@ -96,7 +96,14 @@ export async function answersOf(
     answers[path] = answer;
     return answer;
   };
-  for (const list of ['/organizations', '/workspaces', './members', './sources', './event-keys', './api-keys'])
+  for (const list of [
+    '/organizations',
+    '/workspaces',
+    './members',
+    './sources',
+    './event-keys',
+    './api-keys',
+  ])
     await ask(list);
   for (const { id } of (answers['/organizations'] ?? []) as readonly { readonly id: string }[])
     for (const part of ['', '/members', '/client-keys', '/profile-settings', '/audit-log?limit=100'])
@@ -118,13 +125,16 @@ export async function answersOf(
   for (const { id } of await ask<readonly { readonly id: string }[]>('./destinations'))
     await ask(`./destinations/${id}`);
   await ask('./event-forwarding-rules');
-  for (const { id } of await ask<readonly { readonly id: string }[]>('./replays')) await ask(`./replays/${id}`);
+  for (const { id } of await ask<readonly { readonly id: string }[]>('./replays'))
+    await ask(`./replays/${id}`);
   for (const status of ['dead', 'delivered'])
     for (const { id } of await ask<readonly { readonly id: string }[]>(
       `./deliveries?status=${status}&limit=100`,
     ))
       await ask(`./deliveries/${id}`);
-  const retrying = await owner.get<readonly { readonly id: string }[]>('./deliveries?status=retrying&limit=100');
+  const retrying = await owner.get<readonly { readonly id: string }[]>(
+    './deliveries?status=retrying&limit=100',
+  );
   // Its attempts go on; which deliveries wait is the same.
   answers.retrying = retrying.map(({ id }) => id).sort();
   for (const id of subjects.messageIds)
@@ -148,9 +158,8 @@ export async function workedOff(server: { metrics(): Promise<string> }): Promise
 
 /** The events counted under a name in the last two days. */
 export async function volumeOf(owner: Client, eventName?: string): Promise<number> {
-  const rows = await owner.get<readonly { event_name: string; event_count: number }[]>(
-    './event-volume?hours=48',
-  );
+  const rows =
+    await owner.get<readonly { event_name: string; event_count: number }[]>('./event-volume?hours=48');
   return rows
     .filter(({ event_name }) => eventName === undefined || event_name === eventName)
     .reduce((sum, { event_count }) => sum + event_count, 0);

@@ -12,7 +12,16 @@ import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startWebhook } from '../../helpers/webhook.ts';
-import { answersOf, deliveriesOf, moveWithKills, SETTINGS, startOn, targetOf, volumeOf, workedOff } from './installation.ts';
+import {
+  answersOf,
+  deliveriesOf,
+  moveWithKills,
+  SETTINGS,
+  startOn,
+  targetOf,
+  volumeOf,
+  workedOff,
+} from './installation.ts';
 
 const EVENTS = 60;
 /** Of every ten events, one is repeated, two break the contract, and each of the two bad destinations gets one. */
@@ -85,7 +94,10 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
       traits: { email: `user-${n}@example.com`, n },
     }));
     await producer.post('./events/batch', { batch: identifies });
-    await people.write({ email: 'written@example.com' }, { upsert: { profile: { traits: { plan: 'gold' } } } });
+    await people.write(
+      { email: 'written@example.com' },
+      { upsert: { profile: { traits: { plan: 'gold' } } } },
+    );
     await people.write({ email: 'merged@example.com' });
     await people.write({ user_id: 'merged' });
     const merged = await people.write({ email: 'merged@example.com', user_id: 'merged' });
@@ -193,7 +205,8 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
       () => dead.deliveries().slice(deadBefore.length),
       (calls) => calls.length === TENTH,
     );
-    const idsOf = (calls: readonly { readonly id: string }[]) => [...new Set(calls.map(({ id }) => id))].sort();
+    const idsOf = (calls: readonly { readonly id: string }[]) =>
+      [...new Set(calls.map(({ id }) => id))].sort();
     expect(idsOf(dead.deliveries())).toEqual(idsOf(deadBefore));
     expect(new Set(failing.deliveries().map(({ event }) => event.message_id)).size).toBe(TENTH);
     expect(good.calls).toHaveLength(goodBefore);
@@ -207,7 +220,10 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
     );
     const [found] = await peopleThere.search({ user_id: ['merged'] });
     expect(found?.ucid).toBe(merged.ucid);
-    const changed = await peopleThere.write({ email: 'merged@example.com' }, { upsert: { profile: { traits: { plan: 'new' } } } });
+    const changed = await peopleThere.write(
+      { email: 'merged@example.com' },
+      { upsert: { profile: { traits: { plan: 'new' } } } },
+    );
     expect(changed.ucid).toBe(merged.ucid);
     const fresh = await peopleThere.write({ email: 'erased@example.com' });
     expect(fresh.ucid).not.toBe(erased.ucid);

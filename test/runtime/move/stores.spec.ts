@@ -58,7 +58,12 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
     const { folder, prefix, redisUrl: url } = await places();
     const claim = (messageId: string, offset: number, changes: Partial<DedupeClaim> = {}): DedupeClaim => {
       const topic = offset % 2 === 0 ? 'events.production' : 'events.development';
-      return { ...MESSAGE, messageId, position: { topic, partition: offset % 3, offset, index: 2 }, ...changes };
+      return {
+        ...MESSAGE,
+        messageId,
+        position: { topic, partition: offset % 3, offset, index: 2 },
+        ...changes,
+      };
     };
     let now = Date.now() - DAY_MS / 2;
     const windowMs = DAY_MS;
@@ -92,7 +97,12 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
     const corrected = again.map(({ rejected: _, ...one }) => one);
     expect(new Set(await target.claim(corrected))).toEqual(new Set([true]));
     await expect(
-      importClaims(redis, prefix, [{ ...(claims[0] ?? never()), position: repeats[0]?.position ?? never() }], now),
+      importClaims(
+        redis,
+        prefix,
+        [{ ...(claims[0] ?? never()), position: repeats[0]?.position ?? never() }],
+        now,
+      ),
     ).rejects.toThrow('not of this installation');
   });
 
@@ -366,7 +376,10 @@ async function populate(store: ProfileStore, clock: { now: number }): Promise<Po
   await written('email:taken@example.com');
   await written('email:again@example.com');
   clock.now += 1_000;
-  const identities = ['deleted', 'taken', 'again'].map((name) => ({ type: 'email', value: `${name}@example.com` }));
+  const identities = ['deleted', 'taken', 'again'].map((name) => ({
+    type: 'email',
+    value: `${name}@example.com`,
+  }));
   await store.delete({ org: 1, regions: ['eu'], identities, ucids: [] });
   const deletedAt = clock.now;
   const again = await written('email:again@example.com', 'user_id:again');

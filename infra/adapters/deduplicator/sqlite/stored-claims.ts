@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { parsePosition, type Position } from '@tributary/core';
+import { type Position, parsePosition } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
 
 /** A dedupe claim as the files hold it. */

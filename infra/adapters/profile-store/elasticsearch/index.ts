@@ -6,9 +6,9 @@ export type {
   StoredDocument,
   WriteResult,
 } from './documents.ts';
+export { ProfileImport } from './profile-import.ts';
 export {
   DocumentProfileStore,
   type ElasticsearchProfileStoreOptions,
   openElasticsearchProfileStore,
 } from './profile-store.ts';
-export { ProfileImport } from './profile-import.ts';

@@ -80,7 +80,11 @@ export class ProfileImport {
   private constructor(connection: ElasticsearchConnection, options: ProfileImportOptions) {
     const alias = `${indexPrefix(options.prefix)}profiles`;
     this.#connection = connection;
-    this.#documents = new ElasticsearchDocuments(connection, { alias, shards: options.shards }, options.logger);
+    this.#documents = new ElasticsearchDocuments(
+      connection,
+      { alias, shards: options.shards },
+      options.logger,
+    );
     this.#publisher = `import-${options.importId}`;
   }
 
@@ -169,9 +173,13 @@ function deletedDocuments(
 /** A ucid that no profile ever had, for the deletion of an identity. The same whenever the deletion is imported. */
 function ucidOf(hashes: readonly string[]): string {
   const digits = hash('sha256', `deleted ${hashes.join(' ')}`, 'hex');
-  const [a, b, c, d, e] = [[0, 8], [8, 12], [13, 16], [17, 20], [20, 32]].map(([from, to]) =>
-    digits.slice(from, to),
-  );
+  const [a, b, c, d, e] = [
+    [0, 8],
+    [8, 12],
+    [13, 16],
+    [17, 20],
+    [20, 32],
+  ].map(([from, to]) => digits.slice(from, to));
   return `${a}-${b}-8${c}-8${d}-${e}`;
 }
 

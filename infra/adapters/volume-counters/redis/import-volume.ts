@@ -49,9 +49,7 @@ export async function importVolume(
       await Promise.all([...byKey].map(([key, [one]]) => client.expireat(key, one?.expiry ?? 0)));
     });
   await connection.call(async (client) => {
-    await Promise.all(
-      volume.keyUses().map(({ keyId, at }) => client.zadd(keys.touched, 'GT', at, keyId)),
-    );
+    await Promise.all(volume.keyUses().map(({ keyId, at }) => client.zadd(keys.touched, 'GT', at, keyId)));
     for (const applied of volume.applied()) {
       await client.sadd(keys.partitions, partitionName(applied));
       await client.set(keys.applied(partitionName(applied)), applied.offset);

@@ -1,2 +1,2 @@
-export { openRedisVolumeCounters, type RedisVolumeCountersOptions } from './volume-counters.ts';
 export { compareVolume, holdsVolume, importVolume } from './import-volume.ts';
+export { openRedisVolumeCounters, type RedisVolumeCountersOptions } from './volume-counters.ts';

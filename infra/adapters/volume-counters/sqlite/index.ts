@@ -1,2 +1,2 @@
-export { openSqliteVolumeCounters, type SqliteVolumeCountersOptions } from './volume-counters.ts';
 export { openStoredVolume } from './stored-volume.ts';
+export { openSqliteVolumeCounters, type SqliteVolumeCountersOptions } from './volume-counters.ts';

@@ -32,7 +32,13 @@ describe.skipIf(engines() === undefined)('a log that is imported from an embedde
       metrics: NO_METRICS,
       logger: NO_LOGGER,
     });
-    records = new LogImport({ connection, prefix, topics: TOPICS, framing: PLAIN_FRAMING, logger: NO_LOGGER });
+    records = new LogImport({
+      connection,
+      prefix,
+      topics: TOPICS,
+      framing: PLAIN_FRAMING,
+      logger: NO_LOGGER,
+    });
   });
   afterEach(async () => {
     await target.close();
@@ -87,7 +93,10 @@ describe.skipIf(engines() === undefined)('a log that is imported from an embedde
     expect(partitions.filter(({ first }) => first > 0)).toHaveLength(PARTITIONS);
     for (const one of partitions) await copy(stored, one);
     for (const { topic, partition, first, end } of partitions) {
-      expect([await target.first(topic, partition), await target.end(topic, partition)]).toEqual([first, end]);
+      expect([await target.first(topic, partition), await target.end(topic, partition)]).toEqual([
+        first,
+        end,
+      ]);
       let at = first;
       for await (const record of records.records(topic, partition, first, end)) {
         const [original] = stored.records(topic, partition, at++, 1);
@@ -100,12 +109,16 @@ describe.skipIf(engines() === undefined)('a log that is imported from an embedde
     for (const topic of [SOURCE, RECEIVED]) expect(await readAll(target, topic)).toEqual(expected[topic]);
 
     const altered = await target.alterTopics();
-    expect(altered.join('\n')).toContain(`${prefix}${SOURCE}, message.timestamp.type: CreateTime -> LogAppendTime`);
+    expect(altered.join('\n')).toContain(
+      `${prefix}${SOURCE}, message.timestamp.type: CreateTime -> LogAppendTime`,
+    );
     expect(altered.join('\n')).toContain(`${prefix}${SOURCE}, retention.ms: -1 -> 3600000`);
     expect((await readAll(target, SOURCE))[0]).toEqual(expected[SOURCE]?.[0]);
     const [appended] = await target.append(SOURCE, [{ key: 'new', value: '1', headers: {} }]);
     const partition = partitionOf('new', PARTITIONS);
-    expect(appended?.offset).toBe(partitions.find((one) => one.topic === SOURCE && one.partition === partition)?.end);
+    expect(appended?.offset).toBe(
+      partitions.find((one) => one.topic === SOURCE && one.partition === partition)?.end,
+    );
   });
 
   it('lets stages go on at their positions, also within a record', async () => {

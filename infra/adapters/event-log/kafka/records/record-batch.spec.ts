@@ -13,17 +13,20 @@ async function written(records: readonly RecordToWrite[], compression: 0 | 1) {
   return writer.buffer.subarray(4, writer.at);
 }
 
-it.each([0, 1] as const)('gives records the timestamps that they come with (compression %i)', async (compression) => {
-  const records = [0, 0, 5, 2 ** 30 - 1].map((ms, n) => ({
-    key: n === 0 ? null : `k${n}`,
-    value: Buffer.from(`{"n":${n}}`),
-    headers: { n: String(n) },
-    timestamp: AT - 86_400_000 + ms,
-  }));
-  const [batch, ...others] = await readBatches(await written(records, compression));
-  expect(others).toEqual([]);
-  expect(batch?.records).toEqual(records.map((record, offset) => ({ ...record, offset })));
-});
+it.each([0, 1] as const)(
+  'gives records the timestamps that they come with (compression %i)',
+  async (compression) => {
+    const records = [0, 0, 5, 2 ** 30 - 1].map((ms, n) => ({
+      key: n === 0 ? null : `k${n}`,
+      value: Buffer.from(`{"n":${n}}`),
+      headers: { n: String(n) },
+      timestamp: AT - 86_400_000 + ms,
+    }));
+    const [batch, ...others] = await readBatches(await written(records, compression));
+    expect(others).toEqual([]);
+    expect(batch?.records).toEqual(records.map((record, offset) => ({ ...record, offset })));
+  },
+);
 
 it('gives records without a timestamp the time of the request', async () => {
   const records = [{ key: 'k', value: Buffer.from('1'), headers: {} }];
