@@ -61,6 +61,7 @@ export {
 } from './adapters/profile-store/sqlite/index.ts';
 export { openMemoryRateLimiter } from './adapters/rate-limiter/memory/index.ts';
 export { openRedisRateLimiter } from './adapters/rate-limiter/redis/index.ts';
+export { RedisConnection } from './adapters/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
 export {
   type ConfluentFramingOptions,

@@ -2,6 +2,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { addAdminCommands } from './commands/admin/commands.ts';
 import type { AdoptStoresOptions } from './commands/adopt-stores.ts';
 import type { BackupCommandOptions } from './commands/backup.ts';
+import type { MoveCommandOptions } from './commands/move.ts';
 import type { PositionsOptions } from './commands/positions.ts';
 import type { RedriveOptions } from './commands/redrive.ts';
 import type { RestoreOptions } from './commands/restore.ts';
@@ -147,6 +148,14 @@ function describeProgram(environment: Environment, run: Run): Command {
     .action(
       runOn<RestoreOptions>(run, async (source, options) =>
         (await import('./commands/restore.ts')).restore(source, options, environment),
+      ),
+    );
+  add(program, 'move', 'move the installation of a data folder to Kafka, Redis and Elasticsearch')
+    .option('--check', 'print what would be moved and what stands against it, and move nothing')
+    .option('--forget-deletions', 'leave out deletions of profiles that an older release made')
+    .action(
+      run<MoveCommandOptions>(async (options) =>
+        (await import('./commands/move.ts')).move(options, environment),
       ),
     );
   add(program, 'adopt-stores', 'give stores of another installation to this one, with all their data')

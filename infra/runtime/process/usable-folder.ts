@@ -6,6 +6,7 @@ import { type Logger, messageOf } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 import { makeFolderPrivate } from './data-folder.ts';
 import { OperatorError } from './lifecycle.ts';
+import { refuseMovedFolder } from './moved-folder.ts';
 
 /** The data folder cannot hold this process's data. The message names the folder, the reason and what to do. */
 export class FolderUnusable extends OperatorError {
@@ -19,11 +20,14 @@ export class FolderUnusable extends OperatorError {
 const PROBE_BYTES = 64 * 1024;
 
 /**
- * Makes the data folder private, after a check that it can be used: `FolderUnusable` otherwise. A process that keeps
+ * Makes the data folder private, after a check that it can be used: `FolderUnusable` or `FolderMoved` otherwise. A process that keeps
  * nothing there, because every store is on an engine, goes on without the check.
  */
 export function useDataFolder(config: DataFolderConfig, logger: Logger): void {
-  if (keepsDataHere(config)) provideFolder(config.dataFolder);
+  if (keepsDataHere(config)) {
+    provideFolder(config.dataFolder);
+    refuseMovedFolder(config.dataFolder);
+  }
   makeFolderPrivate(config.dataFolder, logger);
 }
 
@@ -32,13 +36,17 @@ export function useDataFolder(config: DataFolderConfig, logger: Logger): void {
  * server could not read.
  */
 export function useFolderOfServer(config: DataFolderConfig, logger: Logger): void {
-  const { dataFolder: folder } = config;
+  if (keepsDataHere(config)) refuseFolderOfOther(config.dataFolder);
+  useDataFolder(config, logger);
+}
+
+/** Refuses root where the folder is another user's. */
+export function refuseFolderOfOther(folder: string): void {
   const owner = process.geteuid?.() === 0 ? ownerOf(folder) : 0;
-  if (keepsDataHere(config) && owner !== 0)
+  if (owner !== 0)
     throw new OperatorError(
       `the data folder ${folder} belongs to the user with uid ${owner}, and files of root in it would lock the server out: run this as that user, e.g. setpriv --reuid ${owner} --clear-groups -- tributary ...`,
     );
-  useDataFolder(config, logger);
 }
 
 /** 0 for a folder that does not exist, or cannot be looked at. */

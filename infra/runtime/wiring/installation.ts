@@ -11,6 +11,7 @@ import {
   TributaryError,
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
+import { refuseUnfinishedMove } from '../move/unfinished.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
 import { receivedTopics } from './ports/event-log.ts';
@@ -139,6 +140,7 @@ export async function checkStores(
         );
     };
     const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark), onProfilesCreated);
+    await refuseUnfinishedMove([marks.profiles, ...marks.others]);
     const id = await installationOf(config, tools, marks, deadline);
     if (id === undefined) {
       logger.warn(

@@ -15,6 +15,9 @@ export interface StoredClaim {
   readonly afterRejectedKey?: string;
 }
 
+/** Bytes of `digestOf`. */
+const DIGEST_BYTES = 16;
+
 /** Length of the hash that replaces a topic's name. */
 const TOPIC_HASH_LENGTH = 8;
 
@@ -44,6 +47,14 @@ export class ClaimFormat {
     return this.#keyOf(message).key;
   }
 
+  /** The key and the value of a claim that another store decided. `digest` as in `storedClaims` of the embedded one. */
+  importedOf(digest: Uint8Array, position: Position): { readonly key: string; readonly value: string } {
+    const message = Buffer.from(digest.subarray(0, DIGEST_BYTES));
+    const { key } = this.#keyOfDigest(message);
+    const isRejected = digest.length > DIGEST_BYTES;
+    return { key: isRejected ? rejectedKeyOf(key) : key, value: this.#textOf(position) };
+  }
+
   /** The position of a stored text; undefined when it is in none of the topics. */
   positionOf(text: string, topics: readonly string[]): Position | undefined {
     const topic = topics.find((name) => text.startsWith(this.#hashOf(name)));
@@ -55,7 +66,10 @@ export class ClaimFormat {
   }
 
   #keyOf(message: Message): Pick<StoredClaim, 'key' | 'bucket'> {
-    const digest = Buffer.from(digestOf(message));
+    return this.#keyOfDigest(Buffer.from(digestOf(message)));
+  }
+
+  #keyOfDigest(digest: Buffer): Pick<StoredClaim, 'key' | 'bucket'> {
     const bucket = digest.toString('hex', 0, 1);
     return { key: `{${this.#prefix}d:${bucket}}${digest.toString('base64url', 1)}`, bucket };
   }

@@ -1,1 +1,2 @@
 export { openRedisDeduplicator, type RedisDeduplicatorOptions } from './deduplicator.ts';
+export { importClaims, missingClaims } from './import-claims.ts';

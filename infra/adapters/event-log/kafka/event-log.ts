@@ -32,6 +32,7 @@ import { KafkaStageRun } from './group/stage-run.ts';
 import { BoundedAppends } from './growth/bounded-appends.ts';
 import { growTopic, otherPartitions, partitionsInKafka } from './growth/broker-partitions.ts';
 import { Layouts } from './growth/layouts.ts';
+import { type ImportedPosition, importPositions } from './import/import-positions.ts';
 import { LogReader } from './log-reader.ts';
 import {
   type KnownPosition,
@@ -85,6 +86,8 @@ export interface KafkaLog extends EventLog {
   positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]>;
   /** Sets the position of a partition whose group has lost it. `InvalidInput` where the group has one. */
   setPosition(of: StagePartition, offset: number): Promise<void>;
+  /** Sets the positions of stages that never ran on this log to those of another log; see `importPositions`. */
+  importPositions(positions: readonly ImportedPosition[]): Promise<void>;
   /** The partitions that the brokers have of each declared topic, used or not. */
   partitionsInKafka(): Promise<ReadonlyMap<string, number>>;
   /** Makes the brokers have this many partitions of a topic, if they have fewer. Nothing uses the added ones yet. */
@@ -226,6 +229,12 @@ class KafkaEventLog implements KafkaLog {
     if (offset < first || offset > end)
       throw new InvalidInput(`${topic}/${partition} has the offsets ${first} to ${end}, not ${offset}`);
     await this.#positions.recordStart(of, { offset, index: 0 });
+  }
+
+  async importPositions(positions: readonly ImportedPosition[]): Promise<void> {
+    this.#checkOpen();
+    const target = { client: this.#reads, positions: this.#positions };
+    await importPositions(positions, { ...target, nameOf: (name) => this.#nameOf(name) });
   }
 
   async append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]> {

@@ -2,7 +2,7 @@ import type { Logger, TopicFault, TopicSpec } from '@tributary/core';
 import kafkajs, { type Admin } from 'kafkajs';
 import { type KafkaConnection, withKafkaAdmin } from './client/connection.ts';
 import { protocolErrorOf } from './client/errors.ts';
-import { replicaFault, type SettingFault, settingFaults } from './topics.ts';
+import { replicaFault, type SettingFault, settingFaults, type TopicSettings } from './topics.ts';
 
 const { ConfigResourceTypes } = kafkajs;
 
@@ -27,6 +27,7 @@ interface Described {
   /** The topic's own settings. */
   readonly own: ReadonlyMap<string, string>;
   readonly faults: readonly SettingFault[];
+  readonly actual: ReadonlyMap<string, string>;
 }
 
 /**
@@ -49,21 +50,52 @@ export function alterTopics(checks: TopicChecks): Promise<readonly string[]> {
   const { connection, logger } = checks;
   return withKafkaAdmin(connection, logger, 'altering the settings of topics', async (admin) => {
     const described = (await describe(admin, checks)).filter(({ faults }) => faults.length > 0);
-    if (described.length === 0) return [];
-    await admin.alterConfigs({
-      validateOnly: false,
-      // The request replaces all of a topic's own settings.
-      resources: described.map(({ name, own, faults }) => ({
-        type: ConfigResourceTypes.TOPIC,
+    await alter(
+      admin,
+      described.map(({ name, own, faults }) => ({
         name,
-        configEntries: [
-          ...new Map([...own, ...faults.map(({ setting, should }) => [setting, should] as const)]),
-        ].map(([setting, value]) => ({ name: setting, value })),
+        own,
+        changes: faults.map(({ setting, should }) => [setting, should] as const),
       })),
-    });
+    );
     return described.flatMap(({ name, faults }) =>
       faults.map(({ setting, is, should }) => `${name}, ${setting}: ${is} -> ${should}`),
     );
+  });
+}
+
+/** Gives all topics these settings, and leaves their others as they are. */
+export function setTopicSettings(checks: TopicChecks, settings: TopicSettings): Promise<void> {
+  const { connection, logger } = checks;
+  return withKafkaAdmin(connection, logger, 'altering the settings of topics', async (admin) => {
+    const described = await describe(admin, checks);
+    const changed = described
+      .map(({ name, own, actual }) => ({
+        name,
+        own,
+        changes: Object.entries(settings).filter(([setting, value]) => actual.get(setting) !== value),
+      }))
+      .filter(({ changes }) => changes.length > 0);
+    await alter(admin, changed);
+  });
+}
+
+interface Alteration {
+  readonly name: string;
+  readonly own: ReadonlyMap<string, string>;
+  readonly changes: readonly (readonly [setting: string, value: string])[];
+}
+
+async function alter(admin: Admin, alterations: readonly Alteration[]): Promise<void> {
+  if (alterations.length === 0) return;
+  await admin.alterConfigs({
+    validateOnly: false,
+    // The request replaces all of a topic's own settings.
+    resources: alterations.map(({ name, own, changes }) => ({
+      type: ConfigResourceTypes.TOPIC,
+      name,
+      configEntries: [...new Map([...own, ...changes])].map(([setting, value]) => ({ name: setting, value })),
+    })),
   });
 }
 
@@ -111,7 +143,7 @@ async function describe(admin: Admin, { topics, nameOf }: TopicChecks): Promise<
     );
     const count = replicas.get(name) ?? 1;
     const faults = settingFaults(spec, count, actual);
-    return [{ spec, name, replicaFault: replicaFault(count, brokers.length, actual), own, faults }];
+    return [{ spec, name, replicaFault: replicaFault(count, brokers.length, actual), own, faults, actual }];
   });
 }
 

@@ -123,6 +123,8 @@ export interface CreateTopicsOptions {
   readonly nameOf: (topic: string) => string;
   /** Default 3, or the number of brokers where there are fewer. */
   readonly replicationFactor?: number;
+  /** In place of what `settingsOf` says, until they are corrected. */
+  readonly settings?: TopicSettings;
   readonly logger: Logger;
 }
 
@@ -141,7 +143,7 @@ export async function createKafkaTopics(options: CreateTopicsOptions): Promise<r
 
 async function createMissing(
   admin: Admin,
-  { topics, nameOf, replicationFactor, logger }: CreateTopicsOptions,
+  { topics, nameOf, replicationFactor, settings, logger }: CreateTopicsOptions,
 ): Promise<readonly string[]> {
   const there = new Set(await admin.listTopics());
   const missing = [...topics.values()].filter(({ name }) => !there.has(nameOf(name)));
@@ -158,7 +160,7 @@ async function createMissing(
     // With `waitForLeaders` parallel starts crash each other.
     await admin.createTopics({
       waitForLeaders: false,
-      topics: missing.map((spec) => topicOf(spec, nameOf(spec.name), replication)),
+      topics: missing.map((spec) => topicOf(spec, nameOf(spec.name), replication, settings)),
     });
   } catch (thrown) {
     // Another process may have created a topic meanwhile.
@@ -168,15 +170,19 @@ async function createMissing(
   return missing.map(({ name }) => name);
 }
 
-function topicOf(spec: TopicSpec, topic: string, replicationFactor: number): ITopicConfig {
+function topicOf(
+  spec: TopicSpec,
+  topic: string,
+  replicationFactor: number,
+  settings: TopicSettings = {},
+): ITopicConfig {
   return {
     topic,
     numPartitions: spec.partitions,
     replicationFactor,
-    configEntries: Object.entries(settingsOf(spec, replicationFactor)).map(([name, value]) => ({
-      name,
-      value,
-    })),
+    configEntries: Object.entries({ ...settingsOf(spec, replicationFactor), ...settings }).map(
+      ([name, value]) => ({ name, value }),
+    ),
   };
 }
 

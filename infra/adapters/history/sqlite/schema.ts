@@ -71,6 +71,11 @@ export function prepareSchema(database: DatabaseSync, file: string): void {
   });
 }
 
+/** Whether the tables are of the present version, so that they can be read without an upgrade. */
+export function isCurrent(database: DatabaseSync): boolean {
+  return versionOf(database) === SCHEMA_VERSION;
+}
+
 function versionOf(database: DatabaseSync): number {
   return Number(database.prepare('PRAGMA user_version').get()?.user_version);
 }

@@ -6,6 +6,7 @@ export type {
   StoredDocument,
   WriteResult,
 } from './documents.ts';
+export { ProfileImport } from './profile-import.ts';
 export {
   DocumentProfileStore,
   type ElasticsearchProfileStoreOptions,

@@ -106,7 +106,7 @@ function upsert(
   for (const identity of dropped) {
     const claim = claimOf(write, identity);
     const claimed = stored.byClaim(claim);
-    if (claimed?.stored === target) stored.releaseClaim(claim, target, claimed.deletedAt);
+    if (claimed?.stored === target) stored.releaseClaim(identity, target, claimed.deletedAt);
   }
   stored.record(change);
   return { kind: 'written', profile: text, leftOut, changed: true };
@@ -172,8 +172,8 @@ function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): St
   const target = named ?? owners.find(isLive);
   if (target === undefined) throw new Error('an unlinked profile was not found');
   stored.replace(target, profile, text);
-  for (const [at, claim] of claims.entries())
-    if (owners[at] !== undefined) stored.releaseClaim(claim, target, found[at]?.deletedAt);
+  for (const [at, identity] of request.identities.entries())
+    if (owners[at] !== undefined) stored.releaseClaim(identity, target, found[at]?.deletedAt);
   stored.record(change);
   return { kind: 'unlinked', profile: text, notHeld };
 }

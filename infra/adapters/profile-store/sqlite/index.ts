@@ -1,3 +1,4 @@
+export { type ExportedProfile, openProfileExport } from './profile-export.ts';
 export {
   folderHoldsProfiles,
   openSqliteProfileStore,

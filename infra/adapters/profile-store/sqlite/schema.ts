@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
-import { type Identity, identityKey, type Profile, type ProfileScope } from '@tributary/core';
+import { type Identity, identityHash, identityKey, type Profile, type ProfileScope } from '@tributary/core';
 import { inTransaction, reading } from '../../sqlite/database.ts';
 
 /** Raised whenever `SCHEMA` changes; kept in the file's `user_version`. */
@@ -61,6 +61,11 @@ export function prepareSchema(database: DatabaseSync, file: string): void {
   });
 }
 
+/** Whether the tables are of the present version, so that they can be read without an upgrade. */
+export function isCurrent(database: DatabaseSync): boolean {
+  return versionOf(database) === SCHEMA_VERSION;
+}
+
 function versionOf(database: DatabaseSync): number {
   return reading(() => Number(database.prepare('PRAGMA user_version').get()?.user_version));
 }
@@ -82,11 +87,26 @@ export function ucidBytes(ucid: string): Buffer {
 export interface Tombstone {
   readonly claims: readonly string[];
   readonly ucids: readonly string[];
+  /** For a move to another store. Absent where a release before 0.2 wrote it. */
+  readonly deletion?: Deletion;
+}
+
+export interface Deletion extends ProfileScope {
+  /** Of the change that deleted the profile; 0 where only an identity was taken from one. */
+  readonly version: number;
+  /** `identityHash` of each of the identities of `claims`. */
+  readonly hashes: readonly string[];
 }
 
 export function tombstoneOf(profile: Profile): Tombstone {
   return {
     claims: profile.identities.map((identity) => claimOf(profile, identity).toString('hex')),
     ucids: [profile.ucid, ...profile.linked],
+    deletion: {
+      org: profile.org,
+      region: profile.region,
+      version: profile.version + 1,
+      hashes: profile.identities.map((identity) => identityHash(profile, identity)),
+    },
   };
 }

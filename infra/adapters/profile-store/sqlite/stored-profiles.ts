@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { type Profile, type ProfileChange, parseExact } from '@tributary/core';
+import { type Identity, identityHash, type Profile, type ProfileChange, parseExact } from '@tributary/core';
 import { type OutboxChange, outboxRows } from './outbox.ts';
 import { claimOf, type Tombstone, tombstoneOf, ucidBytes } from './schema.ts';
 
@@ -88,13 +88,16 @@ export class StoredProfiles {
     this.#statements.putClaim.run(claim, id, deletedAt ?? null);
   }
 
-  /** Removes the claim from the profile. The time of an earlier deletion is kept, in a tombstone of its own. */
-  releaseClaim(claim: Buffer, { id }: LiveProfile, deletedAt: number | undefined): void {
+  /** Takes the identity from the profile. The time of an earlier deletion is kept, in a tombstone of its own. */
+  releaseClaim(identity: Identity, { id, profile }: LiveProfile, deletedAt: number | undefined): void {
+    const claim = claimOf(profile, identity);
     if (deletedAt === undefined) {
       this.#statements.deleteClaim.run(claim, id);
       return;
     }
-    const tombstone: Tombstone = { claims: [claim.toString('hex')], ucids: [] };
+    const { org, region } = profile;
+    const deletion = { org, region, version: 0, hashes: [identityHash(profile, identity)] };
+    const tombstone: Tombstone = { claims: [claim.toString('hex')], ucids: [], deletion };
     const inserted = this.#statements.insertTombstone.run(JSON.stringify(tombstone), deletedAt);
     this.#statements.putClaim.run(claim, Number(inserted.lastInsertRowid), null);
   }

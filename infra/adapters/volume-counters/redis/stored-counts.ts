@@ -49,6 +49,11 @@ export function fieldOf({ hour, environment, eventType, eventName }: VolumeIncre
   return `${ofDay.toString(36)}${ENVIRONMENT_CODES[environment]}${TYPE_CODES[eventType]}${eventName}`;
 }
 
+/** A field of a day's run counts: the hour, epoch ms, and the measure. */
+export function runField(hour: number, measure: string): string {
+  return `${hour}:${measure}`;
+}
+
 /** Undefined for a field that this version does not know. */
 export function parseField(day: number, field: string): CountedField | undefined {
   const environment = ENVIRONMENT_OF.get(field.charAt(1));

@@ -18,7 +18,15 @@ import {
   type RedisClient,
   RedisConnection,
 } from '../../redis/index.ts';
-import { applyBatch, dayOf, expiryOf, parseField, partitionName, VolumeKeys } from './stored-counts.ts';
+import {
+  applyBatch,
+  dayOf,
+  expiryOf,
+  parseField,
+  partitionName,
+  runField,
+  VolumeKeys,
+} from './stored-counts.ts';
 
 /** Fields of a hash per call: a larger one would block the server for other clients. */
 const FIELDS_PER_CALL = 2_000;
@@ -217,9 +225,4 @@ function countsBetween(
     hours.set(hour, { ...hours.get(hour), [measure]: Number(count) });
   }
   return [...hours].sort(([a], [b]) => a - b).map(([hour, counts]) => ({ hour, counts }));
-}
-
-/** A field of a day's run counts: the hour, epoch ms, and the measure. */
-function runField(hour: number, measure: string): string {
-  return `${hour}:${measure}`;
 }

@@ -1,1 +1,2 @@
+export { openStoredVolume } from './stored-volume.ts';
 export { openSqliteVolumeCounters, type SqliteVolumeCountersOptions } from './volume-counters.ts';

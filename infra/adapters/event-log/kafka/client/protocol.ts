@@ -30,7 +30,15 @@ export interface RecordToWrite {
   readonly key: string | null;
   readonly value: Buffer;
   readonly headers: Readonly<Record<string, string>>;
+  /**
+   * Epoch ms; default: the time of the request. Ascending within a batch, by less than `MAX_TIMESTAMP_SPAN_MS`. Topics
+   * with `LogAppendTime` replace it by their broker's time.
+   */
+  readonly timestamp?: number;
 }
+
+/** Between the first and the last record of a batch. */
+export const MAX_TIMESTAMP_SPAN_MS = 2 ** 30;
 
 export interface ProduceRequest {
   readonly transactionalId?: string;
@@ -39,7 +47,8 @@ export interface ProduceRequest {
   readonly acks: -1;
   /** ms */
   readonly timeout: number;
-  readonly compression: 0;
+  /** 1: gzip. */
+  readonly compression: 0 | 1;
   readonly topicData: readonly {
     readonly topic: string;
     readonly partitions: readonly {

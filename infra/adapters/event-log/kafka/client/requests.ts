@@ -43,7 +43,7 @@ export const PRODUCE: Definition<ProduceRequest, ProduceAnswer> = {
 
 /** In the layout of versions 3 to 7: the oldest with record batches, and the newest that kafkajs knows. */
 export function encodedProduce(request: ProduceRequest): Encoded {
-  const { transactionalId, acks, timeout, topicData } = request;
+  const { transactionalId, acks, timeout, topicData, compression } = request;
   const writer = new WireWriter(produceRoom(request));
   writeName(writer, transactionalId);
   writer.int16(acks);
@@ -61,6 +61,7 @@ export function encodedProduce(request: ProduceRequest): Encoded {
         firstSequence,
         transactional: transactionalId !== undefined,
         timestamp,
+        compression,
       });
     }
   }

@@ -91,8 +91,16 @@ export class RecordedPositions {
   }
 
   /** Records the position at which a partition begins, in place of any other. */
-  async recordStart(of: StagePartition, { offset, index }: Cursor): Promise<void> {
-    await this.#options.append([entryOf(keyOf(of), { offset, ...(index > 0 && { index }), begins: true })]);
+  async recordStart(of: StagePartition, at: Cursor): Promise<void> {
+    await this.recordStarts([{ ...of, ...at }]);
+  }
+
+  async recordStarts(starts: readonly (StagePartition & Cursor)[]): Promise<void> {
+    await this.#options.append(
+      starts.map(({ offset, index, ...of }) =>
+        entryOf(keyOf(of), { offset, ...(index > 0 && { index }), begins: true }),
+      ),
+    );
   }
 
   /** Records that a stage begins a topic that it never read: no partition of it has a position that could be lost. */

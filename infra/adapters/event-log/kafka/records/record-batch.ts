@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib';
 import { decompressed } from '../client/compression.ts';
 import type { RecordBatch, RecordRead, RecordToWrite } from '../client/protocol.ts';
 import { crc32c, WireReader, type WireWriter } from './wire.ts';
@@ -9,8 +10,10 @@ export interface BatchHeader {
   readonly producerEpoch: number;
   readonly firstSequence: number;
   readonly transactional: boolean;
-  /** Epoch ms; topics with `LogAppendTime` replace it by their broker's time. */
+  /** Of records without a timestamp of their own, epoch ms. */
   readonly timestamp: number;
+  /** 1: gzip. Default: none. */
+  readonly compression?: 0 | 1;
 }
 
 const MAGIC = 2;
@@ -67,7 +70,7 @@ export function roomFor(records: readonly RecordToWrite[]): number {
   return bytes;
 }
 
-/** Writes a record batch (magic 2), not compressed, with its size before it as in a produce request. */
+/** Writes a record batch (magic 2), with its size before it as in a produce request. */
 export function writeBatch(writer: WireWriter, records: readonly RecordToWrite[], of: BatchHeader): void {
   const size = writer.at;
   writer.int32(0); // size, filled in below
@@ -79,17 +82,24 @@ export function writeBatch(writer: WireWriter, records: readonly RecordToWrite[]
   const checksum = writer.at;
   writer.int32(0); // CRC-32C, filled in below
   const checked = writer.at;
-  writer.int16(of.transactional ? TRANSACTIONAL : 0);
+  const first = records[0]?.timestamp ?? of.timestamp;
+  writer.int16((of.transactional ? TRANSACTIONAL : 0) | (of.compression ?? 0));
   writer.int32(records.length - 1); // last offset delta
-  writer.int64(BigInt(of.timestamp)); // base timestamp
-  writer.int64(BigInt(of.timestamp)); // max timestamp
+  writer.int64(BigInt(first)); // base timestamp
+  writer.int64(BigInt(records.at(-1)?.timestamp ?? first)); // max timestamp
   writer.int64(of.producerId);
   writer.int16(of.producerEpoch);
   writer.int32(of.firstSequence);
   writer.int32(records.length);
+  const body = writer.at;
   for (let i = 0; i < records.length; i++) {
     const record = records[i];
-    if (record) writer.measured(() => writeRecord(writer, record, i));
+    if (record) writer.measured(() => writeRecord(writer, record, i, (record.timestamp ?? first) - first));
+  }
+  if (of.compression === 1) {
+    const compressed = gzipSync(writer.buffer.subarray(body, writer.at));
+    writer.at = body;
+    writer.bytes(compressed);
   }
   const { buffer, at } = writer;
   buffer.writeInt32BE(at - size - 4, size);
@@ -97,9 +107,14 @@ export function writeBatch(writer: WireWriter, records: readonly RecordToWrite[]
   buffer.writeUInt32BE(crc32c(buffer, checked, at), checksum);
 }
 
-function writeRecord(writer: WireWriter, { key, value, headers }: RecordToWrite, offset: number): void {
+function writeRecord(
+  writer: WireWriter,
+  { key, value, headers }: RecordToWrite,
+  offset: number,
+  timestampDelta: number,
+): void {
   writer.int8(0); // attributes
-  writer.length(0); // timestamp delta
+  writer.length(timestampDelta);
   writer.length(offset);
   if (key === null) writer.length(-1);
   else writer.text(key);

@@ -14,6 +14,11 @@ export interface StagePosition {
   readonly offset: number;
 }
 
+/** The same, with the index of the entry within its record. */
+export interface StageCursor extends StagePosition {
+  readonly index: number;
+}
+
 /** The records of one partition in one segment: offsets `first` (inclusive) to `next` (exclusive). */
 export interface SegmentHead {
   first: number;
@@ -76,14 +81,15 @@ export class SegmentReader {
   }
 
   /** The positions of all stages, in a segment of the topic group that holds them. */
-  positions(): StagePosition[] {
-    return this.#statement('SELECT stage, topic, partition, next_offset FROM positions')
+  positions(): StageCursor[] {
+    return this.#statement('SELECT stage, topic, partition, next_offset, next_index FROM positions')
       .all()
       .map((row) => ({
         stage: String(row.stage),
         topic: String(row.topic),
         partition: Number(row.partition),
         offset: Number(row.next_offset),
+        index: Number(row.next_index),
       }));
   }
 

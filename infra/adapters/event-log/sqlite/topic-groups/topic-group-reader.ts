@@ -2,7 +2,7 @@ import { reading } from '../../../sqlite/database.ts';
 import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
 import type { FetchLimits } from '../../stage-runner/partition-loop.ts';
 import { listSegments, publishNext, segmentExists } from '../segments/segment-file.ts';
-import { type SegmentHead, SegmentReader, type StagePosition } from '../segments/segment-reader.ts';
+import { type SegmentHead, SegmentReader, type StageCursor } from '../segments/segment-reader.ts';
 
 /** Number of sealed segments that stay open, in addition to the newest. */
 const OPEN_SEALED = 4;
@@ -109,7 +109,7 @@ export class TopicGroupReader {
   }
 
   /** The positions of all stages: only the group `stages` has any. */
-  positions(): readonly StagePosition[] {
+  positions(): readonly StageCursor[] {
     this.refresh();
     return reading(() => this.#newest.positions());
   }

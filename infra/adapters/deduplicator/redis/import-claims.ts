@@ -1,0 +1,63 @@
+import { type Position, TributaryError } from '@tributary/core';
+import { checkKeyPrefix, type RedisConnection } from '../../redis/index.ts';
+import { ClaimFormat } from './dedupe-claims.ts';
+
+/** A dedupe claim that another store decided. */
+export interface ImportedClaim {
+  readonly digest: Uint8Array;
+  readonly position: Position;
+  /** Epoch ms. */
+  readonly keptUntil: number;
+}
+
+/** Another position has the message: the keys of the prefix are of another installation. */
+export class ClaimTaken extends TributaryError {
+  readonly code = 'claim_taken';
+  readonly retryable = false;
+}
+
+/** A claim that expires sooner than this is left out, ms. */
+const EXPIRING_MS = 1_000;
+
+/** Makes Redis hold the claims, each for as long as its store would have kept it. May be repeated. */
+export async function importClaims(
+  connection: RedisConnection,
+  prefix: string,
+  claims: readonly ImportedClaim[],
+  now: number,
+): Promise<void> {
+  const format = new ClaimFormat(checkKeyPrefix(prefix));
+  await connection.call(async (client) => {
+    const stored = await Promise.all(
+      claims.map(async ({ digest, position, keptUntil }) => {
+        const keptMs = Math.floor(keptUntil - now);
+        if (keptMs < EXPIRING_MS) return true;
+        const { key, value } = format.importedOf(digest, position);
+        const winner = await client.set(key, value, 'PX', keptMs, 'NX', 'GET');
+        return winner === null || winner === value;
+      }),
+    );
+    if (stored.includes(false))
+      throw new ClaimTaken(`Redis holds a claim below ${prefix} that is not of this installation`);
+  });
+}
+
+/** The number of claims that Redis does not hold, or holds for another position; expired ones do not count. */
+export async function missingClaims(
+  connection: RedisConnection,
+  prefix: string,
+  claims: readonly ImportedClaim[],
+  now: number,
+): Promise<number> {
+  const format = new ClaimFormat(checkKeyPrefix(prefix));
+  const kept = claims.filter(({ keptUntil }) => keptUntil - now >= EXPIRING_MS);
+  const found = await connection.call((client) =>
+    Promise.all(
+      kept.map(async ({ digest, position }) => {
+        const { key, value } = format.importedOf(digest, position);
+        return (await client.get(key)) === value;
+      }),
+    ),
+  );
+  return found.filter((isThere) => !isThere).length;
+}

@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Position, parsePosition } from '@tributary/core';
+import { openDatabase } from '../../sqlite/database.ts';
+
+/** A dedupe claim as the files hold it. */
+export interface KeptClaim {
+  /** `digestOf` the message; with one more byte for the rejected events of it. */
+  readonly digest: Uint8Array;
+  readonly position: Position;
+  /** When this store forgets it, epoch ms. */
+  readonly keptUntil: number;
+}
+
+/** The claims of a folder that no process writes to, without those that are expired; of each message the winner first. */
+export function* storedClaims(folder: string, windowMs: number, now: number): Generator<KeptClaim> {
+  const list = join(folder, 'windows.db');
+  if (!existsSync(list)) return;
+  const windows = openDatabase(list, { readOnly: true });
+  try {
+    const sources = new Map(
+      windows
+        .prepare('SELECT id, source FROM sources')
+        .all()
+        .map(({ id, source }) => [Number(id).toString(36), String(source)]),
+    );
+    // An older file decides before a newer one.
+    const files = windows.prepare('SELECT file, ends FROM windows ORDER BY file').all();
+    for (const { file, ends } of files) {
+      const keptUntil = Number(ends) + windowMs;
+      const path = join(folder, `claims-${Number(file)}.db`);
+      if (keptUntil > now && existsSync(path)) yield* claimsOf(path, sources, keptUntil);
+    }
+  } finally {
+    windows.close();
+  }
+}
+
+function* claimsOf(
+  path: string,
+  sources: ReadonlyMap<string, string>,
+  keptUntil: number,
+): Generator<KeptClaim> {
+  const claims = openDatabase(path, { readOnly: true });
+  try {
+    for (const { id, winner } of claims.prepare('SELECT id, winner FROM claims ORDER BY id').iterate()) {
+      const [source = '', offset = '', index = ''] = String(winner).split('.');
+      const at = `${Number.parseInt(offset, 36)}/${Number.parseInt(index, 36)}`;
+      const position = parsePosition(`${sources.get(source)}/${at}`);
+      if (position === undefined || !(id instanceof Uint8Array))
+        throw new Error(`${path} holds a claim of an unknown form`);
+      yield { digest: id, position, keptUntil };
+    }
+  } finally {
+    claims.close();
+  }
+}

@@ -1,0 +1,189 @@
+import { hash } from 'node:crypto';
+import { identityHash, type Logger, type Profile, type ProfileScope, TributaryError } from '@tributary/core';
+import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
+import {
+  claimId,
+  claimSource,
+  type DocumentSource,
+  deletedSource,
+  foldedSource,
+  liveSource,
+  type Pending,
+  profileId,
+  publisherId,
+  publisherSource,
+} from './documents.ts';
+import { ElasticsearchDocuments } from './engine/elasticsearch-documents.ts';
+
+/** A live profile of another store. */
+export interface ImportedProfile {
+  readonly kind: 'live';
+  readonly profile: Profile;
+  /** Its JSON. */
+  readonly text: string;
+  /** When identities of it were last deleted, together with an earlier profile: epoch ms by `identityHash`. */
+  readonly deletions: Readonly<Record<string, number>>;
+}
+
+/** A deleted profile of another store, or an identity that was deleted and taken from a later profile. */
+export interface ImportedDeletion extends ProfileScope {
+  readonly kind: 'deleted';
+  readonly version: number;
+  readonly deletedAt: number;
+  /** The ucid of the profile, then those that were merged into it; empty for an identity. */
+  readonly ucids: readonly string[];
+  /** `identityHash` of each identity, and those of them that no profile has again. */
+  readonly hashes: readonly string[];
+  readonly unclaimed: readonly string[];
+}
+
+/** A change that the other store did not publish. The sweeper of the first process publishes it. */
+export interface ImportedChange {
+  readonly number: number;
+  readonly linked: readonly string[];
+}
+
+interface NamedDocument {
+  readonly id: string;
+  readonly source: DocumentSource;
+}
+
+/** The index holds a document that is not of the imported store. */
+export class DocumentTaken extends TributaryError {
+  readonly code = 'document_taken';
+  readonly retryable = false;
+}
+
+export interface ProfileImportOptions {
+  readonly access: ElasticsearchAccess;
+  readonly prefix: string;
+  /** Primary shards of a new index. */
+  readonly shards: number;
+  readonly logger: Logger;
+  /** How long a call may take, ms. */
+  readonly timeoutMs: number;
+  /** Distinguishes the unpublished changes of this import from those of processes. */
+  readonly importId: string;
+}
+
+/** Writes the profiles of another store into an index that nothing else writes to. */
+export class ProfileImport {
+  readonly #connection: ElasticsearchConnection;
+  readonly #documents: ElasticsearchDocuments;
+  readonly #publisher: string;
+
+  static async open(options: ProfileImportOptions): Promise<ProfileImport> {
+    const { access, logger, timeoutMs } = options;
+    return new ProfileImport(await ElasticsearchConnection.open({ access, logger, timeoutMs }), options);
+  }
+
+  private constructor(connection: ElasticsearchConnection, options: ProfileImportOptions) {
+    const alias = `${indexPrefix(options.prefix)}profiles`;
+    this.#connection = connection;
+    this.#documents = new ElasticsearchDocuments(
+      connection,
+      { alias, shards: options.shards },
+      options.logger,
+    );
+    this.#publisher = `import-${options.importId}`;
+  }
+
+  /** Has to be called before the first profile with an unpublished change is written. May be repeated. */
+  async begin(now: number): Promise<void> {
+    const source = publisherSource({ published: 0 }, now);
+    await this.#documents.write([{ id: publisherId(this.#publisher), expected: 'absent', source }]);
+  }
+
+  /** Writes the documents of these profiles where they are missing. May be repeated. */
+  async write(
+    profiles: readonly (ImportedProfile | ImportedDeletion)[],
+    unpublished: ReadonlyMap<string, ImportedChange>,
+  ): Promise<void> {
+    const documents = this.#documentsOf(profiles, unpublished);
+    await this.#documents.write(documents.map((one) => ({ ...one, expected: 'absent' as const })));
+  }
+
+  /** The number of documents that the profiles have. `DocumentTaken` if one of them is missing or another. */
+  async compare(
+    profiles: readonly (ImportedProfile | ImportedDeletion)[],
+    unpublished: ReadonlyMap<string, ImportedChange>,
+  ): Promise<number> {
+    const documents = this.#documentsOf(profiles, unpublished);
+    const found = await this.#documents.read(documents.map(({ id }) => id));
+    for (const [at, { id, source }] of documents.entries()) {
+      const stored = found[at]?.source;
+      if (stored === undefined || textOf(stored) !== textOf(source))
+        throw new DocumentTaken(
+          `the document ${id} of the profiles is ${stored === undefined ? 'missing' : 'another than that of the data folder'}`,
+        );
+    }
+    return documents.length;
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
+  }
+
+  #documentsOf(
+    profiles: readonly (ImportedProfile | ImportedDeletion)[],
+    unpublished: ReadonlyMap<string, ImportedChange>,
+  ): readonly NamedDocument[] {
+    return profiles.flatMap((one) => {
+      const ucid = one.kind === 'live' ? one.profile.ucid : one.ucids[0];
+      const change = ucid === undefined ? undefined : unpublished.get(ucid);
+      const pending = change && { by: this.#publisher, n: change.number };
+      return one.kind === 'live' ? liveDocuments(one, change, pending) : deletedDocuments(one, pending);
+    });
+  }
+}
+
+/** A raw and a hashed e-mail address of a profile may be one identity. */
+function liveDocuments(
+  { profile, text, deletions }: ImportedProfile,
+  change: ImportedChange | undefined,
+  pending: Pending | undefined,
+): readonly NamedDocument[] {
+  const { ucid, identities, linked } = profile;
+  const unpublished = (change?.linked ?? []).filter((other) => linked.includes(other));
+  const claims = new Set(identities.map((identity) => identityHash(profile, identity)));
+  return [
+    { id: profileId(ucid), source: liveSource({ profile, deletions, unpublished }, pending, text) },
+    ...linked.map((other) => ({ id: profileId(other), source: foldedSource(ucid) })),
+    ...[...claims].map((claim) => ({ id: claimId(claim), source: claimSource({ ucid, deletedAt: 0 }) })),
+  ];
+}
+
+function deletedDocuments(
+  deletion: ImportedDeletion,
+  pending: Pending | undefined,
+): readonly NamedDocument[] {
+  const { org, region, version, deletedAt, ucids, hashes, unclaimed } = deletion;
+  const [ucid = ucidOf(hashes), ...linked] = ucids;
+  const tombstone = { org, region, ucid, version, deletedAt, linked, claims: [...new Set(hashes)] };
+  return [
+    { id: profileId(ucid), source: deletedSource(tombstone, false, deletedAt, pending) },
+    ...linked.map((other) => ({ id: profileId(other), source: foldedSource(ucid) })),
+    ...[...new Set(unclaimed)].map((claim) => ({
+      id: claimId(claim),
+      source: claimSource({ ucid, deletedAt: 0 }),
+    })),
+  ];
+}
+
+/** A ucid that no profile ever had, for the deletion of an identity. The same whenever the deletion is imported. */
+function ucidOf(hashes: readonly string[]): string {
+  const digits = hash('sha256', `deleted ${hashes.join(' ')}`, 'hex');
+  const [a, b, c, d, e] = [
+    [0, 8],
+    [8, 12],
+    [13, 16],
+    [17, 20],
+    [20, 32],
+  ].map(([from, to]) => digits.slice(from, to));
+  return `${a}-${b}-8${c}-8${d}-${e}`;
+}
+
+/** Elasticsearch keeps the order of fields; it is not relied upon. */
+function textOf(source: DocumentSource): string {
+  return JSON.stringify(Object.entries(source).sort(([one], [other]) => (one < other ? -1 : 1)));
+}

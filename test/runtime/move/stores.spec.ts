@@ -1,0 +1,211 @@
+import { type DedupeClaim, type HistoryEntry, NO_LOGGER } from '@tributary/core';
+import { RedisConnection } from '@tributary/infra';
+import {
+  importClaims,
+  missingClaims,
+  openRedisDeduplicator,
+} from '@tributary/infra/adapters/deduplicator/redis';
+import { openSqliteDeduplicator, storedClaims } from '@tributary/infra/adapters/deduplicator/sqlite';
+import { openElasticsearchHistory, openHistoryImport } from '@tributary/infra/adapters/history/elasticsearch';
+import { dayOf, openSqliteHistory, openStoredHistory } from '@tributary/infra/adapters/history/sqlite';
+import {
+  compareVolume,
+  holdsVolume,
+  importVolume,
+  openRedisVolumeCounters,
+} from '@tributary/infra/adapters/volume-counters/redis';
+import { openSqliteVolumeCounters, openStoredVolume } from '@tributary/infra/adapters/volume-counters/sqlite';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { eventually } from '../../helpers/client.ts';
+import { engines } from '../../helpers/engines.ts';
+import { never, places } from './places.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const MESSAGE = { workspaceId: 'w', environment: 'production' } as const;
+
+/** What one store holds is in the other, and both decide the same from then on. */
+describe.skipIf(engines() === undefined)('A store that is moved', () => {
+  it('decides about message ids as before', async () => {
+    const { folder, prefix, redisUrl: url } = await places();
+    const claim = (messageId: string, offset: number, changes: Partial<DedupeClaim> = {}): DedupeClaim => {
+      const topic = offset % 2 === 0 ? 'events.production' : 'events.development';
+      return {
+        ...MESSAGE,
+        messageId,
+        position: { topic, partition: offset % 3, offset, index: 2 },
+        ...changes,
+      };
+    };
+    let now = Date.now() - DAY_MS / 2;
+    const windowMs = DAY_MS;
+    const source = openSqliteDeduplicator({ folder, windowMs, clock: () => now });
+    const won = Array.from({ length: 3_000 }, (_, n) => claim(`m${n}`, n));
+    const rejected = Array.from({ length: 300 }, (_, n) => claim(`r${n}`, 10_000 + n, { rejected: true }));
+    await source.claim(won.slice(0, 1_500));
+    now = Date.now();
+    await source.claim([...won.slice(1_500), ...rejected]);
+    await source.close();
+
+    const redis = await RedisConnection.open({ url, logger: NO_LOGGER });
+    onTestFinished(() => redis.close());
+    const claims = [...storedClaims(folder, windowMs, now)];
+    expect(claims).toHaveLength(won.length + rejected.length);
+    for (const _ of ['first', 'again']) await importClaims(redis, prefix, claims, now);
+    expect(await missingClaims(redis, prefix, claims, now)).toBe(0);
+    expect(await missingClaims(redis, `${prefix}other:`, claims, now)).toBe(claims.length);
+
+    const target = await openRedisDeduplicator({ url, prefix, windowMs, logger: NO_LOGGER });
+    onTestFinished(() => target.close());
+    expect(new Set(await target.claim(won))).toEqual(new Set([true]));
+    const repeats = won.map((one) => ({ ...one, position: { ...one.position, offset: 50_000 } }));
+    expect(new Set(await target.claim(repeats))).toEqual(new Set([false]));
+    const again = rejected.map((one) => ({ ...one, position: { ...one.position, offset: 60_000 } }));
+    expect(new Set(await target.claim(again))).toEqual(new Set([false]));
+    expect(new Set(await target.claim(rejected))).toEqual(new Set([true]));
+    const topics = ['events.production', 'events.development'];
+    expect(await target.winner({ ...MESSAGE, messageId: 'm7' }, topics)).toEqual(won[7]?.position);
+    // The id of a rejected event is free.
+    const corrected = again.map(({ rejected: _, ...one }) => one);
+    expect(new Set(await target.claim(corrected))).toEqual(new Set([true]));
+    await expect(
+      importClaims(
+        redis,
+        prefix,
+        [{ ...(claims[0] ?? never()), position: repeats[0]?.position ?? never() }],
+        now,
+      ),
+    ).rejects.toThrow('not of this installation');
+  });
+
+  it('counts on from the same numbers', async () => {
+    const { folder, prefix, redisUrl: url } = await places();
+    const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+    const source = openSqliteVolumeCounters({ folder, clock: Date.now });
+    const batch = (partition: number, from: number, names: readonly string[]) => ({
+      topic: 'events.accepted',
+      partition,
+      from,
+      to: from + 100,
+      increments: names.map((eventName, n) => ({
+        ...MESSAGE,
+        eventType: 'track' as const,
+        eventName,
+        hour: hour - (n % 30) * HOUR_MS,
+        count: n + 1,
+      })),
+      keyUses: [{ keyId: `key-${partition}`, at: hour + from }],
+    });
+    const names = Array.from({ length: 2_500 }, (_, n) => `Event ${n}`);
+    for (const partition of [0, 1]) await source.apply(batch(partition, 0, names));
+    await source.apply(batch(1, 100, names.slice(0, 10)));
+    await source.touch({ keyId: 'api', at: hour });
+    const run = { workspaceId: 'w', transformationId: 't', hour, counts: { runs: 7, errors: 1, ms3: 7 } };
+    await source.addRuns([run]);
+    const all = { workspaceId: 'w', fromHour: hour - 48 * HOUR_MS, toHour: hour };
+    const runs = { ...all, transformationId: 't' };
+    const expected = [
+      await source.read(all),
+      await source.lastUsed(['key-0', 'key-1', 'api', 'none']),
+      await source.runs(runs),
+    ];
+    await source.close();
+
+    const redis = await RedisConnection.open({ url, logger: NO_LOGGER });
+    onTestFinished(() => redis.close());
+    const stored = openStoredVolume(folder) ?? never();
+    onTestFinished(() => stored.close());
+    expect(await holdsVolume(redis, prefix)).toBe(false);
+    for (const _ of ['first', 'again']) await importVolume(redis, prefix, stored);
+    expect(await holdsVolume(redis, prefix)).toBe(true);
+    const compared = await compareVolume(redis, prefix, stored, Date.now());
+    expect(compared).toMatchObject({ different: 0, found: compared.expected });
+
+    const target = await openRedisVolumeCounters({ url, prefix, logger: NO_LOGGER });
+    onTestFinished(() => target.close());
+    expect([
+      await target.read(all),
+      await target.lastUsed(['key-0', 'key-1', 'api', 'none']),
+      await target.runs(runs),
+    ]).toEqual(expected);
+    expect(await target.applied({ topic: 'events.accepted', partition: 1 })).toBe(200);
+    await expect(target.apply(batch(1, 100, ['Event 1']))).rejects.toThrow('is applied up to 200');
+    await target.apply(batch(0, 100, ['Event 0']));
+    expect(await compareVolume(redis, prefix, stored, Date.now())).toMatchObject({ different: 2 });
+  });
+
+  it('lists the history, and drops it when it would have expired', async () => {
+    const { folder, prefix, elasticsearchUrl } = await places();
+    const access = { urls: [elasticsearchUrl] };
+    const retentionMs = 10 * DAY_MS;
+    let now = Date.now() - 9 * DAY_MS;
+    const source = openSqliteHistory({ folder, clock: () => now, retentionMs });
+    const entry = (n: number, changes: Partial<HistoryEntry> = {}): HistoryEntry => ({
+      kind: 'delivery',
+      id: `d${n}`,
+      workspaceId: `w${n % 2}`,
+      at: now - n * HOUR_MS,
+      version: 1,
+      facets: { status: n % 3 === 0 ? 'dead' : 'retrying', destination_id: 'd' },
+      body: { n, exact: JSON.rawJSON('12345678901234567890') as unknown as number },
+      ...(n % 5 === 0 ? { detail: { event: { n } } } : {}),
+      ...changes,
+    });
+    const old = Array.from({ length: 300 }, (_, n) => entry(n));
+    await source.put(old);
+    now = Date.now();
+    const recent = Array.from({ length: 300 }, (_, n) => entry(1_000 + n, { at: now - n * 60_000 }));
+    await source.put([...recent, { ...(old[4] ?? never()), version: 2, facets: { status: 'delivered' } }]);
+    const queries = [
+      { kind: 'delivery' as const, workspaceId: 'w0', limit: 1_000, details: true },
+      { kind: 'delivery' as const, workspaceId: 'w1', limit: 1_000, facets: { status: 'dead' } },
+      { kind: 'delivery' as const, workspaceId: 'w0', limit: 1_000, facets: { status: 'delivered' } },
+    ];
+    const hours = { kind: 'delivery' as const, workspaceId: 'w0', fromHour: 0, toHour: now };
+    const expected = [
+      await Promise.all(queries.map((query) => source.list(query))),
+      await source.countByHour(hours),
+      await source.get('delivery', 'w0', 'd4'),
+    ];
+    await source.close();
+
+    const stored = openStoredHistory(folder) ?? never();
+    onTestFinished(() => stored.close());
+    const options = { access, prefix, retentionMs, logger: NO_LOGGER, timeoutMs: 30_000 };
+    const imported = await openHistoryImport(options);
+    const lastPuts = stored.lastPuts();
+    expect(await imported.exists()).toBe(false);
+    for (let from = 0; ; ) {
+      const some = stored.after(from, 250);
+      const last = some.at(-1);
+      if (last === undefined) break;
+      for (const [day, of] of Map.groupBy(some, ({ entry: { at } }) => dayOf(at)))
+        await imported.put(
+          of.map((one) => one.entry),
+          lastPuts.get(day) ?? now,
+        );
+      from = last.number;
+    }
+    for (const { kind, workspaceId, count } of stored.counts())
+      expect(await imported.count(kind, workspaceId)).toBe(count);
+    await imported.close();
+
+    const history = await openElasticsearchHistory({ ...options, clock: () => now, retentionEveryMs: false });
+    onTestFinished(() => history.close());
+    expect([
+      await Promise.all(queries.map((query) => history.list(query))),
+      await history.countByHour(hours),
+      await history.get('delivery', 'w0', 'd4'),
+    ]).toEqual(expected);
+    // Two days later the days are expired whose last put was nine days ago.
+    const later = await openElasticsearchHistory({ ...options, clock: () => now + 2 * DAY_MS });
+    onTestFinished(() => later.close());
+    // While an index is deleted, a read may be unavailable.
+    await eventually(
+      () => later.get('delivery', 'w0', 'd200').catch(() => 'unavailable'),
+      (found) => found === undefined,
+    );
+    expect(await later.get('delivery', 'w0', 'd4')).toBeDefined();
+    expect(await later.get('delivery', 'w0', 'd1000')).toBeDefined();
+  });
+});
