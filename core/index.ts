@@ -48,6 +48,10 @@ export * from './delivery/retry-schedule.ts';
 export * from './delivery/stored-delivery.ts';
 export * from './event/event.ts';
 export * from './event/event-trace.ts';
+export * from './funnel/count-records.ts';
+export * from './funnel/documents.ts';
+export * from './funnel/notes.ts';
+export * from './funnel/reading.ts';
 export * from './limits/fair-budget.ts';
 export * from './limits/quotas.ts';
 export * from './limits/rate-limiter.ts';
@@ -68,6 +72,7 @@ export {
 } from './notices/mail.ts';
 export * from './notices/notices.ts';
 export * from './ports/deduplicator.ts';
+export * from './ports/funnel-store.ts';
 export * from './ports/history.ts';
 export * from './ports/live-tail.ts';
 export * from './ports/observability.ts';

@@ -10,6 +10,7 @@ import type {
   Deduplicator,
   Destination,
   EventLog,
+  FunnelStore,
   HealthBoard,
   History,
   JsonObject,
@@ -57,6 +58,7 @@ export interface GatewayDependencies {
   /** How long the catalog is trusted without contact to the log, ms. Absent: for ever. */
   readonly trustCatalogForMs?: number;
   readonly counters: VolumeCounters;
+  readonly funnel: FunnelStore;
   readonly history: History;
   /** Finds the position of a message; the gateway makes no dedupe claims. */
   readonly deduplicator: Pick<Deduplicator, 'winner'>;

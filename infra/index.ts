@@ -30,6 +30,8 @@ export {
   rangesInHand,
   type SlotName,
 } from './adapters/event-log/suspects/index.ts';
+export { openRedisFunnelStore } from './adapters/funnel-store/redis/index.ts';
+export { openSqliteFunnelStore } from './adapters/funnel-store/sqlite/index.ts';
 export { GroupCommit } from './adapters/group-commit/group-commit.ts';
 export { openRedisHealthBoard } from './adapters/health-board/redis/index.ts';
 export { openSqliteHealthBoard } from './adapters/health-board/sqlite/index.ts';

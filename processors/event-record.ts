@@ -1,5 +1,7 @@
 import {
   type CanonicalEvent,
+  type CountedEvent,
+  type Delivery,
   ENVIRONMENTS,
   EVENT_TYPES,
   type EventVerdict,
@@ -119,4 +121,26 @@ function violationsInHeader(text: string): readonly HeaderViolation[] {
 /** Truncates a text of unbounded length, so that it fits into a record. */
 export function shorten(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length)}...`;
+}
+
+/** The header by which the deliver stages count a delivery without parsing its event: as the event that its rule matched. */
+export function countedAsHeader({ source, key, type, receivedAt, name }: CountedEvent): string {
+  return `${source}|${key}|${type}|${receivedAt}|${name}`;
+}
+
+/** The event of that header; undefined without one. */
+export function countedIn(delivery: Delivery, headers: Headers): CountedEvent | undefined {
+  const [source, key, typeText, receivedAt, ...name] = headers[HEADER.countedAs]?.split('|') ?? [];
+  const type = EVENT_TYPES.find((known) => known === typeText);
+  if (source === undefined || key === undefined || type === undefined) return undefined;
+  return {
+    messageId: delivery.message_id,
+    workspaceId: delivery.workspace_id,
+    environment: delivery.environment,
+    source,
+    key,
+    type,
+    name: name.join('|'),
+    receivedAt: Number(receivedAt),
+  };
 }

@@ -8,6 +8,7 @@ export const STAGE_NAMES = [
   'validate',
   'validate.slow',
   'count',
+  'funnel',
   'live',
   'profile',
   'history',

@@ -9,6 +9,7 @@ import {
   type Destination,
   type EventLog,
   type FlowStage,
+  type FunnelStore,
   type HealthBoard,
   type History,
   type LiveTail,
@@ -38,6 +39,7 @@ import { SATURATED_FACTOR } from './fairness/fair-share-window.ts';
 import { PartitionWindows } from './fairness/partition-windows.ts';
 import { type RunPiece, SlowQueueScheduler, yielding } from './fairness/slow-queue-scheduler.ts';
 import { TimeoutWheel } from './fairness/timeout-wheel.ts';
+import { countsSource, funnel } from './funnel/funnel.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
 import { mail, mailRetries } from './mail/mail.ts';
@@ -63,6 +65,7 @@ export interface PipelineDependencies {
   readonly reevaluations: Deduplicator;
   readonly contracts: ContractEvaluator;
   readonly counters: VolumeCounters;
+  readonly funnel: FunnelStore;
   /** Counts the runs of transformations. */
   readonly runMetrics: Pick<RunMetrics, 'note'>;
   readonly history: History;
@@ -105,30 +108,31 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const received = dependencies.receivedTopics;
   const { receivedSlow, accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } =
     TOPIC;
-  const dead = TOPIC.deliveriesDead;
-  const settled = [...schedule.map(({ label }) => retryTopic(label)), dead, outcomes];
+  const { deliveriesDead: dead, funnelCounts } = TOPIC;
+  const settled = [...schedule.map(({ label }) => retryTopic(label)), dead, outcomes, funnelCounts];
   const { historyEntries, mailRetryMs } = options;
   const historySources = [violations, dead, outcomes, TOPIC.replays, TOPIC.profileOperations];
   const mails = [TOPIC.mail, mailRetries(mailRetryMs, dependencies.mailer !== undefined)];
   const { tracing } = dependencies;
   const stages: readonly Stage[] = [
-    batch('validate', received, [receivedSlow, accepted, rejected, violations], steps.validate),
+    batch('validate', received, [receivedSlow, accepted, rejected, violations, funnelCounts], steps.validate),
     batch(
       'validate.slow',
       [receivedSlow],
-      [accepted, rejected, violations],
+      [accepted, rejected, violations, funnelCounts],
       steps.validateSlow,
       SLOW_ENTRIES,
     ),
     batch('count', [accepted, rejected], [], steps.count),
+    batch('funnel', [countsSource], [], steps.funnel),
     batch('live', [accepted, rejected], [], steps.live),
     batch('profile', [accepted], [TOPIC.profileOperations], steps.profile),
     batch('history', historySources, [], steps.history, historyEntries),
     { ...batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries), neverQuarantines: true },
     // One at a time: a sent mail is committed before the next one is sent.
     { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
-    flow('route', [accepted], [deliveries, dead, eventsSlow], steps.route),
-    flow('route.slow', [eventsSlow], [deliveries, dead, outcomes, eventsSlow], steps.routeSlow),
+    flow('route', [accepted], [deliveries, dead, eventsSlow, funnelCounts], steps.route),
+    flow('route.slow', [eventsSlow], [deliveries, dead, outcomes, eventsSlow, funnelCounts], steps.routeSlow),
     flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow, receivedSlow], steps.replay),
     batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
     {
@@ -141,7 +145,11 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
       ...steps.deliverRetry,
     },
   ];
-  return tracing === undefined ? stages : stages.map((stage) => traced(stage, tracing));
+  // A release without the topic of the counts refuses a log that has unread ones: until the upgrade from it is finished,
+  // nothing is counted, so that the way back is open.
+  const isCounting = () => dependencies.catalog.state.installation !== undefined;
+  const counting = stages.map((stage) => ({ ...stage, isCounting }));
+  return tracing === undefined ? counting : counting.map((stage) => traced(stage, tracing));
 }
 
 /** The functions of the stages. Stages of one concern share its state within the process. */
@@ -177,6 +185,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     validate: validate({ ...parts, threadTime }, shares.validate),
     validateSlow: validateSlow(parts, scheduler),
     count: count(parts),
+    funnel: funnel(parts),
     live: live(parts),
     history: history(parts),
     audit: audit(parts),

@@ -14,6 +14,7 @@ export function stageReads({ receivedTopics, retryLabels }: ReadTopics): readonl
     validate: receivedTopics,
     'validate.slow': [TOPIC.receivedSlow],
     count: [accepted, rejected],
+    funnel: [TOPIC.funnelCounts],
     live: [accepted, rejected],
     profile: [accepted],
     history: [TOPIC.violations, TOPIC.deliveriesDead, TOPIC.outcomes, TOPIC.replays, TOPIC.profileOperations],

@@ -94,11 +94,13 @@ function passedOn(context: StageContext): StageContext {
   const { signal, stopping } = context;
   const room = context.room?.bind(context);
   const end = context.end?.bind(context);
+  const count = context.count?.bind(context);
   return {
     signal,
     ...(stopping === undefined ? {} : { stopping }),
     ...(room === undefined ? {} : { room }),
     ...(end === undefined ? {} : { end }),
+    ...(count === undefined ? {} : { count }),
   };
 }
 

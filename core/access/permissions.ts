@@ -124,6 +124,7 @@ export const PERMISSIONS = {
   'replays.read': reads,
   'replays.cancel': writes,
   'event-volume.read': reads,
+  'funnel.read': reads,
   'audit-log.list': administers,
   'profiles.write': { credentials: PROFILE_CALLERS, scope: 'profile.write' },
   'profiles.unlink': { credentials: PROFILE_CALLERS, scope: 'profile.write' },

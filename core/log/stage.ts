@@ -1,3 +1,4 @@
+import type { StageNote } from '../funnel/notes.ts';
 import type { LogEntry, NewEntry } from './event-log.ts';
 
 /** A record that a stage emits. It becomes visible together with the position after its cause, or never. */
@@ -45,6 +46,12 @@ export interface StageContext {
    * their output records fill one commit. The others are delivered again. Absent where the whole batch must be done.
    */
   endBatch?(entries: number): void;
+  /**
+   * Counts what became of the entry (of a batch stage: of the batch). The counts of one commit are summed up and appended
+   * to `funnel.counts` with its output records, so each entry is counted once, whatever is killed; counts alone wait for
+   * a commit as positions do. Counts of an entry that throws are dropped. Absent where nothing is counted.
+   */
+  count?(note: StageNote): void;
 }
 
 /** The context of one entry of a flow stage, with the callbacks for its result. */
@@ -72,6 +79,11 @@ interface StageBase {
    * Default false: a lost position stops the partition until an operator sets one.
    */
   readonly startsAtFirst?: boolean;
+  /**
+   * Whether the counts of the next commit are appended (see `StageContext.count`); otherwise they are dropped. Default:
+   * they are.
+   */
+  isCounting?(): boolean;
 }
 
 /**

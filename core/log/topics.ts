@@ -32,6 +32,8 @@ export const TOPIC = {
   /** Internal: progress of replays. */
   replays: 'replays',
   profileChanges: 'profiles.changes',
+  /** Internal: what the stages count of events, for the funnel. */
+  funnelCounts: 'funnel.counts',
   /** Internal: operations on profiles, for the audit log. */
   profileOperations: 'profiles.operations',
   /** Internal: mails to send. */
@@ -87,6 +89,8 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
     ...[TOPIC.mail, TOPIC.mailRetry].map((name) => ({ name, retentionMs, ...single })),
     // Few records, and the two records of a call stay in order.
     { name: TOPIC.profileOperations, retentionMs, ...single },
+    // A record sums up a commit; one owner, so that the counts of a workspace have one writer.
+    { name: TOPIC.funnelCounts, retentionMs, ...single },
     { name: TOPIC.crashes, retentionMs, ...single },
     { name: TOPIC.catalog, retentionMs: 'forever', ...single },
   ];
@@ -143,6 +147,11 @@ export const HEADER = {
    * matched.
    */
   ruleEvent: 'rule-event',
+  /**
+   * On a delivery that route made: source, write key, type, `received_at` (epoch ms) and name of the event that the rule
+   * matched, divided by `|`.
+   */
+  countedAs: 'counted-as',
   /** Id of the replay that the record belongs to; on `events.slow`, `replays` and deliveries. */
   replay: 'replay',
   /** Beside `replay` on `events.slow`: `first` where destinations receive the ids of the first deliveries. */

@@ -192,6 +192,7 @@ export const METRICS = {
     labels: { outcome: 'accepted, warned, omitted, rejected, duplicate' },
   },
   tributary_events_counted_total: { kind: 'counter', help: 'Events added to the volume.', labels: { topic } },
+  tributary_funnel_records_total: { kind: 'counter', help: 'Count records added to the funnel.', labels: {} },
   tributary_events_tailed_total: {
     kind: 'counter',
     help: 'Events appended to the live tail.',

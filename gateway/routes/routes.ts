@@ -13,6 +13,7 @@ import { transformationMetricsRoutes, transformationRoutes } from './event-trans
 import { transformationVersionRoutes } from './event-transformations/versions.ts';
 import { volumeRoutes } from './event-volume.ts';
 import { eventRoutes } from './events.ts';
+import { funnelRoutes } from './funnel/routes.ts';
 import { apiKeyRoutes } from './keys/api-keys.ts';
 import { clientKeyRoutes } from './keys/client-keys.ts';
 import { writeKeyRoutes } from './keys/write-keys.ts';
@@ -50,6 +51,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     deliveryRoutes,
     replayRoutes,
     volumeRoutes,
+    funnelRoutes,
     auditRoutes,
   ])
     await app.register(resource, dependencies);

@@ -194,6 +194,14 @@ export function stopped(delivery: Delivery, reason: string): Settled {
   return { delivery, outcome: { kind: 'dead', cause: 'rule', reason } };
 }
 
+/** Whether the first attempt delivered it, and nothing was recorded of it before. */
+export function isDeliveredFirst(
+  { headers }: Pick<DeliveryTask, 'headers'>,
+  { attempts, redrives }: Delivery,
+): boolean {
+  return attempts.length <= 1 && redrives === 0 && headers[HEADER.outcome] !== RETRYING;
+}
+
 /**
  * The records that a settled delivery becomes. None for one that is delivered by its first attempt: these are too many
  * to list.
@@ -212,8 +220,7 @@ export function outputRecords(
   });
   switch (outcome.kind) {
     case 'delivered': {
-      const isFirst = delivery.attempts.length <= 1 && delivery.redrives === 0;
-      if (isFirst && headers[HEADER.outcome] !== RETRYING) return [];
+      if (isDeliveredFirst(task, delivery)) return [];
       return [outcomeRecord(TOPIC.outcomes, { delivery, status: 'delivered', at: iso(now) }, headers)];
     }
     case 'slow':
@@ -259,6 +266,11 @@ function outcomeRecord(topic: string, value: DeliveryOutcome, headers: Headers):
     topic,
     key: deliveryKey(value.delivery),
     value: JSON.stringify(value),
-    headers: { ...withoutSlot(headers), [HEADER.outcome]: value.status },
+    headers: { ...withoutCount(withoutSlot(headers)), [HEADER.outcome]: value.status },
   };
+}
+
+/** An outcome has its event at hand. */
+function withoutCount({ [HEADER.countedAs]: _, ...headers }: Headers): Headers {
+  return headers;
 }

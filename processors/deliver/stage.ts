@@ -15,10 +15,12 @@ import {
   type RetrySchedule,
   retryTopic,
   type Source,
+  type StageContext,
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
+import { settledNote } from './delivery-notes.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 import type { DestinationRegistry } from './destination-registry.ts';
 import {
@@ -54,22 +56,22 @@ export function deliver(
   dependencies: DeliverDependencies,
   windows: PartitionWindows,
 ): Pick<FlowStage, 'handle' | 'canAccept'> {
-  const { catalog, catalogWaitMs, registry, sender, clock } = dependencies;
+  const { catalog, catalogWaitMs, registry, sender } = dependencies;
   const handle = async (entry: LogEntry, context: FlowContext): Promise<readonly OutputRecord[]> => {
     if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
     const task = readTask(entry, context.bytes);
     const destination = resolve(dependencies, task);
-    if ('outcome' in destination) return outputRecords(task, destination, clock());
+    if ('outcome' in destination) return leave(dependencies, task, destination, context);
 
     const queue = registry.queueOf(destination.id);
     const deferred = deferral(dependencies, task, destination, queue);
-    if (deferred !== undefined) return outputRecords(task, deferred, clock());
+    if (deferred !== undefined) return leave(dependencies, task, deferred, context);
 
     const permit = await windows.enter(entry, destination.id, context.bytes, queue.pressure);
     if (permit === undefined) return [slowRecord(entry)];
     try {
       const settled = await sender.sendQuickly(task, destination, context, windows.slowAfterMs);
-      return outputRecords(task, settled, clock());
+      return leave(dependencies, task, settled, context);
     } finally {
       permit.release();
     }
@@ -89,31 +91,31 @@ export function deliverSlow(
   dependencies: DeliverDependencies,
   windows: PartitionWindows,
 ): FlowStage['handle'] {
-  const { catalog, catalogWaitMs, registry, sender, clock } = dependencies;
+  const { catalog, catalogWaitMs, registry, sender } = dependencies;
   return asyncHandler(async (entry, context) => {
     if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
     const read = readTask(entry, context.bytes);
     const attached = await sender.attach(read, context);
     if (attached !== undefined && attached.outcome.kind !== 'slow')
-      return outputRecords(read, attached, clock());
+      return leave(dependencies, read, attached, context);
 
     // No request could begin for it in the quick stage, or its second one: it goes on from the attempts it has.
     const task = attached === undefined ? read : withDelivery(read, attached.delivery);
     const destination = resolve(dependencies, task);
-    if ('outcome' in destination) return outputRecords(task, destination, clock());
+    if ('outcome' in destination) return leave(dependencies, task, destination, context);
 
     const permit = windows.tryEnter(entry, destination.id, context.bytes);
     try {
       const queue = registry.queueOf(destination.id);
       const early = deferral(dependencies, task, destination, queue, permit !== undefined);
-      if (early !== undefined) return outputRecords(task, early, clock());
+      if (early !== undefined) return leave(dependencies, task, early, context);
 
       const wait = { ms: maxWaitMs(dependencies, task), mayBeHeld: true };
       const sent = await sender.send(task, destination, context, wait);
-      if (sent.outcome.kind !== 'slow') return outputRecords(task, sent, clock());
+      if (sent.outcome.kind !== 'slow') return leave(dependencies, task, sent, context);
       const tried = sent.delivery === task.delivery ? task : withDelivery(task, sent.delivery);
       const deferred = defer(dependencies, tried, destination, registry.queueOf(destination.id));
-      return outputRecords(tried, deferred, clock());
+      return leave(dependencies, tried, deferred, context);
     } finally {
       permit?.release();
     }
@@ -137,6 +139,19 @@ export function retrySources(
       return dueAt(timestamp, ms, headers[HEADER.messageId] ?? key);
     },
   }));
+}
+
+/** The records that a settled delivery becomes; what became of it is counted with them. */
+function leave(
+  { clock }: Pick<DeliverDependencies, 'clock'>,
+  task: DeliveryTask,
+  settled: Settled,
+  context: StageContext,
+): readonly OutputRecord[] {
+  const now = clock();
+  const note = settledNote(task, settled, now);
+  if (note !== undefined) context.count?.(note);
+  return outputRecords(task, settled, now);
 }
 
 /** The destination of a delivery, or the outcome of one that needs no request now. */

@@ -7,7 +7,10 @@ import {
   InvalidInput,
   type LogEntry,
   type Metrics,
+  TOPIC,
 } from '@tributary/core';
+import { redrivenNote } from '../deliver/delivery-notes.ts';
+import { readTask } from '../deliver/outcome.ts';
 import type { StageName } from '../options.ts';
 
 /** Redrives claimed by one call of the deduplicator. */
@@ -40,7 +43,13 @@ export function claimRedrives(
     claims
       .claim(claimantOf(entry, death))
       .then((won) => {
-        if (won) return handle(unmarked, context);
+        if (won) {
+          // Of one that its rule is applied to again, route counts the redrive.
+          const note =
+            topic === TOPIC.deliveries ? redrivenNote(readTask(unmarked, context.bytes)) : undefined;
+          if (note !== undefined) context.count?.(note);
+          return handle(unmarked, context);
+        }
         metrics.count('tributary_redrives_repeated_total', { stage });
         return context.done([]);
       })

@@ -5,6 +5,7 @@ import {
   deadLetteredEntry,
   deadLetterOf,
   type EventLog,
+  type FunnelStore,
   HEADER,
   InvalidInput,
   iso,
@@ -15,11 +16,14 @@ import {
   runFlowStage,
   type Stage,
   type StageContext,
+  type StageNote,
   TOPIC,
   TributaryError,
   type VolumeCounters,
 } from '@tributary/core';
-import { recount } from '../count/count.ts';
+import { volumeCounting } from '../count/count.ts';
+import { recountOnce } from '../count/count-once.ts';
+import { funnelCounting } from '../funnel/funnel.ts';
 import type { StageName } from '../options.ts';
 
 /** The consumer group of redrives; no stage of the pipeline has this name. */
@@ -32,6 +36,7 @@ export interface RedriveOptions {
   /** All stages of the pipeline: a record is processed by the stage that dead-lettered it. */
   readonly stages: readonly Stage[];
   readonly counters: VolumeCounters;
+  readonly funnel: FunnelStore;
   readonly clock: Clock;
   /** The stages whose records are redriven. Default: all. */
   readonly chosen?: ReadonlySet<string>;
@@ -69,6 +74,7 @@ export function redrive(options: RedriveOptions): BatchStage {
     writes: [...new Set([TOPIC.poison, ...stages.flatMap(({ writes }) => writes)])],
     // One at a time: a mail or a delivery is not repeated because another record of the batch fails.
     maxEntries: 1,
+    isCounting: () => stages.every((stage) => stage.isCounting?.() !== false),
     repeats: 'visible',
     // Redriven records are dropped from the topic: without a known position it begins at the first record kept.
     startsAtFirst: true,
@@ -105,7 +111,7 @@ function moved({ key, value, headers }: LogEntry): OutputRecord {
 }
 
 async function reprocess(
-  { counters }: RedriveOptions,
+  { counters, funnel }: RedriveOptions,
   stage: Stage | undefined,
   record: DeadLetterRecord,
   at: LogEntry['position'],
@@ -114,15 +120,26 @@ async function reprocess(
   if (stage === undefined) throw new InvalidInput(`there is no stage "${record.stage}"`);
   const entry = deadLetteredEntry(record);
   if (stage.name === ('count' satisfies StageName)) {
-    await recount(counters, entry, at, context);
+    await recountOnce(volumeCounting(counters), entry, at, context);
+    return [];
+  }
+  if (stage.name === ('funnel' satisfies StageName)) {
+    await recountOnce(funnelCounting(funnel), entry, at, context);
     return [];
   }
   // Without `end`: the end of `stages.dead` is not that of the entry's partition.
-  const own: StageContext = { signal: context.signal, stopping: ALREADY_STOPPING };
+  const notes: StageNote[] = [];
+  const own: StageContext = {
+    signal: context.signal,
+    stopping: ALREADY_STOPPING,
+    count: (note) => void notes.push(note),
+  };
   const { topic, partition } = entry.position;
   const emissions = await (stage.kind === 'flow'
     ? runFlowStage(stage, entry, own)
     : stage.process({ topic, partition, entries: [entry] }, own));
+  // Only now: an entry that fails again counts nothing.
+  for (const note of notes) context.count?.(note);
   return emissions.map(outOfOrder);
 }
 

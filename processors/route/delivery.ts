@@ -1,5 +1,6 @@
 import {
   type CanonicalEvent,
+  type CountedEvent,
   type DeadCause,
   type Delivery,
   type DeliveryOutcome,
@@ -19,12 +20,14 @@ import {
   type StageContext,
   TOPIC,
 } from '@tributary/core';
-import { eventHeaders, verdictIn } from '../event-record.ts';
+import { countedAsHeader, eventHeaders, verdictIn } from '../event-record.ts';
 
 /** An event in route. */
 export interface Routed {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
+  /** The event as the funnel counts it. */
+  readonly counted: CountedEvent;
   readonly redrives: number;
   /** Number of matching rules with a transformation, over all records of the event. */
   readonly sharing: number;
@@ -74,7 +77,11 @@ export function toDeliver(routed: Routed, rule: Rule, delivery: Delivery): Outpu
     topic: TOPIC.deliveries,
     key: deliveryKey(delivery),
     value: JSON.stringify(withDigits(routed, delivery)),
-    headers: { ...headersOf(routed, delivery), ...ruleHeaders(rule, routed.event) },
+    headers: {
+      ...headersOf(routed, delivery),
+      ...ruleHeaders(rule, routed.event),
+      [HEADER.countedAs]: countedAsHeader(routed.counted),
+    },
   };
 }
 

@@ -6,6 +6,7 @@ import {
   HEADER,
   InvalidInput,
   isUndecided,
+  type LeftOutRule,
   type LogEntry,
   MATCH,
   MAX_FILTER_WORK,
@@ -14,8 +15,10 @@ import {
   mismatchOf,
   type OutputRecord,
   type Rule,
+  type StageNote,
 } from '@tributary/core';
 import { notTakenOnRedrive, type Routed, undecided } from './delivery.ts';
+import { LeftOutLists, notTakenNote } from './route-notes.ts';
 
 /** Processor time of a unit of filter work, ms. */
 const MS_PER_WORK = 50e-6;
@@ -26,6 +29,8 @@ const MS_PER_COMPILED_CHARACTER = 300e-6;
 export interface Matching {
   readonly rules: readonly Rule[];
   readonly emissions: readonly OutputRecord[];
+  /** What the funnel counts of the rules that do not match. */
+  readonly notes: readonly StageNote[];
   /** Processor time of the filters by their counted work, and of compiling filters that were not cached, ms. */
   readonly filterMs: number;
 }
@@ -100,31 +105,56 @@ function match(
 ): Matching {
   const rules: Rule[] = [];
   let emissions = NONE;
+  const notes: StageNote[] = [];
+  const known = named === undefined ? leftOutLists.find(candidates, routed.event) : NOT_LEFT_OUT;
+  const leftOut: LeftOutRule[] = [];
   let firstNotEvaluated: Undecided | undefined;
   let notEvaluated = 0;
   const subjectAt = (rule: Rule) =>
     named === undefined || named.has(rule) ? routed : { ...routed, redrives: 0 };
   for (const rule of candidates) {
     const mismatch = mismatchOf(rule, routed.event, budget);
-    if (mismatch === undefined) rules.push(rule);
-    else if (!isUndecided(mismatch)) {
+    if (mismatch === undefined) {
+      rules.push(rule);
+      continue;
+    }
+    const { because } = mismatch;
+    if (isLeftOut(because)) {
+      if (known === undefined) leftOut.push({ rule: rule.id, destination: rule.destination_id, because });
+    }
+    if (!isUndecided(mismatch)) {
       if (named?.has(rule) && routed.redrives > 0)
         emissions = [...emissions, notTakenOnRedrive(routed, rule)];
-    } else if (!isDue(subjectAt(rule), rule, state)) continue;
-    else if (mismatch.because === 'filter_failed') {
+      if (named?.has(rule) ?? because === 'filter') notes.push(notTakenNote(routed, rule, because));
+    } else if (!isDue(subjectAt(rule), rule, state)) notes.push(notTakenNote(routed, rule, because));
+    else if (because === 'filter_failed') {
       metrics.count('tributary_rule_filter_failures_total', {});
       emissions = [...emissions, undecided(subjectAt(rule), rule, mismatch)];
+      notes.push(notTakenNote(routed, rule, because, because));
     } else {
-      firstNotEvaluated ??= { rule, mismatch };
+      if (firstNotEvaluated === undefined) firstNotEvaluated = { rule, mismatch };
+      else notes.push(notTakenNote(routed, rule, because));
       notEvaluated += 1;
     }
   }
+  const list = known ?? leftOut;
+  if (known === undefined) leftOutLists.keep(candidates, routed.event, leftOut);
+  if (list.length > 0) notes.push({ event: routed.counted, leftOut: list });
   if (firstNotEvaluated !== undefined) {
     const { rule, mismatch } = firstNotEvaluated;
+    notes.push(notTakenNote(routed, rule, mismatch.because, mismatch.because));
     metrics.count('tributary_rule_filters_not_evaluated_total', {}, notEvaluated);
     emissions = [...emissions, undecided(subjectAt(rule), rule, mismatch, notEvaluated - 1)];
   }
-  return { rules, emissions, filterMs: msOf(budget) };
+  return { rules, emissions, notes, filterMs: msOf(budget) };
+}
+
+const leftOutLists = new LeftOutLists();
+const NOT_LEFT_OUT: readonly LeftOutRule[] = [];
+
+/** Whether the lists of a rule leave an event out, whatever its fields. */
+function isLeftOut(because: Mismatch['because']): boolean {
+  return because === 'environment' || because === 'event_type' || because === 'event_name';
 }
 
 function msOf({ left, compiledCharacters }: FilterBudget): number {

@@ -2,7 +2,7 @@ import {
   asyncHandler,
   type CanonicalEvent,
   type Catalog,
-  type Clock,
+  countedEvent,
   destinationMismatch,
   type FlowStage,
   HEADER,
@@ -12,11 +12,13 @@ import {
   MATCH,
   type Metrics,
   type Mismatch,
+  measureText,
   messageOf,
   type OutputRecord,
   type Rule,
   type Span,
   type StageContext,
+  type StageNote,
   type Tracing,
   type Transformation,
   type TransformationContext,
@@ -44,6 +46,8 @@ import {
 import { type Matching, matchAgain, matchAll, matchOf, stillTakes } from './matching.ts';
 import type { TransformedEvents } from './output.ts';
 import { shareOf } from './output-limits.ts';
+import { type Applied, applyInPieces } from './pieces.ts';
+import { type AppliedRule, appliedNotes, type CountedRule, countAll, notTakenNote } from './route-notes.ts';
 import type { Bounds, Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
@@ -74,12 +78,13 @@ export function route(
       metrics.count('tributary_events_deferred_total', { stage: 'route' });
       return [toSlowQueueUnmatched(subject)];
     }
-    const { rules, emissions, filterMs } = matchAll(subject, { state: catalog.state, metrics });
+    const { rules, emissions, notes, filterMs } = matchAll(subject, { state: catalog.state, metrics });
     share.charge(workspace_id, filterMs);
     const sharing = sharingOf(rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, rules, windows);
-    const all = emissions.length === 0 ? applied : [...emissions, ...applied];
+    const all = emissions.length === 0 ? applied.emissions : [...emissions, ...applied.emissions];
     share.charge(workspace_id, writingMs(all));
+    countAll(context, notes, applied.notes);
     return all;
   });
 }
@@ -117,10 +122,11 @@ export function routeSlow(
     const rules = named.flatMap(({ rule }) =>
       rule !== undefined && (isAskedFor || stillTakes(rule, event)) ? [rule] : [],
     );
-    const gone = named.flatMap(({ id, rule }) => (rule === undefined ? withoutRule(subject, id) : []));
+    const notTaken = named.flatMap(({ rule }) => (rule === undefined || rules.includes(rule) ? [] : [rule]));
+    const gone = named.flatMap(({ id, rule }) => (rule === undefined ? [withoutRule(subject, id)] : []));
     const matched =
       match === undefined
-        ? { rules, emissions: [] }
+        ? { rules, emissions: [], notes: [] }
         : await scheduler.run(
             event.workspace_id,
             () => matchSlow(dependencies, subject, match, rules),
@@ -128,7 +134,9 @@ export function routeSlow(
           );
     const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
-    return [...gone, ...matched.emissions, ...applied];
+    const left = notTaken.map((rule) => notTakenNote(subject, rule, 'disabled'));
+    countAll(context, left, ...gone.map(({ notes }) => notes), matched.notes, applied.notes);
+    return [...gone.flatMap(({ emissions }) => emissions), ...matched.emissions, ...applied.emissions];
   });
 }
 
@@ -137,7 +145,7 @@ function matchSlow(
   subject: Routed,
   match: keyof typeof MATCH,
   named: readonly Rule[],
-): Matching {
+): Omit<Matching, 'filterMs'> {
   const parts = { state: catalog.state, metrics };
   return match === MATCH.all ? matchAll(subject, parts) : matchAgain(subject, match, named, parts);
 }
@@ -158,7 +166,8 @@ function routed(
   counts: Pick<Routed, 'redrives' | 'sharing'>,
 ): Routed {
   const catalogPosition = Math.max(catalog.position, catalogPositionOf(entry));
-  return { entry, event, ...counts, replay: entry.headers[HEADER.replay], catalogPosition, context };
+  const counted = countedEvent(event, entry.headers[HEADER.keyId]);
+  return { entry, event, counted, ...counts, replay: entry.headers[HEADER.replay], catalogPosition, context };
 }
 
 /** Number of rules that share the limits of one event. */
@@ -184,7 +193,7 @@ async function applyRules(
   routed: Routed,
   rules: readonly Rule[],
   windows: PartitionWindows | undefined,
-): Promise<readonly OutputRecord[]> {
+): Promise<{ readonly emissions: readonly OutputRecord[]; readonly notes: readonly StageNote[] }> {
   const { transformer } = dependencies;
   const bounds: Bounds = { holder: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
@@ -192,12 +201,12 @@ async function applyRules(
     slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
   const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, bounds);
-  const { emissions, left } = await applyInPieces(rules, apply, limits).finally(() =>
+  const { emissions, notes, left } = await applyInPieces(routed, rules, apply, limits).finally(() =>
     transformer.release(bounds.holder),
   );
   if (left.length > 0) emissions.push(toSlowQueue(routed, left));
   for (const { topic } of emissions) dependencies.metrics.count('tributary_events_routed_total', { topic });
-  return emissions;
+  return { emissions, notes };
 }
 
 /**
@@ -215,12 +224,15 @@ async function applyRule(
   const closed = destinationMismatch(destination, routed.event.environment);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
   if (rule.transformation_id === null) {
-    return [toDeliver(routed, rule, deliveryOf(routed, rule, routed.event, 0))];
+    return {
+      emissions: [toDeliver(routed, rule, deliveryOf(routed, rule, routed.event, 0))],
+      result: 'passed',
+    };
   }
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
-  if (transformation === undefined) return [failedTransformation(routed, rule, GONE)];
   const refusal = refusalOf(transformation);
-  if (refusal !== undefined) return [failedTransformation(routed, rule, refusal)];
+  if (transformation === undefined || refusal !== undefined)
+    return failed(routed, rule, 'refused', refusal ?? GONE);
   const run = { transformer, tracing, routed, rule, transformation, bounds };
   if (windows === undefined) return transform(run, undefined);
   const bytes = Buffer.byteLength(routed.entry.value);
@@ -233,20 +245,30 @@ async function applyRule(
   }
 }
 
-/** A redriven event is shown as retrying, so it becomes dead again; its destination may not be in the entry. */
-function withoutRule(routed: Routed, id: string): readonly OutputRecord[] {
-  if (routed.redrives === 0) return [];
-  const destination_id = routed.entry.headers[HEADER.destinationId] ?? '';
-  return [failedTransformation(routed, { id, destination_id }, 'the rule is gone')];
+/** A dead delivery in place of the rule's. */
+function failed(routed: Routed, rule: CountedRule, kind: string, reason: string): AppliedRule {
+  const result = `${measureText('failed', kind)}+${measureText('dead', 'transformation')}`;
+  return { emissions: [failedTransformation(routed, rule, reason)], result };
 }
 
-function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): readonly OutputRecord[] {
-  if (routed.redrives === 0) return [];
+/** A redriven event is shown as retrying, so it becomes dead again; its destination may not be in the entry. */
+function withoutRule(
+  routed: Routed,
+  id: string,
+): { readonly emissions: readonly OutputRecord[]; readonly notes: readonly StageNote[] } {
+  const rule = { id, destination_id: routed.entry.headers[HEADER.destinationId] ?? '' };
+  if (routed.redrives === 0) return { emissions: [], notes: [notTakenNote(routed, rule, 'disabled')] };
+  const applied = failed(routed, rule, 'refused', 'the rule is gone');
+  return { emissions: applied.emissions, notes: appliedNotes(routed, rule, applied) };
+}
+
+function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): Applied {
+  if (routed.redrives === 0) return { notTaken: because };
   const reason =
     because === 'destination_disabled'
       ? 'the destination is disabled'
       : `the destination is not for ${routed.event.environment}`;
-  return [failedTransformation(routed, rule, reason)];
+  return failed(routed, rule, 'refused', reason);
 }
 
 interface TransformationRun extends Pick<RouteDependencies, 'transformer' | 'tracing'> {
@@ -271,10 +293,12 @@ async function transform(run: TransformationRun, timeoutMs: number | undefined):
   if (outcome === 'too slow') return 'slow';
   if (!outcome.ok) {
     const reason = outcome.kind === 'refused' ? outcome.message : `${outcome.kind}: ${outcome.message}`;
-    return [failedTransformation(routed, rule, reason)];
+    return failed(routed, rule, outcome.kind, reason);
   }
-  if (outcome.events.length === 0 && routed.redrives > 0) return [droppedOnRedrive(routed, rule)];
-  return deliveriesOf(routed, rule, outcome, transformer.runPiece);
+  if (outcome.events.length === 0)
+    return { emissions: routed.redrives > 0 ? [droppedOnRedrive(routed, rule)] : [], result: 'dropped' };
+  const emissions = await deliveriesOf(routed, rule, outcome, transformer.runPiece);
+  return { emissions, result: 'transformed' };
 }
 
 function transformationSpan({ tracing, routed, rule, transformation }: TransformationRun): Span | undefined {
@@ -319,50 +343,4 @@ function contextOf({ entry: { headers }, event }: Routed, rule: Rule): Transform
     environment: event.environment,
     contract: verdictIn(headers) ?? UNJUDGED,
   };
-}
-
-/** Rules of one event that run concurrently: each may hold outputs up to its limits. */
-const AT_ONCE = 8;
-
-/** Bytes of output records after which the remaining rules become a record of the slow queue. */
-const PIECE_BYTES = 4 * 1024 * 1024;
-
-/** The output records of one rule, or `slow` where its transformation has used up its share of the window. */
-type Applied = readonly OutputRecord[] | 'slow';
-
-/** The output records of some rules, in their order, and the rules that are still to be applied. */
-interface Piece {
-  readonly emissions: OutputRecord[];
-  readonly left: readonly Rule[];
-}
-
-/**
- * Applies rules until their output records suffice for one commit, or until it took long. The other rules become a record
- * of the slow queue, so the memory of an event is bounded however many rules match it.
- */
-async function applyInPieces(
-  rules: readonly Rule[],
-  apply: (rule: Rule) => Promise<Applied>,
-  limits: { readonly elapsed: Clock; readonly slowAfterMs: number },
-): Promise<Piece> {
-  const emissions: OutputRecord[] = [];
-  const slow: Rule[] = [];
-  const since = limits.elapsed();
-  let bytes = 0;
-  let at = 0;
-  do {
-    const together = rules.slice(at, at + AT_ONCE);
-    const applied = await Promise.all(together.map(apply));
-    for (const [i, made] of applied.entries()) {
-      const rule = together[i];
-      if (made !== 'slow') {
-        for (const emission of made) {
-          emissions.push(emission);
-          bytes += emission.value.length;
-        }
-      } else if (rule !== undefined) slow.push(rule);
-    }
-    at += together.length;
-  } while (at < rules.length && bytes < PIECE_BYTES && limits.elapsed() - since < limits.slowAfterMs);
-  return { emissions, left: [...slow, ...rules.slice(at)] };
 }

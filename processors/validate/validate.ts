@@ -4,6 +4,8 @@ import {
   type Catalog,
   type Clock,
   type ContractEvaluator,
+  type ContractVerdict,
+  countedEvent,
   type DedupeClaim,
   type Deduplicator,
   EventLoopYielder,
@@ -13,10 +15,12 @@ import {
   InvalidInput,
   type LogEntry,
   type Metrics,
+  measureText,
   type OutputRecord,
   type Position,
   parsePosition,
   type StageContext,
+  type StageNote,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
@@ -68,8 +72,10 @@ export function validate(
   share: FairShare,
 ): BatchStage['process'] {
   const { catalog, metrics, elapsed, catalogWaitMs } = dependencies;
-  return async (batch, { signal, endBatch }): Promise<readonly OutputRecord[]> => {
+  return async (batch, context): Promise<readonly OutputRecord[]> => {
+    const { signal, endBatch } = context;
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
+    const notes: StageNote[] = [];
     const taken: (Candidate | OutputRecord)[] = [];
     const thread = new EventLoopYielder(elapsed);
     const costs = new SliceCosts(share, elapsed, dependencies.threadTime.cpu);
@@ -86,6 +92,7 @@ export function validate(
       if (share.goesToSlowQueue(event.workspace_id)) {
         const emission = toSlowQueue(entry, event);
         taken.push(emission);
+        notes.push(receivedNote(entry, event));
         chars += emission.value.length;
         deferred += 1;
       } else {
@@ -97,7 +104,9 @@ export function validate(
       if (isFull(chars, index + 1, endBatch)) break;
     }
     costs.end();
-    const emissions = await withoutRepeats(dependencies, taken);
+    const { emissions, results } = await withoutRepeats(dependencies, taken);
+    for (const result of results) notes.push(resultNote(result, 'received+'));
+    for (const one of notes) context.count?.(one);
     if (deferred > 0) metrics.count('tributary_events_deferred_total', { stage: 'validate' }, deferred);
     return emissions;
   };
@@ -117,7 +126,8 @@ export function validateSlow(
   scheduler: SlowQueueScheduler,
 ): BatchStage['process'] {
   const { catalog, catalogWaitMs, reevaluations } = dependencies;
-  return async (batch, { signal, endBatch }): Promise<readonly OutputRecord[]> => {
+  return async (batch, context): Promise<readonly OutputRecord[]> => {
+    const { signal, endBatch } = context;
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
     const taken: Candidate[] = [];
     let chars = 0;
@@ -134,7 +144,13 @@ export function validateSlow(
       chars += charsOf(candidate.emissions);
       if (isFull(chars, index + 1, endBatch)) break;
     }
-    return withoutRepeats(dependencies, await withoutReevaluated(reevaluations, taken));
+    const kept = await withoutReevaluated(reevaluations, taken);
+    const { emissions, results } = await withoutRepeats(dependencies, kept);
+    // Of a re-evaluated event that was accepted meanwhile nothing is new.
+    for (const result of results)
+      if (!isReevaluated(result.candidate.entry)) context.count?.(resultNote(result));
+      else if (result.outcome !== 'duplicate') context.count?.(resultNote(result, 'reevaluated+'));
+    return emissions;
   };
 }
 
@@ -171,16 +187,23 @@ function candidateOf(dependencies: ValidateDependencies, received: Received): Ca
   return { ...received, evaluation, emissions: evaluationRecords(evaluation) };
 }
 
+/** What became of an event. */
+interface Result {
+  readonly candidate: Candidate;
+  readonly outcome: 'duplicate' | ContractVerdict['outcome'];
+}
+
 /** Claims the message ids of the candidates, and drops repeats. Keeps the order, also of records that are no candidates. */
 async function withoutRepeats(
   { deduplicator, metrics }: Pick<ValidateDependencies, 'deduplicator' | 'metrics'>,
   taken: readonly (Candidate | OutputRecord)[],
-): Promise<readonly OutputRecord[]> {
+): Promise<{ readonly emissions: readonly OutputRecord[]; readonly results: readonly Result[] }> {
   const claimants: DedupeClaim[] = [];
   for (const one of taken) if ('evaluation' in one) claimants.push(claimantOf(one));
   const first = await deduplicator.claim(claimants);
   const outcomes = new Map<string, number>();
   const emissions: OutputRecord[] = [];
+  const results: Result[] = [];
   let at = 0;
   for (const one of taken) {
     if (!('evaluation' in one)) {
@@ -188,11 +211,40 @@ async function withoutRepeats(
       continue;
     }
     const isFirst = first[at++] === true;
-    note(outcomes, isFirst ? one.evaluation : undefined);
+    const outcome = isFirst ? (one.evaluation.verdict?.outcome ?? 'accepted') : 'duplicate';
+    results.push({ candidate: one, outcome });
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
     if (isFirst) emissions.push(...one.emissions);
   }
   count(metrics, outcomes);
-  return emissions;
+  return { emissions, results };
+}
+
+/** An event that `validate.slow` decides about. */
+function receivedNote({ headers }: LogEntry, event: CanonicalEvent): StageNote {
+  return beforeRules(headers, event, 'received');
+}
+
+function resultNote({ candidate: { entry, event, evaluation }, outcome }: Result, also = ''): StageNote {
+  return beforeRules(entry.headers, event, `${also}${measuresOf(outcome, evaluation)}`);
+}
+
+function measuresOf(outcome: Result['outcome'], { contract, verdict }: Evaluated): string {
+  switch (outcome) {
+    case 'duplicate':
+    case 'accepted':
+      return outcome;
+    case 'rejected': {
+      const blocked = verdict?.violations.find(({ action }) => action === 'blocked');
+      return measureText('rejected', `${contract?.id ?? ''}/${blocked?.kind ?? ''}`);
+    }
+    default:
+      return `accepted+${measureText('warned', outcome)}`;
+  }
+}
+
+function beforeRules(headers: LogEntry['headers'], event: CanonicalEvent, measures: string): StageNote {
+  return { event: countedEvent(event, headers[HEADER.keyId]), rule: '', destination: '', measures };
 }
 
 function claimantOf(candidate: Candidate): DedupeClaim {
@@ -217,11 +269,6 @@ function isFull(chars: number, entries: number, endBatch: StageContext['endBatch
   if (chars < BATCH_CHARS || endBatch === undefined) return false;
   endBatch(entries);
   return true;
-}
-
-function note(outcomes: Map<string, number>, evaluation: Evaluated | undefined): void {
-  const outcome = evaluation === undefined ? 'duplicate' : (evaluation.verdict?.outcome ?? 'accepted');
-  outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
 }
 
 function count(metrics: Metrics, outcomes: ReadonlyMap<string, number>): void {

@@ -23,6 +23,7 @@ import {
   openInProcessLiveTail,
   openSqliteDeduplicator,
   openSqliteEventLog,
+  openSqliteFunnelStore,
   openSqliteHistory,
   openSqliteVolumeCounters,
 } from '@tributary/infra';
@@ -251,6 +252,7 @@ function pipelineOf(
     catalog,
     contracts: createContractEvaluator(),
     counters,
+    funnel: openSqliteFunnelStore({ folder: join(own, 'funnel'), clock }),
     runMetrics: new RunMetrics({ counters, clock, ...tools }),
     deduplicator: openSqliteDeduplicator({ folder: join(own, 'dedupe'), windowMs: DAY_MS, clock }),
     reevaluations: openSqliteDeduplicator({ folder: join(own, 'reevaluated'), windowMs: DAY_MS, clock }),

@@ -6,6 +6,7 @@ import { drainRows, scalingRows, startPair } from './cluster-rows.ts';
 import { contractRow } from './contract-rows.ts';
 import { deliverRows } from './deliver-rows.ts';
 import { LazyEngines } from './engines.ts';
+import { funnelCostRow, redisFunnelRow, sqliteFunnelRow } from './funnel-rows.ts';
 import { gatewayRows } from './gateway-rows.ts';
 import { historyRow } from './history-row.ts';
 import { hostileContractRow } from './hostile-contract-row.ts';
@@ -67,6 +68,14 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
     }),
   ],
   tracing: async () => [await tracingRow({ rounds: quick ? 1 : 10, events: quick ? 5_000 : 20_000 })],
+  funnel: async () => [
+    await sqliteFunnelRow({ rounds: quick ? 2 : 9 }),
+    await funnelCostRow({
+      rounds: quick ? 2 : 10,
+      events: quick ? 5_000 : 20_000,
+      before: process.env.TRIBUTARY_BENCH_BEFORE,
+    }),
+  ],
   pipeline: () => throughputRows({ events: quick ? 100_000 : 1_000_000 }),
 };
 
@@ -90,7 +99,8 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
     scalingRows({ engines: await engines.get(), events: quick ? 100_000 : 500_000 }),
   redis: async () => {
     const options = { url: (await engines.get()).redis.url, rounds, seconds: quick ? 1 : 3 };
-    return [await countRow(options), await claimRow(options)];
+    const rows = [await countRow(options), await claimRow(options)];
+    return [...rows, await redisFunnelRow({ ...options, rounds: quick ? 2 : 9 })];
   },
   'profiles-elasticsearch': () =>
     elasticsearchProfileRows({

@@ -18,6 +18,7 @@ import {
   openLogCatalog,
   openRedisDeduplicator,
   openSqliteDeduplicator,
+  openSqliteFunnelStore,
   openSqliteHistory,
   openSqliteProfileStore,
   openSqliteVolumeCounters,
@@ -43,6 +44,7 @@ const ports = {
   catalog,
   contracts: createContractEvaluator(),
   counters: openSqliteVolumeCounters({ folder: join(config.dataFolder, 'volume'), clock }),
+  funnel: openSqliteFunnelStore({ folder: join(config.dataFolder, 'funnel'), clock }),
   history: openSqliteHistory({
     folder: join(config.dataFolder, 'history'),
     clock,

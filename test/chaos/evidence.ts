@@ -4,7 +4,14 @@ import { TOPIC } from '@tributary/core';
 import type { Answer, Client } from '../helpers/client.ts';
 import type { Installation } from './installation.ts';
 import { jsonOf, type PrintedRecord, readCommitted } from './java-reader.ts';
-import type { DeliveryRecord, EventRecord, Evidence, ViolationRecord, VolumeCell } from './verify.ts';
+import type {
+  DeliveryRecord,
+  EventRecord,
+  Evidence,
+  FunnelTotals,
+  ViolationRecord,
+  VolumeCell,
+} from './verify.ts';
 import { type ChaosWorkspace, FILES_FOLDER } from './workspace.ts';
 
 interface Event {
@@ -52,6 +59,7 @@ export async function gather(
     violations,
     listedViolations: (await Promise.all(lists)).flat().map(violationRecord),
     volume: await readVolume(workspace.owner),
+    funnel: await readFunnel(workspace.owner),
     deliveries,
     arrived: { 'late ones to the webhook': atWebhook, 'departures to files': readIds(files) },
   };
@@ -111,6 +119,11 @@ async function readVolume(owner: Client): Promise<readonly VolumeCell[]> {
     hour: hour_bucket,
     count: event_count,
   }));
+}
+
+async function readFunnel(owner: Client): Promise<FunnelTotals> {
+  const { totals } = await owner.get<{ totals: FunnelTotals }>('./funnel?interval=hour');
+  return totals;
 }
 
 /** Ids in the files. A line torn by a kill is not a delivery: it was not confirmed and is repeated. */

@@ -46,6 +46,15 @@ function flawless(): Evidence {
     violations,
     listedViolations: violations,
     volume: count(expected.filter(({ expectation }) => expectation.outcome !== 'rejected')),
+    funnel: {
+      received: records.length + 3,
+      duplicate: 3,
+      rejected: records.filter(({ outcome }) => outcome === 'rejected').length,
+      accepted: records.filter(({ outcome }) => outcome !== 'rejected').length,
+      created: deliveries.length,
+      delivered_first: deliveries.length - 2,
+      delivered_later: 2,
+    },
     deliveries,
     arrived: {
       'late ones to the webhook': arrived('late ones to the webhook'),

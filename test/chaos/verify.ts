@@ -35,6 +35,9 @@ export interface VolumeCell {
   readonly count: number;
 }
 
+/** Totals of the funnel by measure; absent: 0. */
+export type FunnelTotals = Readonly<Record<string, number>>;
+
 /** Everything visible from outside once the pipeline is drained. */
 export interface Evidence {
   readonly accepted: readonly EventRecord[];
@@ -43,6 +46,7 @@ export interface Evidence {
   /** As listed by the API. */
   readonly listedViolations: readonly ViolationRecord[];
   readonly volume: readonly VolumeCell[];
+  readonly funnel: FunnelTotals;
   readonly deliveries: readonly DeliveryRecord[];
   /** Ids of the deliveries that arrived, by rule. */
   readonly arrived: Readonly<Record<RuleName, ReadonlySet<string>>>;
@@ -78,6 +82,7 @@ export function verify(
     verifyOrder('accepted', sent, evidence.accepted, earlier),
     verifyOrder('rejected', sent, evidence.rejected, earlier),
     verifyVolume(sent, evidence),
+    ...verifyFunnel(evidence),
     verifyViolations('violations on the topic', sent, evidence.violations),
     verifyViolations('violations the API lists', sent, evidence.listedViolations),
     ...Object.entries(ruleIds).flatMap(([rule, ruleId]) =>
@@ -179,6 +184,29 @@ function verifyVolume(sent: Sent, { accepted, volume }: Evidence): Finding {
   });
   const answer = volume.reduce((sum, { count }) => sum + count, 0);
   return finding('events counted, by type, name and hour', answer, events, faults);
+}
+
+/** Compares the totals of the funnel with the topics, and with each other. */
+function verifyFunnel({ accepted, rejected, deliveries, funnel }: Evidence): readonly Finding[] {
+  const sum = (...measures: readonly string[]) =>
+    measures.reduce((total, measure) => total + (funnel[measure] ?? 0), 0);
+  return [
+    finding('funnel: accepted', sum('accepted'), accepted.length, []),
+    finding('funnel: rejected', sum('rejected'), rejected.length, []),
+    finding(
+      'funnel: received is duplicate, rejected and accepted',
+      sum('received'),
+      sum('duplicate', 'rejected', 'accepted'),
+      [],
+    ),
+    finding('funnel: created', sum('created'), deliveries.length, []),
+    finding(
+      'funnel: delivered or dead',
+      sum('delivered_first', 'delivered_later', 'dead'),
+      deliveries.length,
+      [],
+    ),
+  ];
 }
 
 function verifyViolations(what: string, sent: Sent, records: readonly ViolationRecord[]): Finding {

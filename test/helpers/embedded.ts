@@ -9,13 +9,14 @@ export const FRUGAL = { TRIBUTARY_SANDBOX_PROCESSES: '1' } as const;
 /** The default number, for a test in which one transformation may delay others. */
 export const AS_SHIPPED = { TRIBUTARY_SANDBOX_PROCESSES: '2' } as const;
 
-/** `tributary dev`. Reads the lines that it prints for a person once it is ready. */
+/** `tributary dev`. Reads the lines that it prints for a person once it is ready. `main` is of another checkout. */
 export async function startEmbedded(
   folder: string,
   env: Readonly<Record<string, string>>,
+  main?: string,
 ): Promise<Tributary> {
   const environment = { TRIBUTARY_DATA_DIR: folder, ...FRUGAL, ...env };
-  const server = new ServerProcess(['dev'], environment);
+  const server = new ServerProcess(['dev'], environment, main);
   try {
     await server.printed(/Stop with Ctrl-C/);
   } catch (error) {

@@ -25,6 +25,7 @@ import {
   openLogCatalog,
   openSqliteDeduplicator,
   openSqliteEventLog,
+  openSqliteFunnelStore,
   openSqliteHistory,
   openSqliteProfileStore,
   openSqliteVolumeCounters,
@@ -138,6 +139,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
   const catalog = keep(openLogCatalog({ log, logger }));
   await fillCatalog(catalog);
   const sandbox = keep(openIsolatedVmSandbox({ processes: 1, logger, metrics }));
+  const funnel = keep(openSqliteFunnelStore({ folder: join(folder, 'funnel'), clock }));
   const counters = keep(openSqliteVolumeCounters({ folder: join(folder, 'volume'), clock }));
   const history = keep(openSqliteHistory({ folder: join(folder, 'history'), clock, retentionMs: DAY_MS }));
   const deduplicator = keep(
@@ -161,6 +163,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     reevaluations: deduplicator,
     contracts: createContractEvaluator(),
     counters,
+    funnel,
     runMetrics: keep(new RunMetrics({ counters, clock, metrics, logger })),
     history,
     profiles,

@@ -9,6 +9,8 @@ import {
   type Delivery,
   type DeliveryResult,
   Fenced,
+  type FunnelBatch,
+  type FunnelStore,
   HEADER,
   type Headers,
   type History,
@@ -26,6 +28,7 @@ import {
   type SandboxInput,
   type SandboxResult,
   type Stage,
+  type StageNote,
   TOPIC,
   type VolumeBatch,
   type VolumeCounters,
@@ -76,6 +79,31 @@ export class RecordedCounters implements VolumeCounters {
   }
   async runs() {
     return {};
+  }
+  async close(): Promise<void> {}
+}
+
+/** A store of the funnel that records its batches. */
+export class RecordedFunnel implements FunnelStore {
+  readonly offsets = new Map<string, number>();
+  readonly batches: FunnelBatch[] = [];
+
+  async applied({ topic, partition }: { topic: string; partition: number }): Promise<number> {
+    return this.offsets.get(`${topic}/${partition}`) ?? 0;
+  }
+
+  async apply(batch: FunnelBatch): Promise<void> {
+    const key = `${batch.topic}/${batch.partition}`;
+    if ((this.offsets.get(key) ?? 0) !== batch.from) throw new Fenced('another offset');
+    this.offsets.set(key, batch.to);
+    this.batches.push(batch);
+  }
+
+  async read() {
+    return [];
+  }
+  async samples() {
+    return [];
   }
   async close(): Promise<void> {}
 }
@@ -146,6 +174,8 @@ export function setUp(
   };
   const catalog = shared.catalog ?? new MemoryCatalog();
   const counters = new RecordedCounters();
+  const funnel = new RecordedFunnel();
+  const notes: StageNote[] = [];
   const clock = () => time.now;
   const folder = mkdtempSync(join(tmpdir(), 'tributary-stages-'));
   const deduplicator = openSqliteDeduplicator({ folder: join(folder, 'dedupe'), windowMs: DAY_MS, clock });
@@ -174,6 +204,7 @@ export function setUp(
     reevaluations,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
     counters,
+    funnel,
     runMetrics: new RunMetrics({
       counters,
       clock,
@@ -202,7 +233,18 @@ export function setUp(
     receivedTopics: ['events.production', 'events.development'],
     options,
   });
-  return { world, time, catalog, counters, history, liveTail, stages, run: runner(stages) };
+  return {
+    world,
+    time,
+    catalog,
+    counters,
+    funnel,
+    notes,
+    history,
+    liveTail,
+    stages,
+    run: runner(stages, notes),
+  };
 }
 
 /** The log's answer to a read of the catalog's topic. */
@@ -212,8 +254,11 @@ function factsFrom({ facts }: MemoryCatalog, topic: string, from: number) {
   return { entries, next: facts.length };
 }
 
-/** Dispatches entries to a stage as the log would, and checks the output against its declared topics. */
-function runner(stages: readonly Stage[]) {
+/**
+ * Dispatches entries to a stage as the log would, and checks the output against its declared topics. What the stage counts
+ * is added to `notes`.
+ */
+function runner(stages: readonly Stage[], notes: StageNote[]) {
   return async (
     name: string,
     entries: readonly LogEntry[],
@@ -225,10 +270,11 @@ function runner(stages: readonly Stage[]) {
     if (stage === undefined) throw new Error(`no stage ${name}`);
     if (!stage.reads.some((source) => source.topic === topic))
       throw new Error(`${name} does not read ${topic}`);
+    const count = (note: StageNote) => void notes.push(note);
     const emissions =
       stage.kind === 'batch'
-        ? await stage.process({ topic, partition, entries }, { signal, ...(end && { end }) })
-        : (await Promise.all(entries.map((entry) => runFlowStage(stage, entry, { signal })))).flat();
+        ? await stage.process({ topic, partition, entries }, { signal, count, ...(end && { end }) })
+        : (await Promise.all(entries.map((entry) => runFlowStage(stage, entry, { signal, count })))).flat();
     for (const { topic: to } of emissions) {
       if (!stage.writes.includes(to)) throw new Error(`${name} does not declare ${to}`);
     }

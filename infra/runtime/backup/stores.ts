@@ -33,6 +33,7 @@ export function storeFiles(dataFolder: string, { withKeys }: { readonly withKeys
   const claims = [folders.dedupe, folders.reevaluated];
   const databases = [
     join(folders.volume, 'volume.db'),
+    join(folders.funnel, 'funnel.db'),
     join(folders.profiles, 'profiles.db'),
     join(folders.history, 'history.db'),
   ];
@@ -42,6 +43,7 @@ export function storeFiles(dataFolder: string, { withKeys }: { readonly withKeys
     'log',
     'dedupe',
     'volume',
+    'funnel',
     'profiles',
     'history',
     'ndjson',
@@ -67,8 +69,8 @@ export function markedInstallation(dataFolder: string): string | undefined {
 }
 
 function markFiles(dataFolder: string): readonly string[] {
-  const { dedupe, volume, history, profiles } = embeddedFolders({ dataFolder });
-  return [dedupe, volume, history, profiles].map((folder) => join(folder, 'installation'));
+  const { dedupe, volume, funnel, history, profiles } = embeddedFolders({ dataFolder });
+  return [dedupe, volume, funnel, history, profiles].map((folder) => join(folder, 'installation'));
 }
 
 /** The files that destinations append to. */

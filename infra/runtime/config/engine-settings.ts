@@ -101,7 +101,7 @@ export const ENGINE_SETTINGS = {
   redisUrl: secret(
     'REDIS_URL',
     optional(redisUrls()),
-    'Redis for deduplication, volume and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster, or for the sentinels of REDIS_SENTINEL_PRIMARY; without it they are on SQLite.',
+    'Redis for deduplication, volume, the funnel and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster, or for the sentinels of REDIS_SENTINEL_PRIMARY; without it they are on SQLite.',
   ),
   redisTlsCa: setting(
     'REDIS_TLS_CA_FILE',

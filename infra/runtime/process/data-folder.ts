@@ -28,6 +28,7 @@ export function embeddedFolders({ dataFolder }: Pick<Config, 'dataFolder'>) {
     dedupe: join(dataFolder, 'dedupe'),
     reevaluated: join(dataFolder, 'dedupe', 'reevaluated'),
     volume: join(dataFolder, 'volume'),
+    funnel: join(dataFolder, 'funnel'),
     history: join(dataFolder, 'history'),
     health: join(dataFolder, 'health'),
     profiles: join(dataFolder, 'profiles'),
@@ -116,7 +117,7 @@ const MAX_PATHS = 10;
  * and those of the other entries are not changed.
  */
 const DATA_ENTRIES =
-  /^(log|crashes|dedupe|volume|history|health|profiles|ndjson|demo|lock\.db(-.*)?|backup\.lock(-.*)?|backup-staging|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
+  /^(log|crashes|dedupe|volume|funnel|history|health|profiles|ndjson|demo|lock\.db(-.*)?|backup\.lock(-.*)?|backup-staging|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
 
 interface Findings {
   /** Corrected paths, each with its former mode. */

@@ -27,6 +27,7 @@ import { openCatalog, openEventLog } from './ports/event-log.ts';
 import { openConnectors, openSandbox } from './ports/local-ports.ts';
 import {
   openDeduplicator,
+  openFunnelStore,
   openGatewayLiveTail,
   openHealthBoard,
   openRateLimiter,
@@ -132,6 +133,9 @@ async function openDependencies(
     changeLimits: openChangeLimits(config),
     counters: await available('volume counters', () =>
       openVolumeCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
+    ),
+    funnel: await available('funnel store', () =>
+      openFunnelStore(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
     ),
     history: await available('history', () => openHistory(config, logger)),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),

@@ -3,6 +3,7 @@ import {
   type Catalog,
   createContractEvaluator,
   type EventLog,
+  type FunnelStore,
   type History,
   type Logger,
   type Metrics,
@@ -22,6 +23,7 @@ import { openConnectors, openMailer, openSandbox } from './ports/local-ports.ts'
 import { watchPartitions } from './ports/partition-watch.ts';
 import {
   openDeduplicator,
+  openFunnelStore,
   openHealthBoard,
   openReevaluations,
   openStagesLiveTail,
@@ -50,6 +52,7 @@ export interface OpenPipeline {
   readonly log: EventLog;
   readonly catalog: Catalog;
   readonly counters: VolumeCounters;
+  readonly funnel: FunnelStore;
   readonly history: History;
   /** Opens the profiles, after their store was checked. Until then their calls are `Unavailable`. */
   openProfiles(): Promise<void>;
@@ -82,6 +85,7 @@ export async function openPipeline(
   await provideTopics(log, config, deadline);
   cleanup.use(watchPartitions(log, catalog, logger));
   const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
+  const funnel = await available('funnel store', () => openFunnelStore(config, { logger }));
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, logger));
   const history = await available('history', () => openHistory(config, logger));
@@ -100,6 +104,7 @@ export async function openPipeline(
     log,
     catalog,
     counters,
+    funnel,
     runMetrics: cleanup.use(new RunMetrics({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
     reevaluations,
@@ -130,7 +135,7 @@ export async function openPipeline(
     },
   });
   const openProfiles = () => profiles.open();
-  return { pipeline, log, catalog, counters, history, openProfiles };
+  return { pipeline, log, catalog, counters, funnel, history, openProfiles };
 }
 
 /** The ports without an engine. */

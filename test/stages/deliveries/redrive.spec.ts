@@ -42,7 +42,7 @@ async function giveUp(
 /** Redrives all current entries, as the command does. */
 async function redriven(
   log: EventLog,
-  { stages, counters }: Pick<SetUp, 'stages' | 'counters'>,
+  { stages, counters, funnel }: Pick<SetUp, 'stages' | 'counters' | 'funnel'>,
   chosen?: readonly string[],
 ): Promise<readonly Told[]> {
   const { last } = await readDeadLetters(log);
@@ -51,6 +51,7 @@ async function redriven(
     redrive({
       stages,
       counters,
+      funnel,
       clock: () => START,
       ...(chosen && { chosen: new Set(chosen) }),
       last,

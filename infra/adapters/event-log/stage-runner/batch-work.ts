@@ -5,6 +5,8 @@ import {
   messageOf,
   type OutputRecord,
   POISON_ATTEMPTS,
+  type StageContext,
+  type StageNote,
   TooLarge,
 } from '@tributary/core';
 import type { Taken } from './cursor.ts';
@@ -70,10 +72,14 @@ class StageThrew extends Error {}
 /** The number of entries that were committed, from the first on. */
 async function workPart(stage: BatchStage, part: readonly Taken[], work: Work): Promise<number> {
   let entries = part.length;
-  const emissions = await dispatch(stage, part, work, (first) => {
-    entries = Math.max(1, Math.min(first, part.length));
+  const notes: StageNote[] = [];
+  const emissions = await dispatch(stage, part, work, {
+    endBatch(first) {
+      entries = Math.max(1, Math.min(first, part.length));
+    },
+    count: (note) => void notes.push(note),
   });
-  await commitPart(part.slice(0, entries), emissions, work);
+  await commitPart(part.slice(0, entries), emissions, work, notes);
   return entries;
 }
 
@@ -81,7 +87,7 @@ async function dispatch(
   stage: BatchStage,
   part: readonly Taken[],
   work: Work,
-  endBatch: (entries: number) => void,
+  callbacks: Required<Pick<StageContext, 'endBatch' | 'count'>>,
 ): Promise<readonly OutputRecord[]> {
   work.signal.throwIfAborted();
   const entries: readonly LogEntry[] = part.map((taken) => taken.entry);
@@ -92,7 +98,7 @@ async function dispatch(
   try {
     // A stage may throw before its first await.
     const processed = (async () =>
-      stage.process({ topic, partition, entries }, { ...work.context, endBatch }))();
+      stage.process({ topic, partition, entries }, { ...work.context, ...callbacks }))();
     const emissions = await unlessAborted(processed, work.signal);
     checkEmissions(emissions, work.writes);
     return emissions;
@@ -106,11 +112,13 @@ async function commitPart(
   part: readonly Taken[],
   emissions: readonly OutputRecord[],
   work: Work,
+  notes: readonly StageNote[] = [],
 ): Promise<void> {
   const last = part.at(-1);
   if (last === undefined) return;
-  if (emissions.length === 0 && work.positionsMayWait) await work.committer.reach(last.after, work.signal);
-  else await work.committer.commit(last.after, emissions, work.signal);
+  const { committer, signal } = work;
+  if (emissions.length === 0 && work.positionsMayWait) await committer.reach(last.after, signal, notes);
+  else await committer.commit(last.after, emissions, signal, notes);
 }
 
 /**

@@ -1,4 +1,13 @@
-import { Fenced, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
+import {
+  Fenced,
+  incrementsIn,
+  NO_LOGGER,
+  NO_METRICS,
+  type OutputRecord,
+  type StageNote,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { type CommitThrottle, Committer, PartitionLost } from './committer.ts';
 import type { Cursor } from './cursor.ts';
@@ -26,6 +35,81 @@ function setUp(answers: (Error | undefined)[], throttle?: CommitThrottle) {
 }
 
 const never = new AbortController().signal;
+
+const NOTE: StageNote = {
+  event: {
+    messageId: 'm',
+    workspaceId: 'w',
+    environment: 'production',
+    source: '',
+    key: '',
+    type: 'track',
+    name: 'Paid',
+    receivedAt: 0,
+  },
+  rule: '',
+  destination: '',
+  measures: 'received',
+};
+
+describe('what entries count', () => {
+  function setUpCounting(answers: (Error | undefined)[], throttle?: CommitThrottle) {
+    const commits: (readonly OutputRecord[])[] = [];
+    const committer = new Committer({
+      stage: 's',
+      topic: 't',
+      partition: 0,
+      committed: at(0),
+      throttle,
+      backoff: { firstMs: 1, capMs: 1 },
+      metrics: NO_METRICS,
+      logger: NO_LOGGER,
+      commit: async (_from, _to, emissions) => {
+        const answer = answers.shift();
+        if (answer) throw answer;
+        commits.push(emissions);
+      },
+    });
+    const counted = () =>
+      commits.map((emissions) =>
+        emissions
+          .filter(({ topic }) => topic === TOPIC.funnelCounts)
+          .flatMap(incrementsIn)
+          .reduce((sum, { count }) => sum + count, 0),
+      );
+    return { committer, commits, counted };
+  }
+
+  it('is one record of their commit, also of one that is repeated', async () => {
+    const { committer, commits, counted } = setUpCounting([new Unavailable('x'), undefined]);
+    const emission = { topic: 'out', key: 'k', value: '1', headers: {} };
+    await committer.commit(at(3), [emission], never, [NOTE, NOTE, NOTE]);
+    expect(commits[0]?.map(({ topic }) => topic)).toEqual(['out', TOPIC.funnelCounts]);
+    expect(counted()).toEqual([3]);
+  });
+
+  it('waits for a commit as positions do, and is in it once', async () => {
+    const { committer, counted } = setUpCounting([], { pauseAfter: () => 10, positionMs: 60_000 });
+    await committer.reach(at(1), never, [NOTE]);
+    await committer.reach(at(2), never, [NOTE]);
+    await committer.reach(at(3), never, [NOTE, NOTE]);
+    expect(counted()).toEqual([1]);
+    await committer.commit(at(4), [], never, [NOTE]);
+    await committer.settle(never);
+    await committer.commit(at(5), [], never, []);
+    expect(counted()).toEqual([1, 4, 0]);
+  });
+
+  it('is dropped with work that begins again, and of entries that were committed before', async () => {
+    const { committer, counted } = setUpCounting([], { pauseAfter: () => 10, positionMs: 60_000 });
+    await committer.commit(at(1), [], never, [NOTE]);
+    await committer.reach(at(3), never, [NOTE, NOTE]);
+    committer.forget();
+    await committer.commit(at(1), [], never, [NOTE]);
+    await committer.commit(at(2), [], never, [NOTE]);
+    expect(counted()).toEqual([1, 1]);
+  });
+});
 
 describe('committer', () => {
   it('repeats the very same commit until the engine answers', async () => {

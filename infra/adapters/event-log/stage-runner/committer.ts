@@ -1,12 +1,14 @@
 import {
   type Backoff,
   backoffMs,
+  countRecords,
   Fenced,
   type Logger,
   type Metrics,
   messageOf,
   type OutputRecord,
   type Position,
+  type StageNote,
   TributaryError,
 } from '@tributary/core';
 import { type Cursor, compareCursors } from './cursor.ts';
@@ -39,17 +41,23 @@ export interface CommitterOptions {
    */
   readonly commit: (from: Cursor, to: Cursor, emissions: readonly OutputRecord[]) => Promise<void>;
   readonly throttle?: CommitThrottle | undefined;
+  /** See `Stage.isCounting`. */
+  readonly isCounting?: (() => boolean) | undefined;
   readonly backoff: Backoff;
   readonly metrics: Metrics;
   readonly logger: Logger;
 }
 
-/** Commits one partition, one commit at a time. */
+const NO_NOTES: readonly StageNote[] = [];
+
+/** Commits one partition, one commit at a time. What its entries count is appended by the same commits. */
 export class Committer {
   readonly #options: CommitterOptions;
   #committed: Cursor;
   /** Behind the committed position, without emissions in between. */
   #reached: Cursor | undefined;
+  /** What the entries between the two count. */
+  #reachedNotes = NO_NOTES;
   /** Until when commits pause, by `performance.now()`. */
   #pausedUntil = 0;
   #positionPausedUntil = 0;
@@ -90,9 +98,10 @@ export class Committer {
   }
 
   /** Moves to a position without emissions, which is stored now, with the next commit, or by `settle`. */
-  async reach(to: Cursor, signal: AbortSignal): Promise<void> {
+  async reach(to: Cursor, signal: AbortSignal, notes = NO_NOTES): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
     this.#reached = to;
+    if (notes.length > 0) this.#reachedNotes = [...this.#reachedNotes, ...notes];
     if (this.positionPauseMs() === 0) await this.settle(signal);
     else this.#pausedUntil = performance.now() + this.#lastPauseMs;
   }
@@ -105,6 +114,7 @@ export class Committer {
   /** The work begins again at the committed position. */
   forget(): void {
     this.#reached = undefined;
+    this.#reachedNotes = NO_NOTES;
   }
 
   /**
@@ -112,21 +122,34 @@ export class Committer {
    * position) is ignored, as its emissions were committed before.
    * Rejects with `PartitionLost`, and with the signal's reason once that fired.
    */
-  async commit(to: Cursor, emissions: readonly OutputRecord[], signal: AbortSignal): Promise<void> {
+  async commit(
+    to: Cursor,
+    emissions: readonly OutputRecord[],
+    signal: AbortSignal,
+    notes = NO_NOTES,
+  ): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
+    const records = this.#withCounts(emissions, notes);
     const startedAt = performance.now();
     for (let repetition = 0; ; repetition++) {
       signal.throwIfAborted();
       try {
-        await this.#options.commit(this.#committed, to, emissions);
+        await this.#options.commit(this.#committed, to, records);
         this.#committed = to;
-        this.#reached = undefined;
+        this.forget();
         this.#noteCommit(performance.now() - startedAt);
         return;
       } catch (thrown) {
         await this.#pauseOrThrow(thrown, repetition, signal);
       }
     }
+  }
+
+  /** The emissions, and the counts of all entries since the last commit. */
+  #withCounts(emissions: readonly OutputRecord[], notes: readonly StageNote[]): readonly OutputRecord[] {
+    const all = this.#reachedNotes.length === 0 ? notes : [...this.#reachedNotes, ...notes];
+    if (all.length === 0 || this.#options.isCounting?.() === false) return emissions;
+    return [...emissions, ...countRecords(all)];
   }
 
   #noteCommit(tookMs: number): void {

@@ -1,4 +1,4 @@
-import type { FlowContext, LogEntry, OutputRecord, Position } from '@tributary/core';
+import type { FlowContext, LogEntry, OutputRecord, Position, StageNote } from '@tributary/core';
 import type { Cursor } from './cursor.ts';
 import { emissionBytes } from './work.ts';
 
@@ -10,6 +10,11 @@ export const COMMIT_BYTES = 2 * 1024 * 1024;
 
 /** The overhead of a finished entry behind an unfinished one, beside its emissions, bytes. */
 export const FINISHED_BYTES = 64;
+
+/** What a finished entry counts takes about so much until it is committed, for each note, bytes. */
+const NOTE_BYTES = 100;
+
+const NO_NOTES: readonly StageNote[] = [];
 
 export interface FlowLimits {
   /** Bytes of unfinished values and uncommitted emissions. */
@@ -25,6 +30,7 @@ export interface Slot {
   readonly position: Position | undefined;
   bytes: number;
   emissions: readonly OutputRecord[] | undefined;
+  notes: readonly StageNote[];
 }
 
 /** The finished entries at the head of a window, to be committed together. */
@@ -37,6 +43,9 @@ export interface FinishedPrefix {
   /** The entries' slots, and the emissions of each. */
   readonly slots: readonly Slot[];
   readonly emitted: readonly (readonly OutputRecord[])[];
+  /** What the entries count, and the notes of each. */
+  readonly notes: readonly StageNote[];
+  readonly noted: readonly (readonly StageNote[])[];
 }
 
 /**
@@ -91,27 +100,30 @@ export class FlowWindow {
   }
 
   admit(after: Cursor, bytes: number, position?: Position): Slot {
-    const slot: Slot = { after, position, bytes, emissions: undefined };
+    const slot: Slot = { after, position, bytes, emissions: undefined, notes: NO_NOTES };
     this.#slots.push(slot);
     this.#uncommitted++;
     this.#bytes += bytes;
     return slot;
   }
 
-  finish(slot: Slot, emissions: readonly OutputRecord[]): void {
-    const bytes = emissionBytes(emissions) + FINISHED_BYTES;
+  finish(slot: Slot, emissions: readonly OutputRecord[], notes = NO_NOTES): void {
+    const bytes = emissionBytes(emissions) + FINISHED_BYTES + notes.length * NOTE_BYTES;
     this.#bytes += bytes - slot.bytes;
     this.#finishedBytes += bytes;
     this.#finished++;
     this.#finishedEmissions += emissions.length;
     slot.bytes = bytes;
     slot.emissions = emissions;
+    slot.notes = notes;
   }
 
   /** Takes the finished prefix out, up to one commit; its bytes count until it is released. */
   takeFinished(): FinishedPrefix | undefined {
     const emissions: OutputRecord[] = [];
     const emitted: (readonly OutputRecord[])[] = [];
+    const notes: StageNote[] = [];
+    const noted: (readonly StageNote[])[] = [];
     const from = this.#head;
     let to: Cursor | undefined;
     let bytes = 0;
@@ -122,7 +134,11 @@ export class FlowWindow {
       bytes += slot.bytes;
       to = slot.after;
       emitted.push(slot.emissions);
-      slot.emissions = []; // the slot may stay in the list for long
+      for (const note of slot.notes) notes.push(note);
+      noted.push(slot.notes);
+      // The slot may stay in the list for long.
+      slot.emissions = [];
+      slot.notes = NO_NOTES;
       this.#head++;
     }
     if (!to) return undefined;
@@ -130,7 +146,7 @@ export class FlowWindow {
     const slots = this.#slots.slice(from, this.#head);
     this.#finished -= count;
     this.#compact();
-    return { to, emissions, count, bytes, slots, emitted };
+    return { to, emissions, count, bytes, slots, emitted, notes, noted };
   }
 
   /** The prefix is committed. */
@@ -154,7 +170,7 @@ export class FlowWindow {
 export interface Dispatcher {
   readonly signal: AbortSignal;
   readonly stopping: AbortSignal;
-  emitted(record: InFlightRecord, emissions: readonly OutputRecord[]): void;
+  emitted(record: InFlightRecord, emissions: readonly OutputRecord[], notes: readonly StageNote[]): void;
   threw(record: InFlightRecord, thrown: unknown): void;
   /** Undefined while the stage may make more emissions for it; else resolves when that may have changed. */
   room(record: InFlightRecord): Promise<void> | undefined;
@@ -173,6 +189,7 @@ export class InFlightRecord implements FlowContext {
   /** How often in a row an engine was unavailable. */
   repetition = 0;
   #isOpen = false;
+  #notes = NO_NOTES;
 
   constructor(dispatcher: Dispatcher, entry: LogEntry, slot: Slot) {
     this.#dispatcher = dispatcher;
@@ -192,10 +209,15 @@ export class InFlightRecord implements FlowContext {
   /** Before each dispatch: the stage calls `done` or `failed` once. */
   open(): void {
     this.#isOpen = true;
+    this.#notes = NO_NOTES;
   }
 
   done(emissions: readonly OutputRecord[]): void {
-    if (this.#close()) this.#dispatcher.emitted(this, emissions);
+    if (this.#close()) this.#dispatcher.emitted(this, emissions, this.#notes);
+  }
+
+  count(note: StageNote): void {
+    this.#notes = this.#notes === NO_NOTES ? [note] : [...this.#notes, note];
   }
 
   failed(thrown: unknown): void {

@@ -4,6 +4,7 @@ import {
   messageOf,
   type OutputRecord,
   POISON_ATTEMPTS,
+  type StageNote,
   TooLarge,
 } from '@tributary/core';
 import type { Cursor, Taken } from './cursor.ts';
@@ -24,11 +25,13 @@ const NO_PAUSE_SHARE = 1 / 16;
 const BACKPRESSURE_MS = 25;
 
 const NONE: readonly OutputRecord[] = [];
+const NO_NOTES: readonly StageNote[] = [];
 
-/** A finished entry and its emissions. */
+/** A finished entry with its emissions and what it counts. */
 interface Finished {
   readonly slot: Slot;
   readonly emissions: readonly OutputRecord[];
+  readonly notes: readonly StageNote[];
 }
 
 /** The pause before a commit. */
@@ -144,7 +147,7 @@ export class FlowWork implements Dispatcher {
   }
 
   /** Part of `Dispatcher`. */
-  emitted(record: InFlightRecord, emissions: readonly OutputRecord[]): void {
+  emitted(record: InFlightRecord, emissions: readonly OutputRecord[], notes: readonly StageNote[]): void {
     this.#engineAnswered(record);
     try {
       checkEmissions(emissions, this.#work.writes);
@@ -152,7 +155,7 @@ export class FlowWork implements Dispatcher {
       this.threw(record, thrown);
       return;
     }
-    this.#finish(record, emissions);
+    this.#finish(record, emissions, notes);
   }
 
   /**
@@ -220,11 +223,11 @@ export class FlowWork implements Dispatcher {
     this.#changed();
   }
 
-  #finish(record: InFlightRecord, emissions: readonly OutputRecord[]): void {
+  #finish(record: InFlightRecord, emissions: readonly OutputRecord[], notes = NO_NOTES): void {
     this.#running--;
     if (!this.ended.aborted) {
       const isReplay = this.#work.committer.isReplay(record.entry.position);
-      this.#window.finish(record.slot, isReplay ? NONE : emissions);
+      this.#window.finish(record.slot, isReplay ? NONE : emissions, isReplay ? NO_NOTES : notes);
       if (this.#committing) this.#endPauseIfDue();
       else void this.#commitFinished();
     }
@@ -257,12 +260,16 @@ export class FlowWork implements Dispatcher {
     }
   }
 
-  async #commit({ to, emissions, slots, emitted }: FinishedPrefix): Promise<void> {
+  async #commit({ to, emissions, slots, emitted, notes, noted }: FinishedPrefix): Promise<void> {
     try {
-      await this.#work.committer.commit(to, emissions, this.#work.signal);
+      await this.#work.committer.commit(to, emissions, this.#work.signal, notes);
     } catch (thrown) {
       if (!(thrown instanceof TooLarge)) throw thrown;
-      const finished = slots.map((slot, i) => ({ slot, emissions: emitted[i] ?? NONE }));
+      const finished = slots.map((slot, i) => ({
+        slot,
+        emissions: emitted[i] ?? NONE,
+        notes: noted[i] ?? NO_NOTES,
+      }));
       await this.#commitInHalves(finished, thrown);
     }
   }
@@ -288,7 +295,8 @@ export class FlowWork implements Dispatcher {
       if (to === undefined) continue;
       try {
         const emissions = half.flatMap((one) => one.emissions);
-        await committer.commit(to, emissions, signal);
+        const notes = half.flatMap((one) => one.notes);
+        await committer.commit(to, emissions, signal, notes);
       } catch (again) {
         if (!(again instanceof TooLarge)) throw again;
         await this.#commitInHalves(half, again);

@@ -1,6 +1,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import {
   type Deduplicator,
+  type FunnelStore,
   type HealthBoard,
   type LiveTail,
   type Logger,
@@ -9,6 +10,7 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import { openSqliteDeduplicator } from '../../../adapters/deduplicator/sqlite/index.ts';
+import { openSqliteFunnelStore } from '../../../adapters/funnel-store/sqlite/index.ts';
 import { openSqliteHealthBoard } from '../../../adapters/health-board/sqlite/index.ts';
 import { openInProcessLiveTail, openLinkedLiveTail } from '../../../adapters/live-tail/in-process/index.ts';
 import { openMemoryRateLimiter } from '../../../adapters/rate-limiter/memory/index.ts';
@@ -65,16 +67,16 @@ async function open(config: Config, store: Store, logger: Logger): Promise<Dedup
   return openSqliteDeduplicator({ folder, windowMs, clock: Date.now });
 }
 
-export interface VolumeCountersTools {
+export interface CountingTools {
   readonly logger: Logger;
-  /** How long a write of the embedded counters may wait for other processes, ms. */
+  /** How long a write of the embedded store may wait for other processes, ms. */
   readonly busyTimeoutMs?: number;
 }
 
 /** The volume counters: on Redis if it is configured (it need not answer yet), else on SQLite. */
 export async function openVolumeCounters(
   config: Config,
-  { logger, busyTimeoutMs }: VolumeCountersTools,
+  { logger, busyTimeoutMs }: CountingTools,
 ): Promise<VolumeCounters> {
   const redis = redisAccess(config);
   if (redis !== undefined) {
@@ -84,6 +86,24 @@ export async function openVolumeCounters(
   return openSqliteVolumeCounters({
     folder: embeddedFolders(config).volume,
     clock: Date.now,
+    ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs }),
+  });
+}
+
+/** The counts of the funnel: on Redis if it is configured (it need not answer yet), else on SQLite. */
+export async function openFunnelStore(
+  config: Config,
+  { logger, busyTimeoutMs }: CountingTools,
+): Promise<FunnelStore> {
+  const redis = redisAccess(config);
+  const clock = Date.now;
+  if (redis !== undefined) {
+    const { openRedisFunnelStore } = await import('../../../adapters/funnel-store/redis/index.ts');
+    return openRedisFunnelStore({ ...redis, prefix: config.prefix, clock, logger });
+  }
+  return openSqliteFunnelStore({
+    folder: embeddedFolders(config).funnel,
+    clock,
     ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs }),
   });
 }

@@ -125,13 +125,13 @@ export async function openStoreMarks(
   keep: <T extends StoreMark>(opened: T) => T,
   onProfilesCreated: (index: string) => void = () => {},
 ): Promise<StoreMarks> {
-  const { dedupe, volume, health, history, profiles } = embeddedFolders(config);
+  const { dedupe, volume, funnel, health, history, profiles } = embeddedFolders(config);
   const { prefix, profileShards: shards } = config;
   const redis = redisAccess(config);
   const access = elasticsearchAccess(config);
   const inFolders = (...folders: readonly string[]) => folders.map((folder) => openFileStoreMark(folder));
   const others: StoreMark[] = [];
-  if (redis === undefined) others.push(...inFolders(dedupe, volume, health));
+  if (redis === undefined) others.push(...inFolders(dedupe, volume, funnel, health));
   else {
     const { openRedisStoreMark } = await import('../../../adapters/store-mark/redis/index.ts');
     others.push(keep(await openRedisStoreMark({ ...redis, prefix, logger })));

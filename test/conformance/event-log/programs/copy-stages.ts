@@ -1,5 +1,12 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import { asyncHandler, type BatchStage, type FlowStage, type OutputRecord } from '@tributary/core';
+import {
+  asyncHandler,
+  type BatchStage,
+  type FlowStage,
+  type OutputRecord,
+  type StageNote,
+  TOPIC,
+} from '@tributary/core';
 import { RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 
 /** An entry of the chaos runs: the `n`th of its key. */
@@ -24,16 +31,32 @@ function emission(topic: string, numbered: Numbered): OutputRecord {
   return { topic, key: numbered.key, value: JSON.stringify(numbered), headers: {} };
 }
 
+/** Counts an entry, under the key in place of its event's name. */
+function noteOf(key: string, measures: string): StageNote {
+  const event = {
+    messageId: key,
+    workspaceId: 'w',
+    environment: 'production',
+    source: '',
+    key: '',
+    type: 'track',
+    name: key,
+    receivedAt: 0,
+  } as const;
+  return { event, rule: '', destination: '', measures };
+}
+
 /** From the packed topic, in small batches of changing cost. */
 export function batchCopy(): BatchStage {
   return {
     kind: 'batch',
     name: 'batch-copy',
     reads: [{ topic: RECEIVED }],
-    writes: [SOURCE],
+    writes: [SOURCE, TOPIC.funnelCounts],
     maxEntries: 64,
-    async process({ entries }) {
+    async process({ entries }, context) {
       if (Math.random() < 0.2) await setTimeout(Math.random() * 4);
+      for (const { value } of entries) context.count?.(noteOf(JSON.parse(value).key, 'received'));
       return entries.flatMap(({ value }) =>
         copiesOf(JSON.parse(value)).map((copy) => emission(SOURCE, copy)),
       );
@@ -47,12 +70,13 @@ export function flowCopy(): FlowStage {
     kind: 'flow',
     name: 'flow-copy',
     reads: [{ topic: SOURCE }],
-    writes: [TARGET],
+    writes: [TARGET, TOPIC.funnelCounts],
     windowBytes: 32 * 1024,
-    handle: asyncHandler(async ({ value }) => {
+    handle: asyncHandler(async ({ value }, context) => {
       const dice = Math.random();
       if (dice < 0.05) await setTimeout(Math.random() * 5);
       else if (dice < 0.5) await setImmediate();
+      context.count?.(noteOf(JSON.parse(value).key, 'created'));
       return [emission(TARGET, JSON.parse(value))];
     }),
   };

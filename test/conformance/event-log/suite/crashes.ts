@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import type { EventLog } from '@tributary/core';
+import { type EventLog, incrementsIn, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { type Child, startChild } from '../programs/child-process.ts';
 import { copiesOf, type Numbered } from '../programs/copy-stages.ts';
@@ -143,4 +143,26 @@ async function expectEachOnce(log: EventLog, counts: ReadonlyMap<string, number>
     }
     expect([...read.keys()].filter((key) => !expected.has(key))).toEqual([]);
   }
+  await expectCountedOnce(log, 'received', counts);
+  const copies = [...expected].map(([key, { length }]) => [key, length] as const);
+  await expectCountedOnce(log, 'created', new Map(copies.filter(([, count]) => count > 0)));
+}
+
+/** What the stages counted, which may be in a commit behind the one of the last emission. */
+async function expectCountedOnce(
+  log: EventLog,
+  measure: string,
+  counts: ReadonlyMap<string, number>,
+): Promise<void> {
+  const counted = async () => {
+    const found = new Map<string, number>();
+    for (const record of await readAll(log, TOPIC.funnelCounts))
+      for (const { name = '', measures, count } of incrementsIn(record))
+        if (measures === measure) found.set(name, (found.get(name) ?? 0) + count);
+    return found;
+  };
+  const sum = (found: ReadonlyMap<string, number>) =>
+    [...found.values()].reduce((all, each) => all + each, 0);
+  await eventually(async () => sum(await counted()) >= sum(counts), `${measure} counted`, 60_000);
+  expect(await counted()).toEqual(counts);
 }

@@ -6,6 +6,7 @@ and topics of one partition, which a second process does not help.
 validate: [events.production, events.development]
 validate.slow: [events.received.slow]
 count: [events.accepted, events.rejected]
+funnel: []
 live: [events.accepted, events.rejected]
 profile: [events.accepted]
 history: [violations, deliveries.dead, deliveries.outcomes]

@@ -1,0 +1,309 @@
+import type { Environment, EventType } from '../event/event.ts';
+import {
+  FUNNEL_INTERVALS,
+  type FunnelBatch,
+  type FunnelFilter,
+  type FunnelIncrement,
+  type FunnelLatencies,
+  MAX_FUNNEL_NAMES,
+} from '../ports/funnel-store.ts';
+import { OTHER_NAME } from '../ports/volume-counters.ts';
+import { lastSamples } from './count-records.ts';
+
+/*
+ * How counts are stored, whatever the engine: documents, each of which holds the cells of one workspace, one interval and
+ * one name, or of all names together. A batch reads the documents that it touches, adds to them, and writes them back
+ * with the applied offset; the offset tells whether another process wrote them meanwhile.
+ */
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+/** `samples`: the message ids of an hour, apart from its counts, as most queries need only these. */
+export const FUNNEL_DOCUMENTS = [...FUNNEL_INTERVALS, 'samples'] as const;
+export type FunnelDocumentKind = (typeof FUNNEL_DOCUMENTS)[number];
+
+interface Keeping {
+  readonly ms: number;
+  /** How long after its start an interval is kept, ms. */
+  readonly keptMs: number;
+}
+
+/** The logs that samples lead to are kept for seven days by default. */
+const KEEPING: Readonly<Record<FunnelDocumentKind, Keeping>> = {
+  minute: { ms: MINUTE_MS, keptMs: 2 * HOUR_MS },
+  hour: { ms: HOUR_MS, keptMs: 32 * DAY_MS },
+  day: { ms: DAY_MS, keptMs: 33 * DAY_MS },
+  samples: { ms: HOUR_MS, keptMs: 8 * DAY_MS },
+};
+
+/** The length of an interval of these documents, ms. */
+export function funnelStepMs(kind: FunnelDocumentKind): number {
+  return KEEPING[kind].ms;
+}
+
+/** How long after the start of their interval documents are kept, ms. */
+export function funnelKeptMs(kind: FunnelDocumentKind): number {
+  return KEEPING[kind].keptMs;
+}
+
+function isExpired(kind: FunnelDocumentKind, start: number, now: number): boolean {
+  return start + KEEPING[kind].keptMs <= now;
+}
+
+/** The key of a document. `field`: the environment, and the type and name or the sum of all. */
+export interface FunnelDocumentKey {
+  readonly workspaceId: string;
+  readonly kind: FunnelDocumentKind;
+  /** Start of its interval, epoch ms. */
+  readonly start: number;
+  readonly field: string;
+}
+
+export interface FunnelDocument extends FunnelDocumentKey {
+  readonly value: string;
+}
+
+const ENVIRONMENT_CODES: Readonly<Record<Environment, string>> = { production: 'p', development: 'd' };
+const TYPE_CODES: Readonly<Record<EventType, string>> = { track: 't', identify: 'i', page: 'p', group: 'g' };
+const ENVIRONMENT_OF = new Map(Object.entries(ENVIRONMENT_CODES).map(([word, code]) => [code, word]));
+const TYPE_OF = new Map(Object.entries(TYPE_CODES).map(([word, code]) => [code, word]));
+const ALL_NAMES = '*';
+/** The field of the document that counts the names of a day. */
+const NAMES_FIELD = '#names';
+
+/** Counts, or samples, of a document: by cell, then by measures. */
+type Cells<Value> = Record<string, Record<string, Value>>;
+
+/** Besides measures, a cell of counts may have this. */
+const LATENCIES = 'ms';
+
+type StoredCounts = Cells<number | FunnelLatencies>;
+type StoredSamples = Cells<readonly string[]>;
+
+/** Cells of a document that keep their source and key; and those that keep their rule and destination. */
+const MAX_CELLS = 1_000;
+const MAX_RULE_CELLS = 2_000;
+const OTHER = OTHER_NAME;
+
+/** The documents of a batch while they are added to. */
+class OpenDocuments {
+  readonly #stored: ReadonlyMap<string, string>;
+  readonly #open = new Map<string, { readonly key: FunnelDocumentKey; readonly content: Cells<unknown> }>();
+
+  constructor(stored: ReadonlyMap<string, string>) {
+    this.#stored = stored;
+  }
+
+  has(key: FunnelDocumentKey): boolean {
+    const name = documentName(key);
+    return this.#open.has(name) || this.#stored.has(name);
+  }
+
+  /** Its content, to be changed. */
+  content(key: FunnelDocumentKey): Cells<unknown> {
+    const name = documentName(key);
+    const known = this.#open.get(name);
+    if (known !== undefined) return known.content;
+    const text = this.#stored.get(name);
+    const content = text === undefined ? {} : (JSON.parse(text) as Cells<unknown>);
+    this.#open.set(name, { key, content });
+    return content;
+  }
+
+  documents(): readonly FunnelDocument[] {
+    return [...this.#open.values()].map(({ key, content }) => ({ ...key, value: JSON.stringify(content) }));
+  }
+}
+
+/** The name of a document among those of a batch. */
+export function documentName({ workspaceId, kind, start, field }: FunnelDocumentKey): string {
+  return `${workspaceId} ${kind} ${start} ${field}`;
+}
+
+/** The documents that a batch may change, to be read before `applyIncrements`. */
+export function documentsOf({ increments }: FunnelBatch, now: number): readonly FunnelDocumentKey[] {
+  const keys = new Map<string, FunnelDocumentKey>();
+  const add = (key: FunnelDocumentKey) => void keys.set(documentName(key), key);
+  for (const increment of increments) {
+    const { workspaceId, name, minute } = increment;
+    const fields = [allField(increment)];
+    if (name !== undefined) fields.push(nameField(increment, name), nameField(increment, OTHER));
+    for (const kind of FUNNEL_DOCUMENTS) {
+      const start = startOf(kind, minute);
+      if (isExpired(kind, start, now)) continue;
+      for (const field of fields) add({ workspaceId, kind, start, field });
+    }
+    add(namesKey(workspaceId, minute));
+  }
+  return [...keys.values()];
+}
+
+/**
+ * Adds increments to the stored documents (by `documentName`), and returns those that changed. The first
+ * `MAX_FUNNEL_NAMES` names of a workspace and day are counted each; that depends on earlier batches alone, so a repeated
+ * batch is counted in the same way.
+ */
+export function applyIncrements(
+  { increments }: Pick<FunnelBatch, 'increments'>,
+  stored: ReadonlyMap<string, string>,
+  now: number,
+): readonly FunnelDocument[] {
+  const documents = new OpenDocuments(stored);
+  for (const increment of increments) {
+    const { workspaceId, minute } = increment;
+    const name = nameOf(increment, documents, now);
+    const fields = name === undefined ? [] : [nameField(increment, name)];
+    fields.push(allField(increment));
+    for (const kind of FUNNEL_DOCUMENTS) {
+      const start = startOf(kind, minute);
+      if (isExpired(kind, start, now)) continue;
+      for (const field of fields) {
+        const content = documents.content({ workspaceId, kind, start, field });
+        const cell = cellIn(content, increment);
+        if (kind === 'samples') addSamples(cell as Record<string, readonly string[]>, increment);
+        else addCounts(cell as Record<string, number | FunnelLatencies>, increment);
+      }
+    }
+  }
+  return documents.documents();
+}
+
+/** The name to count under; undefined where the increment has none. */
+function nameOf(increment: FunnelIncrement, documents: OpenDocuments, now: number): string | undefined {
+  const { workspaceId, minute, name } = increment;
+  if (name === undefined || name === OTHER) return name;
+  const start = startOf('day', minute);
+  if (isExpired('day', start, now)) return undefined;
+  if (documents.has({ workspaceId, kind: 'day', start, field: nameField(increment, name) })) return name;
+  const names = documents.content(namesKey(workspaceId, minute)) as { all?: { names?: number } };
+  const counted = names.all?.names ?? 0;
+  if (counted >= MAX_FUNNEL_NAMES) return OTHER;
+  names.all = { names: counted + 1 };
+  return name;
+}
+
+function namesKey(workspaceId: string, minute: number): FunnelDocumentKey {
+  return { workspaceId, kind: 'day', start: startOf('day', minute), field: NAMES_FIELD };
+}
+
+/** The cell of an increment, made where it is missing; one of many shares a cell with others. */
+function cellIn(content: Cells<unknown>, increment: FunnelIncrement): Record<string, unknown> {
+  const { source, key, rule, destination } = increment;
+  const type = TYPE_CODES[increment.type];
+  let place = [type, source, key, rule, destination].join('|');
+  const known = content[place];
+  if (known !== undefined) return known;
+  const cells = Object.keys(content).length;
+  if (cells >= MAX_RULE_CELLS) place = [type, OTHER, OTHER, OTHER, OTHER].join('|');
+  else if (cells >= MAX_CELLS) place = [type, OTHER, OTHER, rule, destination].join('|');
+  const cell = content[place] ?? {};
+  content[place] = cell;
+  return cell;
+}
+
+function addCounts(cell: Record<string, number | FunnelLatencies>, increment: FunnelIncrement): void {
+  const { measures, count, latencies } = increment;
+  const known = cell[measures];
+  cell[measures] = (typeof known === 'number' ? known : 0) + count;
+  if (latencies !== undefined) cell[LATENCIES] = addedUp(cell[LATENCIES], latencies);
+}
+
+function addSamples(cell: Record<string, readonly string[]>, increment: FunnelIncrement): void {
+  const { measures, samples } = increment;
+  cell[measures] = lastSamples([...(cell[measures] ?? []), ...samples]);
+}
+
+function addedUp(known: number | FunnelLatencies | undefined, more: FunnelLatencies): FunnelLatencies {
+  const sum: Record<string, number> = typeof known === 'object' ? { ...known } : {};
+  for (const [bucket, count] of Object.entries(more)) sum[bucket] = (sum[bucket] ?? 0) + count;
+  return sum;
+}
+
+function startOf(kind: FunnelDocumentKind, at: number): number {
+  return at - (at % KEEPING[kind].ms);
+}
+
+function allField({ environment }: Pick<FunnelIncrement, 'environment'>): string {
+  return `${ENVIRONMENT_CODES[environment]}${ALL_NAMES}`;
+}
+
+function nameField({ environment, type }: Pick<FunnelIncrement, 'environment' | 'type'>, name: string) {
+  return `${ENVIRONMENT_CODES[environment]}${TYPE_CODES[type]}${name}`;
+}
+
+/**
+ * The fields of the documents that a query reads of each interval: undefined for those of all names one by one (see
+ * `isNameField`).
+ */
+export function fieldsToRead(filter: FunnelFilter, byName: boolean): readonly string[] | undefined {
+  const environments = codesOf(ENVIRONMENT_CODES, filter.environment);
+  if (filter.name !== undefined) {
+    const { name } = filter;
+    return environments.flatMap((e) => codesOf(TYPE_CODES, filter.type).map((t) => `${e}${t}${name}`));
+  }
+  return byName ? undefined : environments.map((environment) => `${environment}${ALL_NAMES}`);
+}
+
+function codesOf(codes: Readonly<Record<string, string>>, word: string | undefined): readonly string[] {
+  if (word === undefined) return Object.values(codes);
+  const code = codes[word];
+  return code === undefined ? [] : [code];
+}
+
+/** Whether a document is that of one name; the others are the sum of all names, and their number. */
+export function isNameField(field: string): boolean {
+  return TYPE_OF.has(field.charAt(1));
+}
+
+/** One cell of a stored document. */
+export interface StoredCell<Value> {
+  readonly place: Required<FunnelFilter>;
+  readonly values: Readonly<Record<string, Value>>;
+}
+
+/** The cells of a document that a filter takes. */
+export function* cellsIn<Value>(
+  { field, value }: Pick<FunnelDocument, 'field' | 'value'>,
+  filter: FunnelFilter,
+): Iterable<StoredCell<Value>> {
+  const environment = ENVIRONMENT_OF.get(field.charAt(0));
+  if (environment === undefined || !takes(filter.environment, environment)) return;
+  const name = isNameField(field) ? field.slice(2) : '';
+  for (const [text, values] of Object.entries(JSON.parse(value) as Cells<Value>)) {
+    const [code = '', source = '', key = '', rule = '', destination = ''] = text.split('|');
+    const type = TYPE_OF.get(code);
+    if (type === undefined) continue;
+    const place = { environment, source, key, type, name, rule, destination };
+    if (
+      takes(filter.source, source) &&
+      takes(filter.key, key) &&
+      takes(filter.type, type) &&
+      takes(filter.rule, rule) &&
+      takes(filter.destination, destination)
+    )
+      yield { place, values };
+  }
+}
+
+function takes(wanted: string | undefined, found: string): boolean {
+  return wanted === undefined || wanted === found;
+}
+
+/** The counts and latencies of a cell of `StoredCounts`. */
+export function countsIn(values: Readonly<Record<string, StoredCounts[string][string]>>): {
+  readonly counts: ReadonlyMap<string, number>;
+  readonly latencies: FunnelLatencies | undefined;
+} {
+  const counts = new Map<string, number>();
+  let latencies: FunnelLatencies | undefined;
+  for (const [measures, value] of Object.entries(values)) {
+    if (typeof value === 'number') {
+      for (const measure of measures.split('+')) counts.set(measure, (counts.get(measure) ?? 0) + value);
+    } else latencies = value;
+  }
+  return { counts, latencies };
+}
+
+export type { StoredCounts, StoredSamples };

@@ -1,0 +1,203 @@
+import type { Environment, EventType } from '../event/event.ts';
+import type { CountedPartition } from './volume-counters.ts';
+
+/**
+ * What the funnel counts, in the order of an event's way. docs/funnel.md says of each what exactly it counts. A measure
+ * with reasons is stored as `<measure>/<reason>`: see `measureText`.
+ */
+export const FUNNEL_MEASURES = [
+  'received',
+  'duplicate',
+  /** Reason: `<contract id>/<violation kind>`. */
+  'rejected',
+  'accepted',
+  /** Of the accepted ones. Reason: `warned` or `omitted`. */
+  'warned',
+  /** Of the accepted ones: rejected events that a replay evaluated again. */
+  'reevaluated',
+  'matched',
+  'replayed',
+  /** Reason: one of `MISMATCHES`. */
+  'filtered',
+  'passed',
+  'transformed',
+  'dropped',
+  /** Reason: the kind of the error. */
+  'failed',
+  'created',
+  /** Reason: `delivery` or `rule`. */
+  'redriven',
+  'delivered_first',
+  'delivered_later',
+  'retried',
+  /** Reason: one of `DEAD_CAUSES`. */
+  'dead',
+] as const;
+
+export type FunnelMeasure = (typeof FUNNEL_MEASURES)[number];
+
+/** The dimensions of a cell, as queries filter and group by them. */
+export const FUNNEL_DIMENSIONS = [
+  'environment',
+  'source',
+  'key',
+  'type',
+  'name',
+  'rule',
+  'destination',
+] as const;
+
+export type FunnelDimension = (typeof FUNNEL_DIMENSIONS)[number];
+
+export const FUNNEL_INTERVALS = ['minute', 'hour', 'day'] as const;
+export type FunnelInterval = (typeof FUNNEL_INTERVALS)[number];
+
+/**
+ * Where an event is counted. `source`, `key`, `rule` and `destination` are ids, empty where the count has none: what
+ * becomes of an event before its rules has no rule.
+ */
+export interface FunnelCell {
+  readonly workspaceId: string;
+  readonly environment: Environment;
+  readonly source: string;
+  readonly key: string;
+  readonly type: EventType;
+  /** Absent: of all names together. */
+  readonly name?: string;
+  readonly rule: string;
+  readonly destination: string;
+}
+
+/** Counts to add to a cell. */
+export interface FunnelIncrement extends FunnelCell {
+  /** Start of the minute of `received_at`, epoch ms. */
+  readonly minute: number;
+  /** Measures that each of the events counts for, as `measureText`, joined by `+`. */
+  readonly measures: string;
+  readonly count: number;
+  /** Message ids of some of these events, oldest first, `MAX_FUNNEL_SAMPLES` at most. */
+  readonly samples: readonly string[];
+  /** Latencies from received to delivered: the number of deliveries by bucket (`funnelLatencyBucket`). */
+  readonly latencies?: FunnelLatencies;
+}
+
+/** Counts by bucket of `funnelLatencyBucket`. */
+export type FunnelLatencies = Readonly<Record<string, number>>;
+
+export interface FunnelBatch extends CountedPartition {
+  /** The applied offset that this batch starts from, as returned by `applied`. */
+  readonly from: number;
+  /** The applied offset after the batch. Lower than `from` in the first batch of a replaced topic. */
+  readonly to: number;
+  readonly increments: readonly FunnelIncrement[];
+}
+
+export type FunnelFilter = Readonly<Partial<Record<FunnelDimension, string>>>;
+
+export interface FunnelQuery {
+  readonly workspaceId: string;
+  readonly interval: FunnelInterval;
+  /** Start of the first interval, inclusive, and end of the last one, exclusive; epoch ms, whole intervals. */
+  readonly from: number;
+  readonly to: number;
+  readonly filter: FunnelFilter;
+  /** Rows are summed over the other dimensions. */
+  readonly groupBy: readonly FunnelDimension[];
+}
+
+/** The counts of one group in one interval. */
+export interface FunnelRow {
+  /** A value for each dimension of `groupBy`. */
+  readonly group: FunnelFilter;
+  /** Start of the interval, epoch ms. */
+  readonly start: number;
+  /** By `measureText`. Absent: 0. */
+  readonly counts: Readonly<Record<string, number>>;
+  readonly latencies: FunnelLatencies;
+}
+
+export interface FunnelSampleQuery {
+  readonly workspaceId: string;
+  /** Inclusive and exclusive; epoch ms, whole hours. */
+  readonly from: number;
+  readonly to: number;
+  readonly filter: FunnelFilter;
+  readonly measure: FunnelMeasure;
+  /** Absent: all reasons. */
+  readonly reason?: string;
+  readonly limit: number;
+}
+
+/** Names of a workspace that are counted each in a day; further ones are counted as `OTHER_NAME`. */
+export const MAX_FUNNEL_NAMES = 1_000;
+/** Characters of a name; longer ones are cut. */
+export const MAX_FUNNEL_NAME_LENGTH = 200;
+/** Message ids that are kept of a cell and an hour. */
+export const MAX_FUNNEL_SAMPLES = 10;
+
+/**
+ * The counts of events by what became of them.
+ *
+ * Promises: a batch that is applied twice counts once. Counts and applied offset of a partition change together, and a
+ * failover that loses the last counts loses the offset too. All batches of a workspace come from one partition.
+ *
+ * Kept: minutes for at least an hour, hours and days for at least 31 days, samples for at least seven days. Counts of
+ * an older time are dropped.
+ *
+ * Errors: `Fenced` when the stored offset is not `batch.from` (nothing was applied; call `applied` again),
+ * `Unavailable` when the store does not answer (the batch may have been applied; call `applied` again).
+ *
+ * An implementer must not apply part of a batch, or hold the thread for all of a long query.
+ */
+export interface FunnelStore {
+  /** The offset up to which (exclusive) a partition was applied; 0 initially. */
+  applied(partition: CountedPartition): Promise<number>;
+  apply(batch: FunnelBatch): Promise<void>;
+  /** Oldest interval first. Intervals and groups without counts are absent. */
+  read(query: FunnelQuery): Promise<readonly FunnelRow[]>;
+  /** Message ids, newest hour first, each once. */
+  samples(query: FunnelSampleQuery): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+/** The text of a measure in increments and rows. */
+export function measureText(measure: FunnelMeasure, reason?: string): string {
+  return reason === undefined ? measure : `${measure}/${reason}`;
+}
+
+/** The count of a measure in a row, over all its reasons. */
+export function measured(counts: FunnelRow['counts'], measure: FunnelMeasure): number {
+  let sum = 0;
+  for (const [text, count] of Object.entries(counts))
+    if (text === measure || text.startsWith(`${measure}/`)) sum += count;
+  return sum;
+}
+
+/** Each bucket reaches 8 % further than the one before it. */
+const GROWTH = 1.08;
+/** The last bucket holds everything from 45 days on. */
+const BUCKETS = 288;
+
+/** The bucket of a latency, ms. */
+export function funnelLatencyBucket(ms: number): number {
+  return ms <= 1 ? 0 : Math.min(BUCKETS - 1, Math.ceil(Math.log(ms) / Math.log(GROWTH)));
+}
+
+/** The latency that a share of the deliveries did not exceed, ms, within 4 %; undefined without deliveries. */
+export function funnelLatencyQuantile(latencies: FunnelLatencies, share: number): number | undefined {
+  const buckets = Object.entries(latencies)
+    .map(([bucket, count]) => [Number(bucket), count] as const)
+    .sort(([a], [b]) => a - b);
+  const total = buckets.reduce((sum, [, count]) => sum + count, 0);
+  if (total === 0) return undefined;
+  let seen = 0;
+  for (const [bucket, count] of buckets) {
+    seen += count;
+    if (seen >= total * share) return middleOf(bucket);
+  }
+  return undefined;
+}
+
+function middleOf(bucket: number): number {
+  return bucket === 0 ? 1 : Number((GROWTH ** (bucket - 0.5)).toPrecision(3));
+}

@@ -1,0 +1,1 @@
+export { openRedisFunnelStore } from './funnel-store.ts';

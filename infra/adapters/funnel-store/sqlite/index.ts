@@ -1,0 +1,1 @@
+export { openSqliteFunnelStore } from './funnel-store.ts';

@@ -1,0 +1,39 @@
+import {
+  type BatchStage,
+  type FunnelBatch,
+  type FunnelStore,
+  incrementsIn,
+  type Metrics,
+  type Source,
+  TOPIC,
+} from '@tributary/core';
+import { type Counting, countOnce } from '../count/count-once.ts';
+
+export interface FunnelDependencies {
+  readonly funnel: FunnelStore;
+  readonly metrics: Metrics;
+}
+
+/**
+ * The stage `funnel`: adds what the other stages counted to the store, each record once. A record sums up one commit of
+ * a stage and was appended with it.
+ */
+export function funnel({ funnel: store, metrics }: FunnelDependencies): BatchStage['process'] {
+  return countOnce(funnelCounting(store), (_topic, entries) =>
+    metrics.count('tributary_funnel_records_total', {}, entries),
+  );
+}
+
+/** Records of this time are added together, ms: each addition reads and writes the documents of its cells. */
+const GATHER_MS = 1_000;
+
+/** The records of counts. Those of one second are due at its end. */
+export const countsSource: Source = {
+  topic: TOPIC.funnelCounts,
+  dueAt: ({ timestamp }) => timestamp - (timestamp % GATHER_MS) + GATHER_MS,
+};
+
+/** What `funnel` adds to the store for a record. */
+export function funnelCounting(store: FunnelStore): Counting<Pick<FunnelBatch, 'increments'>> {
+  return { store, tally: (_topic, entries) => ({ increments: entries.flatMap(incrementsIn) }) };
+}

@@ -1,0 +1,94 @@
+import {
+  type CanonicalEvent,
+  eventName,
+  type FunnelNote,
+  type LeftOutRule,
+  measureText,
+  type OutputRecord,
+  type Rule,
+  type StageContext,
+  type StageNote,
+  TOPIC,
+} from '@tributary/core';
+import type { Routed } from './delivery.ts';
+
+/** A rule as the funnel counts it; of a deleted one only the id is known. */
+export type CountedRule = Pick<Rule, 'id' | 'destination_id'>;
+
+/** What a rule made of an event. */
+export interface AppliedRule {
+  readonly emissions: readonly OutputRecord[];
+  /** What the funnel counts, as `FunnelNote.measures`; without the measure that the rule begins with. */
+  readonly result: string;
+}
+
+/** Why a rule begins with an event: it matched, or a person requested it. */
+function beginningOf({ redrives, replay }: Routed): 'matched' | 'replayed' | 'redriven' {
+  if (redrives > 0) return 'redriven';
+  return replay === undefined ? 'matched' : 'replayed';
+}
+
+/** Whether a rule is matched with an event for the first time. */
+export function isFirstMatch(routed: Routed): boolean {
+  return beginningOf(routed) === 'matched';
+}
+
+function noteOf({ counted }: Routed, { id, destination_id }: CountedRule, measures: string): FunnelNote {
+  return { event: counted, rule: id, destination: destination_id, measures };
+}
+
+/** A rule that was applied, and the deliveries that it made. */
+export function appliedNotes(routed: Routed, rule: CountedRule, applied: AppliedRule): readonly StageNote[] {
+  const { emissions, result } = applied;
+  const created = emissions.reduce((sum, { topic }) => sum + (topic === TOPIC.deliveries ? 1 : 0), 0);
+  const measures = created === 1 ? `${result}+created` : result;
+  const note = noteOf(routed, rule, `${beginningText(routed)}+${measures}`);
+  return created > 1 ? [note, { ...noteOf(routed, rule, 'created'), count: created }] : [note];
+}
+
+function beginningText(routed: Routed): string {
+  const beginning = beginningOf(routed);
+  return beginning === 'redriven' ? measureText(beginning, 'rule') : beginning;
+}
+
+/**
+ * A rule that takes the event not, or no more. The first time it is filtered out; of a redrive or a replay, for which the
+ * rule was counted as matched or filtered out before, it is the end. `dead`: the cause of a dead delivery of it.
+ */
+export function notTakenNote(routed: Routed, rule: CountedRule, because: string, dead?: string): StageNote {
+  const measures = isFirstMatch(routed)
+    ? measureText('filtered', because)
+    : `${beginningText(routed)}+${dead === undefined ? 'dropped' : measureText('failed', because)}`;
+  return noteOf(routed, rule, dead === undefined ? measures : `${measures}+${measureText('dead', dead)}`);
+}
+
+/** Counts at the end alone: of an entry that is repeated, an earlier run may not be over. */
+export function countAll(context: StageContext, ...lists: readonly (readonly StageNote[])[]): void {
+  for (const notes of lists) for (const note of notes) context.count?.(note);
+}
+
+/** Lists of one workspace's rules; more than so many kinds of events begin anew. */
+const MAX_LISTS = 1_000;
+
+/**
+ * For each kind of event (environment, type and name), the rules whose lists leave it out. They depend on the rules alone,
+ * so they are found once for all events of a kind.
+ */
+export class LeftOutLists {
+  readonly #lists = new WeakMap<readonly Rule[], Map<string, readonly LeftOutRule[]>>();
+
+  find(rules: readonly Rule[], event: CanonicalEvent): readonly LeftOutRule[] | undefined {
+    return this.#lists.get(rules)?.get(kindOf(event));
+  }
+
+  keep(rules: readonly Rule[], event: CanonicalEvent, list: readonly LeftOutRule[]): void {
+    const known = this.#lists.get(rules) ?? new Map<string, readonly LeftOutRule[]>();
+    if (known.size >= MAX_LISTS) known.clear();
+    known.set(kindOf(event), list);
+    this.#lists.set(rules, known);
+  }
+}
+
+function kindOf(event: CanonicalEvent): string {
+  return `${event.environment} ${event.type} ${eventName(event)}`;
+}

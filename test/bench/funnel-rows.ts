@@ -1,0 +1,180 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type FunnelIncrement, type FunnelQuery, type FunnelStore, NO_LOGGER } from '@tributary/core';
+import { openRedisFunnelStore, openSqliteFunnelStore } from '@tributary/infra';
+import { startEmbedded } from '../helpers/embedded.ts';
+import { freshPrefix } from '../helpers/engines.ts';
+import { removeKeys } from '../helpers/redis.ts';
+import type { Tributary } from '../helpers/running-tributary.ts';
+import { startTributary } from '../helpers/tributary.ts';
+import { forward } from './pipeline-rows.ts';
+import { type BenchRow, median } from './table.ts';
+import { microsecondsAnEvent } from './tracing-row.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const DAYS = 30;
+const NAMES = 10_000;
+const QUERY_BAR_MS = 300;
+const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
+const COST_BAR = 1.05;
+
+/**
+ * Processor time of an event, from its POST to a file, against the commit before, in turns: `before` is a checkout of it with
+ * its packages. Undefined: nothing to compare with.
+ */
+export async function funnelCostRow({
+  rounds,
+  events,
+  before,
+}: {
+  readonly rounds: number;
+  readonly events: number;
+  readonly before: string | undefined;
+}): Promise<BenchRow> {
+  const path = 'pipeline end to end, against the checkout before';
+  if (before === undefined)
+    return { path, figure: '-', baseline: 'TRIBUTARY_BENCH_BEFORE', ratio: null, bar: '-', holds: null };
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+  const servers: Tributary[] = [];
+  try {
+    servers.push(await startEmbedded(folder, {}, join(before, 'infra', 'runtime', 'main.ts')));
+    servers.push(await startTributary());
+    const [old, now] = servers;
+    if (old === undefined || now === undefined) throw new Error('nothing was started');
+    for (const { owner } of servers)
+      await forward(owner, { type: 'ndjson', settings: { folder: 'bench' } }, 'files');
+    for (const one of servers) await microsecondsAnEvent(one, events);
+    const pairs: { readonly old: number; readonly now: number }[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const isEven = round % 2 === 0;
+      const first = await microsecondsAnEvent(isEven ? old : now, events);
+      const second = await microsecondsAnEvent(isEven ? now : old, events);
+      pairs.push(isEven ? { old: first, now: second } : { old: second, now: first });
+    }
+    const ratios = pairs.map((pair) => pair.now / pair.old);
+    const ratio = median(ratios);
+    const us = (values: readonly number[]) => `${median(values).toFixed(1)} us an event`;
+    return {
+      path,
+      figure: us(pairs.map((pair) => pair.now)),
+      baseline: us(pairs.map((pair) => pair.old)),
+      ratio,
+      bar: `<= ${COST_BAR}`,
+      holds: ratio <= COST_BAR,
+      note: `${rounds} rounds, ${Math.min(...ratios).toFixed(3)} to ${Math.max(...ratios).toFixed(3)}`,
+    };
+  } finally {
+    for (const one of servers) await one.remove();
+  }
+}
+
+/** Queries over thirty days of a workspace that sends ten thousand names, on SQLite. */
+export async function sqliteFunnelRow(options: { readonly rounds: number }): Promise<BenchRow> {
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-funnel-'));
+  const store = openSqliteFunnelStore({ folder, clock: Date.now });
+  try {
+    return await queryRow('SQLite', store, options);
+  } finally {
+    await store.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The same on Redis. */
+export async function redisFunnelRow({
+  url,
+  rounds,
+}: {
+  readonly url: string;
+  readonly rounds: number;
+}): Promise<BenchRow> {
+  const prefix = freshPrefix();
+  const store = await openRedisFunnelStore({ url, prefix, clock: Date.now, logger: NO_LOGGER });
+  try {
+    return await queryRow('Redis', store, { rounds });
+  } finally {
+    await store.close();
+    await removeKeys(url, prefix);
+  }
+}
+
+async function queryRow(
+  engine: string,
+  store: FunnelStore,
+  { rounds }: { readonly rounds: number },
+): Promise<BenchRow> {
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+  const filledAt = performance.now();
+  const increments = await fill(store, today);
+  const filledMs = performance.now() - filledAt;
+  const range = { workspaceId: WORKSPACE_ID, from: today - (DAYS - 1) * DAY_MS, to: today + DAY_MS };
+  const queries: readonly (readonly [string, FunnelQuery])[] = [
+    ['by days', { ...range, interval: 'day', filter: {}, groupBy: [] }],
+    ['by hours', { ...range, interval: 'hour', filter: {}, groupBy: ['rule'] }],
+    ['by name', { ...range, interval: 'day', filter: {}, groupBy: ['type', 'name'] }],
+    ['a name by hours', { ...range, interval: 'hour', filter: { name: 'Event 7' }, groupBy: [] }],
+  ];
+  const medians: { readonly what: string; readonly ms: number }[] = [];
+  for (const [what, query] of queries) {
+    const times: number[] = [];
+    for (let round = 0; round <= rounds; round++) {
+      const startedAt = performance.now();
+      if ((await store.read(query)).length === 0) throw new Error(`nothing was counted ${what}`);
+      if (round > 0) times.push(performance.now() - startedAt);
+    }
+    medians.push({ what, ms: median(times) });
+  }
+  const slowest = Math.max(...medians.map(({ ms }) => ms));
+  return {
+    path: `funnel of 30 days and 10,000 names on ${engine}, the slowest query`,
+    figure: `${slowest.toFixed()} ms`,
+    baseline: '-',
+    ratio: null,
+    bar: `< ${QUERY_BAR_MS} ms`,
+    holds: slowest < QUERY_BAR_MS,
+    note: `${medians.map(({ what, ms }) => `${what} ${ms.toFixed()} ms`).join(', ')}; counting ${((filledMs * 1_000) / increments).toFixed(1)} us a cell`,
+  };
+}
+
+/** Each day all names in one hour, and a few of them in each other; before the rules, and at a rule. */
+async function fill(store: FunnelStore, today: number): Promise<number> {
+  const now = Date.now();
+  let offset = await store.applied({ topic: 'bench', partition: 0 });
+  let applied = 0;
+  for (let hour = today - (DAYS - 1) * DAY_MS; hour <= now; hour += HOUR_MS) {
+    const names = hour % DAY_MS === 0 ? NAMES : 20;
+    for (let from = 0; from < names; from += 2_000) {
+      const increments = Array.from({ length: Math.min(2_000, names - from) }, (_, n) =>
+        incrementsOf(`Event ${from + n}`, hour),
+      ).flat();
+      await store.apply({ topic: 'bench', partition: 0, from: offset, to: ++offset, increments });
+      applied += increments.length;
+    }
+  }
+  return applied;
+}
+
+function incrementsOf(name: string, minute: number): readonly FunnelIncrement[] {
+  const cell = {
+    workspaceId: WORKSPACE_ID,
+    environment: 'production',
+    source: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a02',
+    key: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a03',
+    type: 'track',
+    name,
+    minute,
+    count: 3,
+    samples: ['0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a04'],
+  } as const;
+  const rule = {
+    rule: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a05',
+    destination: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a06',
+  };
+  return [
+    { ...cell, rule: '', destination: '', measures: 'received+accepted' },
+    { ...cell, ...rule, measures: 'matched+passed+created' },
+    { ...cell, ...rule, measures: 'delivered_first', latencies: { 60: 1, 61: 1, 70: 1 } },
+  ];
+}

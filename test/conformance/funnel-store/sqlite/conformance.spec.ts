@@ -1,0 +1,4 @@
+import { funnelStoreConformance } from '../suite/funnel-store.conformance.ts';
+import { harness } from './harness.ts';
+
+funnelStoreConformance(harness);

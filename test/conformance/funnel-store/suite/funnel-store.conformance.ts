@@ -1,0 +1,395 @@
+import {
+  Fenced,
+  type FunnelDimension,
+  type FunnelIncrement,
+  type FunnelQuery,
+  type FunnelRow,
+  type FunnelStore,
+  MAX_FUNNEL_NAMES,
+  OTHER_NAME,
+} from '@tributary/core';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Child } from '../../../helpers/child.ts';
+import { NAMES } from '../programs/applier.ts';
+import {
+  batch,
+  type CreatedFunnelStore,
+  DAY_MS,
+  type FunnelStoreHarness,
+  HOUR_MS,
+  increment,
+  MINUTE_MS,
+  PARTITION,
+  thisHour,
+  WORKSPACE_ID,
+} from './harness.ts';
+
+const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
+const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
+const APPLIER = new URL('../programs/applier.ts', import.meta.url);
+
+/** The contract of the `FunnelStore` port. */
+export function funnelStoreConformance(harness: FunnelStoreHarness): void {
+  describe(`the ${harness.name} funnel store`, () => {
+    let created: CreatedFunnelStore;
+    let store: FunnelStore;
+    const children: Child[] = [];
+    beforeEach(async () => {
+      created = await harness.create();
+      store = await harness.open(created.settings);
+    });
+    afterEach(async () => {
+      await Promise.all(children.splice(0).map((child) => child.kill()));
+      await store.close();
+      await created.dispose();
+    });
+
+    const start = (batches: number) => {
+      const child = new Child(APPLIER, [
+        harness.module,
+        created.settings,
+        String(batches),
+        String(thisHour()),
+      ]);
+      children.push(child);
+      return child;
+    };
+    const read = (changes: Partial<FunnelQuery> = {}): Promise<readonly FunnelRow[]> =>
+      store.read({
+        workspaceId: WORKSPACE_ID,
+        interval: 'hour',
+        from: thisHour(),
+        to: thisHour() + HOUR_MS,
+        filter: {},
+        groupBy: [],
+        ...changes,
+      });
+    const received = async (changes: Partial<FunnelQuery> = {}) =>
+      (await read(changes)).reduce((sum, { counts }) => sum + (counts.received ?? 0), 0);
+    const byName = async (changes: Partial<FunnelQuery> = {}) =>
+      Object.fromEntries(
+        (await read({ groupBy: ['name'], ...changes })).map(({ group, counts }) => [
+          group.name,
+          counts.received,
+        ]),
+      );
+    const samples = (changes: object = {}) =>
+      store.samples({
+        workspaceId: WORKSPACE_ID,
+        from: thisHour() - 2 * DAY_MS,
+        to: thisHour() + HOUR_MS,
+        filter: {},
+        measure: 'received',
+        limit: 10,
+        ...changes,
+      });
+
+    describe('a batch', () => {
+      it('moves the counts and the applied offset together', async () => {
+        expect(await store.applied(PARTITION)).toBe(0);
+        await store.apply(batch(0, [increment({ count: 3 }), increment({ name: 'b' })], { to: 10 }));
+        expect(await store.applied(PARTITION)).toBe(10);
+        await store.apply(batch(10, [increment({ count: 2 })], { to: 12 }));
+        expect(await byName()).toEqual({ Paid: 5, b: 1 });
+        expect(await received()).toBe(6);
+      });
+
+      it('that is applied twice counts once', async () => {
+        const twice = batch(0, [increment({ count: 3 })]);
+        await store.apply(twice);
+        await expect(store.apply(twice)).rejects.toThrow(Fenced);
+        expect(await received()).toBe(3);
+        expect(await store.applied(PARTITION)).toBe(1);
+      });
+
+      it('that starts elsewhere is fenced and leaves nothing', async () => {
+        await store.apply(batch(0, [], { to: 5 }));
+        for (const from of [0, 4, 6])
+          await expect(store.apply(batch(from, [increment()]))).rejects.toThrow(Fenced);
+        expect(await store.applied(PARTITION)).toBe(5);
+        expect(await read()).toEqual([]);
+        expect(await samples()).toEqual([]);
+      });
+
+      it('may move the offset back, which the first of a topic made anew does', async () => {
+        await store.apply(batch(0, [increment()], { to: 500 }));
+        const first = batch(500, [increment({ count: 2 })], { to: 3 });
+        await store.apply(first);
+        await expect(store.apply(first)).rejects.toThrow(Fenced);
+        await store.apply(batch(3, [increment({ count: 4 })], { to: 4 }));
+        expect(await received()).toBe(7);
+      });
+
+      it('of one partition does not move another', async () => {
+        await store.apply(batch(0, [increment()], { to: 7 }));
+        await store.apply(batch(0, [increment({ count: 2 })], { topic: 'stages.dead', to: 8 }));
+        expect(await store.applied(PARTITION)).toBe(7);
+        expect(await store.applied({ topic: 'stages.dead', partition: 0 })).toBe(8);
+        expect(await received()).toBe(3);
+      });
+
+      it('is there after everything was closed and opened again', async () => {
+        await store.apply(batch(0, [increment()]));
+        await store.close();
+        store = await harness.open(created.settings);
+        expect(await store.applied(PARTITION)).toBe(1);
+        expect(await received()).toBe(1);
+        expect(await samples()).toEqual(['m1']);
+      });
+    });
+
+    describe('a read', () => {
+      it('answers the intervals asked for, oldest first: minutes, hours and days', async () => {
+        const at = (minutes: number) => thisHour() - minutes * MINUTE_MS;
+        await store.apply(
+          batch(
+            0,
+            [0, 1, 2, 60, 60 * 24, 60 * 24 * 30].map((n) => increment({ minute: at(n) })),
+          ),
+        );
+        const starts = async (interval: FunnelQuery['interval'], from: number, ms: number) => {
+          const to = Math.ceil((thisHour() + 1) / ms) * ms;
+          const rows = await read({ interval, from: Math.floor(from / ms) * ms, to });
+          return rows.map(({ start: begun, counts }) => [begun, counts.received]);
+        };
+        expect(await starts('minute', at(1), MINUTE_MS)).toEqual([
+          [at(1), 1],
+          [at(0), 1],
+        ]);
+        expect((await starts('hour', at(60 * 24 * 30), HOUR_MS)).map(([begun]) => begun)).toEqual([
+          at(60 * 24 * 30),
+          at(60 * 24),
+          at(60),
+          at(0),
+        ]);
+        const days = await starts('day', at(60 * 24 * 30), DAY_MS);
+        expect(days.reduce((sum, [, count]) => sum + (count ?? 0), 0)).toBe(6);
+        expect(days[0]).toEqual([Math.floor(at(60 * 24 * 30) / DAY_MS) * DAY_MS, 1]);
+      });
+
+      it('counts an increment for each of its measures, with their reasons', async () => {
+        await store.apply(
+          batch(0, [
+            increment({ count: 2 }),
+            increment({ measures: 'received+rejected/c1/type', count: 3 }),
+            increment({ measures: 'dead/expired', rule: 'r1', destination: 'd1', count: 4 }),
+          ]),
+        );
+        expect(await read()).toMatchObject([
+          { counts: { received: 5, accepted: 2, 'rejected/c1/type': 3, 'dead/expired': 4 } },
+        ]);
+      });
+
+      it('adds up latencies by bucket', async () => {
+        const delivered = { measures: 'delivered_first', rule: 'r1', destination: 'd1' };
+        await store.apply(
+          batch(0, [
+            increment({ ...delivered, count: 3, latencies: { 40: 2, 41: 1 } }),
+            increment({ ...delivered, name: 'b', count: 2, latencies: { 41: 2 } }),
+          ]),
+        );
+        expect(await read()).toMatchObject([{ latencies: { 40: 2, 41: 3 } }]);
+        expect(await read({ filter: { name: 'b' } })).toMatchObject([{ latencies: { 41: 2 } }]);
+      });
+
+      it('leaves names out of which an increment knows none, and sums them with the others', async () => {
+        const { name: _, ...nameless } = increment({ measures: 'filtered/event_name', rule: 'r1' });
+        await store.apply(batch(0, [increment(), nameless]));
+        expect(await read()).toMatchObject([{ counts: { received: 1, 'filtered/event_name': 1 } }]);
+        expect(await byName()).toEqual({ Paid: 1 });
+      });
+
+      it('shows a workspace its own events alone', async () => {
+        await store.apply(batch(0, [increment(), increment({ workspaceId: 'another', samples: ['m2'] })]));
+        expect(await received()).toBe(1);
+        expect(await samples()).toEqual(['m1']);
+        expect(await read({ workspaceId: 'a third' })).toEqual([]);
+      });
+
+      it('gives names of any characters back as they came', async () => {
+        const names = ['', ' ', 'é', 'e\u0301', '🚀', ':|,', '__proto__', '*', '#names'];
+        await store.apply(
+          batch(
+            0,
+            names.map((name) => increment({ name })),
+          ),
+        );
+        expect(new Set(Object.keys(await byName()))).toEqual(new Set(names));
+        for (const name of names) expect(await received({ filter: { name } })).toBe(1);
+      });
+    });
+
+    describe('names', () => {
+      it('past the most of a workspace and day count together', async () => {
+        const many = Array.from({ length: MAX_FUNNEL_NAMES - 1 }, (_, n) => increment({ name: `name-${n}` }));
+        await store.apply(batch(0, many));
+        await store.apply(
+          batch(1, [
+            increment({ name: 'last' }),
+            increment({ name: 'over', count: 2 }),
+            increment({ name: 'more', count: 3 }),
+            increment({ name: 'over', workspaceId: 'another' }),
+            increment({ name: 'over', minute: thisHour() - DAY_MS }),
+          ]),
+        );
+        await store.apply(batch(2, [increment({ name: 'name-0' }), increment({ name: 'over' })]));
+        const names = await byName();
+        expect(Object.keys(names)).toHaveLength(MAX_FUNNEL_NAMES + 1);
+        expect([names['name-0'], names.last, names[OTHER_NAME]]).toEqual([2, 1, 6]);
+        expect(await received({ filter: { name: OTHER_NAME } })).toBe(6);
+        expect(await byName({ workspaceId: 'another' })).toEqual({ over: 1 });
+        const yesterday = thisHour() - DAY_MS;
+        expect(await byName({ from: yesterday, to: yesterday + HOUR_MS })).toEqual({ over: 1 });
+      });
+    });
+
+    describe('samples', () => {
+      it('are the last ten of each cell, newest hour first', async () => {
+        const ids = (prefix: string, count: number) =>
+          Array.from({ length: count }, (_, n) => `${prefix}${n}`);
+        await store.apply(batch(0, [increment({ samples: ids('a', 7) })]));
+        await store.apply(batch(1, [increment({ samples: ids('b', 6) })]));
+        await store.apply(batch(2, [increment({ samples: ['old'], minute: thisHour() - HOUR_MS })]));
+        expect(await samples()).toEqual([...ids('b', 6).reverse(), 'a6', 'a5', 'a4', 'a3']);
+        expect(await samples({ limit: 20 })).toHaveLength(11);
+        expect((await samples({ limit: 20 })).at(-1)).toBe('old');
+      });
+
+      it('are found by measure, reason and dimension', async () => {
+        const dead = (reason: string, rule: string) =>
+          increment({ measures: `dead/${reason}`, rule, destination: 'd1', samples: [`${reason}-${rule}`] });
+        await store.apply(batch(0, [increment(), dead('expired', 'r1'), dead('rule', 'r2')]));
+        expect(new Set(await samples({ measure: 'dead' }))).toEqual(new Set(['expired-r1', 'rule-r2']));
+        expect(await samples({ measure: 'dead', reason: 'rule' })).toEqual(['rule-r2']);
+        expect(await samples({ measure: 'dead', filter: { rule: 'r1', name: 'Paid' } })).toEqual([
+          'expired-r1',
+        ]);
+        expect(await samples({ measure: 'accepted' })).toEqual(['m1']);
+        expect(await samples({ measure: 'delivered_first' })).toEqual([]);
+      });
+    });
+
+    it('drops counts of a time that is not kept', async () => {
+      let now = thisHour();
+      await store.close();
+      store = await harness.open(created.settings, () => now);
+      await store.apply(batch(0, [increment()]));
+      now += 3 * HOUR_MS;
+      await store.apply(batch(1, [increment({ count: 2 }), increment({ minute: thisHour() - 40 * DAY_MS })]));
+      await store.apply(batch(2, []));
+      const minute = { interval: 'minute', from: thisHour(), to: thisHour() + MINUTE_MS } as const;
+      expect(await received(minute)).toBeLessThanOrEqual(1);
+      expect(await received()).toBe(3);
+      const old = thisHour() - 40 * DAY_MS;
+      expect(await read({ from: old, to: old + HOUR_MS })).toEqual([]);
+    });
+
+    it('closes twice', async () => {
+      await store.close();
+      await store.close();
+    });
+
+    it('counts and groups as a list of all increments would', async () => {
+      const all: FunnelIncrement[] = [];
+      let offset = 0;
+      const one = fc
+        .record({
+          environment: fc.constantFrom('production' as const, 'development' as const),
+          source: fc.constantFrom('s1', 's2', ''),
+          key: fc.constantFrom('k1', ''),
+          type: fc.constantFrom('track' as const, 'page' as const),
+          name: fc.constantFrom('a', 'b'),
+          rule: fc.constantFrom('', 'r1', 'r2'),
+          destination: fc.constantFrom('', 'd1'),
+          count: fc.integer({ min: 1, max: 9 }),
+          hours: fc.nat({ max: 2 }),
+        })
+        .map(({ hours, ...fields }) => increment({ ...fields, minute: thisHour() - hours * HOUR_MS }));
+      const dimensions: readonly FunnelDimension[] = [
+        'environment',
+        'source',
+        'type',
+        'name',
+        'rule',
+        'destination',
+      ];
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(one, { maxLength: 6 }),
+          fc.subarray([...dimensions], { maxLength: 3 }),
+          fc.record(
+            {
+              environment: fc.constantFrom('production', 'development'),
+              source: fc.constantFrom('s1', 's2'),
+              name: fc.constantFrom('a', 'b'),
+              rule: fc.constantFrom('r1', ''),
+            },
+            { requiredKeys: [] },
+          ),
+          async (increments, groupBy, filter) => {
+            await store.apply(batch(offset, increments));
+            offset += 1;
+            all.push(...increments);
+            const expected = new Map<string, number>();
+            for (const each of all) {
+              const isTaken = Object.entries(filter).every(
+                ([dimension, value]) => each[dimension as FunnelDimension] === value,
+              );
+              if (!isTaken) continue;
+              const key = JSON.stringify([each.minute, ...groupBy.map((dimension) => each[dimension])]);
+              expected.set(key, (expected.get(key) ?? 0) + each.count);
+            }
+            const rows = await read({ from: thisHour() - 2 * HOUR_MS, groupBy, filter });
+            const found = rows.map(
+              ({ start: begun, group, counts }) =>
+                [
+                  JSON.stringify([begun, ...groupBy.map((dimension) => group[dimension])]),
+                  counts.received,
+                ] as const,
+            );
+            expect(new Map(found)).toEqual(expected);
+            expect(found).toHaveLength(expected.size);
+          },
+        ),
+        { numRuns: 60 },
+      );
+    });
+
+    it('lets several processes count one partition, each batch once', async () => {
+      const appliers = [start(30), start(30), start(30)];
+      await Promise.all(appliers.map((applier) => applier.wrote(1)));
+      for (const applier of appliers) applier.go();
+      await Promise.all(appliers.map((applier) => applier.finished()));
+      expect(await store.applied(PARTITION)).toBe(90);
+      expect(await byName()).toEqual(Object.fromEntries(NAMES.map((name) => [name, 90])));
+    });
+
+    it('lets writers of different partitions count the same cells', async () => {
+      const other = await harness.open(created.settings);
+      const count = async (into: FunnelStore, topic: string) => {
+        for (let offset = 0; offset < 40; offset++) await into.apply(batch(offset, [increment()], { topic }));
+      };
+      await Promise.all([count(store, 'funnel.counts'), count(other, 'stages.dead')]);
+      await other.close();
+      expect(await received()).toBe(80);
+    });
+
+    it(
+      'keeps counts and offset together when a process is killed',
+      async () => {
+        for (let kill = 0; kill < KILLS; kill++) {
+          const child = start(1_000_000);
+          await child.wrote(1);
+          child.go();
+          await child.wrote(3 + kill * 5);
+          await child.kill();
+          const applied = await store.applied(PARTITION);
+          expect(applied).toBeGreaterThanOrEqual(Number(child.lines.at(-1)));
+          expect(await byName()).toEqual(Object.fromEntries(NAMES.map((name) => [name, applied])));
+        }
+      },
+      KILLS_WITHIN_MS,
+    );
+  });
+}
