@@ -3,6 +3,17 @@
 export * from './access/credentials.ts';
 export * from './access/permissions.ts';
 export * from './access/roles.ts';
+export * from './alerts/alert.ts';
+export { dryRunAlert } from './alerts/dry-run.ts';
+export { type DueChange, evaluateAlert, evaluateWatch } from './alerts/evaluate.ts';
+export {
+  isAboutDeliveries,
+  type ReadFunnel,
+  readAlertSeries,
+  readPastSeries,
+} from './alerts/funnel-series.ts';
+export { isTimeZone, type QuietHours, WEEKDAYS } from './alerts/local-time.ts';
+export type { AlertSeries } from './alerts/series.ts';
 export {
   AUDIT_ACTOR_TYPES,
   AUDITED_TYPES,
@@ -64,6 +75,7 @@ export * from './log/stage.ts';
 export * from './log/stage-load.ts';
 export * from './log/topics.ts';
 export {
+  alertMail,
   deletionMail,
   destinationMail,
   type Mail,
