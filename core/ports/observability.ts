@@ -334,6 +334,23 @@ export const METRICS = {
     help: 'Changes in the health of destinations.',
     labels: { state: 'bad, well' },
   },
+  tributary_alert_changes_total: {
+    kind: 'counter',
+    help: 'Alerts that fired or recovered.',
+    labels: { state: 'firing, ok' },
+  },
+  tributary_alert_notices_total: {
+    kind: 'counter',
+    help: 'Notices about such changes.',
+    labels: { state: 'firing, ok', way: 'delivery, mail, nobody' },
+  },
+  tributary_alert_evaluations_total: {
+    kind: 'counter',
+    help: 'Evaluations of alerts.',
+    labels: {
+      outcome: 'firing, ok, unknown, `behind` where its events are not counted yet, `failed` where an engine did not answer',
+    },
+  },
   tributary_destination_health_alerts_total: {
     kind: 'counter',
     help: 'Alerts about such changes.',
