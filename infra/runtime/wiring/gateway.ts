@@ -23,6 +23,7 @@ import { type EngineHealth, watchedLog, watchedProfiles } from '../observability
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
+import { isUpgradePending } from './installation.ts';
 import { openCatalog, openEventLog } from './ports/event-log.ts';
 import { openConnectors, openSandbox } from './ports/local-ports.ts';
 import {
@@ -131,6 +132,7 @@ async function openDependencies(
     log,
     catalog,
     changeLimits: openChangeLimits(config),
+    isUpgradePending: () => isUpgradePending(catalog.state),
     counters: await available('volume counters', () =>
       openVolumeCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
     ),
