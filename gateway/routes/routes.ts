@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
+import { alertRoutes } from './alerts/routes.ts';
 import { auditRoutes } from './audit-log.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
 import { destinationTypeRoutes } from './destinations/destination-types.ts';
@@ -49,6 +50,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     destinationTypeRoutes,
     destinationRoutes,
     deliveryRoutes,
+    alertRoutes,
     replayRoutes,
     volumeRoutes,
     funnelRoutes,
