@@ -87,6 +87,7 @@ export * from './ports/deduplicator.ts';
 export * from './ports/funnel-store.ts';
 export * from './ports/history.ts';
 export * from './ports/live-tail.ts';
+export * from './ports/logger.ts';
 export * from './ports/observability.ts';
 export * from './ports/sandbox.ts';
 export * from './ports/store-mark.ts';

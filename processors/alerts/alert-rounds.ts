@@ -196,7 +196,7 @@ export class AlertRounds {
 
   /** A conflict means that another process proposed the change first. */
   async #propose(alert: Alert, { evaluation, pacedUntil }: DueChange, now: number): Promise<void> {
-    const { catalog, logger, metrics } = this.#dependencies;
+    const { catalog, logger } = this.#dependencies;
     const { state, value, limit, expected, from, until } = evaluation;
     const data: AlertChange = {
       id: newId(),
@@ -220,7 +220,6 @@ export class AlertRounds {
     };
     const verdict = await catalog.propose(fact);
     if (!verdict.applied) return;
-    metrics.count('tributary_alert_changes_total', { state });
     logger.info({ alert: alert.id, workspace: alert.workspace_id, state }, 'the state of an alert changed');
   }
 }
