@@ -331,11 +331,8 @@ export const METRICS = {
   },
   tributary_alert_evaluations_total: {
     kind: 'counter',
-    help: 'Evaluations of alerts.',
-    labels: {
-      outcome:
-        'firing, ok, unknown, `behind` where its events are not counted yet, `failed` where an engine did not answer',
-    },
+    help: 'Evaluations of alerts of workspaces (docs/alerts.md).',
+    labels: { outcome: 'firing, ok, unknown, behind (not all events are counted), failed' },
   },
   tributary_destination_health_alerts_total: {
     kind: 'counter',
