@@ -3,6 +3,17 @@
 export * from './access/credentials.ts';
 export * from './access/permissions.ts';
 export * from './access/roles.ts';
+export * from './alerts/alert.ts';
+export { dryRunAlert } from './alerts/dry-run.ts';
+export { type DueChange, evaluateAlert, evaluateWatch } from './alerts/evaluate.ts';
+export {
+  isAboutDeliveries,
+  type ReadFunnel,
+  readAlertSeries,
+  readPastSeries,
+} from './alerts/funnel-series.ts';
+export { isTimeZone, type QuietHours, WEEKDAYS } from './alerts/local-time.ts';
+export type { AlertSeries } from './alerts/series.ts';
 export {
   AUDIT_ACTOR_TYPES,
   AUDITED_TYPES,
@@ -72,6 +83,7 @@ export * from './log/stage.ts';
 export * from './log/stage-load.ts';
 export * from './log/topics.ts';
 export {
+  alertMail,
   deletionMail,
   destinationMail,
   type Mail,
@@ -83,6 +95,7 @@ export * from './ports/deduplicator.ts';
 export * from './ports/funnel-store.ts';
 export * from './ports/history.ts';
 export * from './ports/live-tail.ts';
+export * from './ports/logger.ts';
 export * from './ports/observability.ts';
 export * from './ports/process-board.ts';
 export * from './ports/sandbox.ts';

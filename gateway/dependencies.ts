@@ -56,6 +56,8 @@ export interface GatewayDependencies {
   readonly log: EventLog;
   readonly catalog: Catalog;
   readonly changeLimits: ChangeLimits;
+  /** Whether processes of an older release may still run, which stop at facts that they do not know. Default: false. */
+  isUpgradePending?(): boolean;
   /** How long the catalog is trusted without contact to the log, ms. Absent: for ever. */
   readonly trustCatalogForMs?: number;
   readonly counters: VolumeCounters;

@@ -1,4 +1,5 @@
 /** The stages of the pipeline. */
+export { AlertRounds } from './alerts/alert-rounds.ts';
 export * from './options.ts';
 export * from './pipeline.ts';
 export * from './redrive/redrive.ts';

@@ -177,6 +177,7 @@ export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
   destination: ofWorkspace('destination'),
   rule: ofWorkspace('rule'),
   replay: ofWorkspace('replay'),
+  alert: ofWorkspace('alert'),
 };
 
 export const AUDITED_TYPES = Object.keys(AUDITED) as readonly AuditedType[];

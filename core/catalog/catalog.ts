@@ -3,6 +3,7 @@ import type { EventType } from '../event/event.ts';
 import type { TopicLayout } from '../log/layout.ts';
 import type {
   Account,
+  Alert,
   ApiKey,
   CatalogSource,
   ClientKey,
@@ -69,6 +70,7 @@ export interface WorkspaceEntities {
   destination: Destination;
   rule: Rule;
   replay: Replay;
+  alert: Alert;
 }
 
 export type WorkspaceEntityKind = keyof WorkspaceEntities;

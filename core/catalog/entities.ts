@@ -1,4 +1,5 @@
 import type { ClientKeyScope, OrganizationRole, WorkspaceRole } from '../access/roles.ts';
+import type { AlertCondition, AlertRule } from '../alerts/alert.ts';
 import type { DestinationCondition } from '../delivery/destination-health.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
 import type { ProfileSettings } from '../profiles/identity/profile-settings.ts';
@@ -226,6 +227,19 @@ export interface Replay extends Kept {
   readonly new_ids?: boolean;
   /** `active` does not tell the progress, see above. */
   readonly status: 'active' | 'cancelled';
+  readonly created_by: string;
+}
+
+/** Tells when numbers of a workspace are not as they should be (docs/alerts.md). */
+export interface Alert extends Kept, AlertRule {
+  readonly workspace_id: string;
+  readonly name: string;
+  readonly enabled: boolean;
+  /** The destination that notices are delivered to. Both recipients null: those of the workspace. */
+  readonly destination_id: string | null;
+  readonly email: string | null;
+  /** The state that processors reported last. A change of it does not change the alert's version. */
+  readonly condition?: AlertCondition;
   readonly created_by: string;
 }
 

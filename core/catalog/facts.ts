@@ -1,6 +1,8 @@
+import type { AlertChange } from '../alerts/alert.ts';
 import type { HealthChange } from '../delivery/destination-health.ts';
 import type {
   Account,
+  Alert,
   ApiKey,
   CatalogSource,
   Change,
@@ -75,6 +77,11 @@ export interface FactData {
   'rule.deleted': Record<string, never>;
   'replay.created': Draft<Replay>;
   'replay.cancelled': Record<string, never>;
+  'alert.created': Draft<Alert>;
+  'alert.updated': Change<Alert>;
+  'alert.deleted': Record<string, never>;
+  /** `expected_version` is the number of earlier changes, so of concurrent proposals only one is applied. */
+  'alert.turned': AlertChange;
   /** Appends to the topic, the fact's entity, are careful until the growth is adopted. `from`: its partitions before. */
   'topic.growth_announced': { readonly from: number; readonly partitions: number };
   /** Writers use this number of partitions from now on. */

@@ -81,6 +81,7 @@ export const QUOTAS = {
   rules: { of: 'workspace', fallback: 1_000, counts: 'Rules of a workspace' },
   enabled_rules: { of: 'workspace', fallback: 200, counts: 'Enabled rules of a workspace' },
   destinations: { of: 'workspace', fallback: 500, counts: 'Destinations of a workspace' },
+  alerts: { of: 'workspace', fallback: 50, counts: 'Alerts of a workspace' },
   replays_total: { of: 'workspace', fallback: 5_000, counts: 'Replays of a workspace, ended ones too' },
 } as const satisfies Readonly<Record<string, Quota>>;
 
@@ -214,6 +215,13 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
     oneMore('replays_total', id, state.listing('replay', id).size),
   ],
   'replay.cancelled': none,
+  'alert.created': ({ data: { workspace_id: id } }, state) => [
+    oneMore('alerts', id, state.listing('alert', id).size),
+  ],
+  'alert.updated': none,
+  'alert.deleted': none,
+  // Bounded in size, and stored once per alert.
+  'alert.turned': none,
 };
 
 /** The types of facts that use quotas. */

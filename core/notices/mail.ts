@@ -1,6 +1,7 @@
+import type { AlertWatch, WatchedEvents } from '../alerts/alert.ts';
 import type { Organization } from '../catalog/entities.ts';
 import type { BadReason } from '../delivery/destination-health.ts';
-import type { DeletionNotice, DestinationNotice } from './notices.ts';
+import type { AlertNotice, DeletionNotice, DestinationNotice } from './notices.ts';
 
 /** One mail, as plain text to one address. */
 export interface Mail {
@@ -83,6 +84,73 @@ export function destinationMail(
     '',
   ].join('\n');
   return { id, at: Date.parse(at), to, subject: headline, text };
+}
+
+/** The mail about one change of an alert: what is watched, its numbers, and which time they are of. */
+export function alertMail({ id, at, workspace, alert, turn }: AlertNotice, to: string): Mail {
+  const name = plain(alert.name);
+  const isFiring = turn.state === 'firing';
+  const { watch } = alert;
+  const text = [
+    isFiring ? `${what(watch)}.` : `${name} is as it should be again.`,
+    '',
+    `Workspace:   ${plain(workspace.name)} (${workspace.id})`,
+    `Alert:       ${name} (${alert.id})`,
+    `Environment: ${alert.environment}`,
+    ...watched(watch),
+    `Measured:    ${amount(watch, turn.value)}`,
+    ...(turn.expected === null ? [] : [`Expected:    ${amount(watch, turn.expected)}`]),
+    `Limit:       ${amount(watch, turn.limit)}`,
+    `From:        ${turn.from}`,
+    `Until:       ${turn.until}`,
+    '',
+    isFiring ? 'Another mail follows when it recovers.' : 'There is nothing left to do.',
+    '',
+  ].join('\n');
+  const subject = isFiring ? `Alert: ${name}` : `Recovered: ${name}`;
+  return { id, at: Date.parse(at), to, subject, text };
+}
+
+function what(watch: AlertWatch): string {
+  switch (watch.kind) {
+    case 'volume':
+      return `There are ${watch.direction === 'below' ? 'fewer' : 'more'} events than at this hour of the week before`;
+    case 'silence':
+      return `No event has come for ${watch.minutes} minutes`;
+    case 'violations':
+      return 'Too large a share of the events violates its contract';
+    case 'delivery_rate':
+      return 'Too small a share of the deliveries is made';
+    case 'backlog':
+      return 'Events wait too long to be delivered';
+  }
+}
+
+/** The events or the destination that an alert watches; nothing where it watches all. */
+function watched(watch: AlertWatch): readonly string[] {
+  if ('destination_id' in watch)
+    return watch.destination_id === null ? [] : [`Destination: ${watch.destination_id}`];
+  const { source_id, event_type, event_name }: WatchedEvents = watch;
+  const event = [event_type ?? '', event_name === null ? '' : plain(event_name)].filter(
+    (part) => part !== '',
+  );
+  return [
+    ...(source_id === null ? [] : [`Source:      ${source_id}`]),
+    ...(event.length === 0 ? [] : [`Event:       ${event.join(' ')}`]),
+  ];
+}
+
+function amount({ kind }: AlertWatch, value: number): string {
+  switch (kind) {
+    case 'volume':
+    case 'silence':
+      return `${Math.round(value)} events`;
+    case 'violations':
+    case 'delivery_rate':
+      return `${Math.round(value * 10_000) / 100} %`;
+    case 'backlog':
+      return `${Math.round(value)} minutes`;
+  }
 }
 
 function line({ at, reason }: DestinationNotice['turn']['last_errors'][number]): string {

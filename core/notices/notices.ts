@@ -1,5 +1,6 @@
+import type { AlertChange } from '../alerts/alert.ts';
 import type { Catalog, CatalogView } from '../catalog/catalog.ts';
-import type { Destination, Organization } from '../catalog/entities.ts';
+import type { Alert, Alerts, Destination, Organization } from '../catalog/entities.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import type { HealthChange } from '../delivery/destination-health.ts';
 import type { JsonObject } from '../event/event.ts';
@@ -20,7 +21,19 @@ export interface DestinationNotice {
   readonly turn: Omit<HealthChange, 'id' | 'paced_until'>;
 }
 
-/** The recipients of notices about a destination; both null: none. */
+/** The notice of one change of an alert. It holds no event data or addresses. */
+export interface AlertNotice {
+  readonly kind: 'alert';
+  /** As in `DestinationNotice`. */
+  readonly id: string;
+  readonly at: string;
+  readonly organization_id: string;
+  readonly workspace: DestinationNotice['workspace'];
+  readonly alert: Pick<Alert, 'id' | 'name' | 'environment' | 'watch' | 'time_zone'>;
+  readonly turn: Omit<AlertChange, 'id' | 'paced_until'>;
+}
+
+/** The recipients of notices; both null: none. */
 interface NoticeRecipients {
   /** The destination that notices are delivered to. */
   readonly destinationId: string | null;
@@ -35,15 +48,45 @@ const NONE: NoticeRecipients = { destinationId: null, email: null };
  * workspace is archived.
  */
 export function noticeRecipients(
-  state: Pick<CatalogView, 'entity' | 'workspace' | 'organization'>,
-  destination: Pick<Destination, 'id' | 'workspace_id' | 'alerts'>,
+  state: RecipientsView,
+  { id, workspace_id, alerts }: Pick<Destination, 'id' | 'workspace_id' | 'alerts'>,
 ): NoticeRecipients {
-  const { id, workspace_id } = destination;
-  const workspace = state.workspace(workspace_id);
-  const alerts = destination.alerts ?? workspace?.alerts;
+  return recipientsOf(state, workspace_id, alerts ?? state.workspace(workspace_id)?.alerts, id);
+}
+
+/** The recipients that the alert names, else those of its workspace, in the same way. */
+export function alertRecipients(
+  state: RecipientsView,
+  {
+    workspace_id,
+    destination_id,
+    email,
+    watch,
+  }: Pick<Alert, 'workspace_id' | 'destination_id' | 'email' | 'watch'>,
+): NoticeRecipients {
+  const hasOwn = destination_id !== null || email !== null;
+  const alerts = hasOwn ? { enabled: true, destination_id, email } : state.workspace(workspace_id)?.alerts;
+  return recipientsOf(state, workspace_id, alerts, watchedDestination(watch));
+}
+
+/** The destination that an alert is about, which cannot deliver its notices; null where it is about none or all. */
+export function watchedDestination(watch: Alert['watch']): string | null {
+  return 'destination_id' in watch ? watch.destination_id : null;
+}
+
+type RecipientsView = Pick<CatalogView, 'entity' | 'workspace' | 'organization'>;
+
+/** `about`: the id of a destination that notices cannot be delivered to, as they are about it. */
+function recipientsOf(
+  state: RecipientsView,
+  workspaceId: string,
+  alerts: Alerts | null | undefined,
+  about: string | null,
+): NoticeRecipients {
+  const workspace = state.workspace(workspaceId);
   if (workspace?.status !== 'active' || alerts?.enabled === false) return NONE;
-  const channel = state.entity('destination', workspace_id, alerts?.destination_id ?? '');
-  const destinationId = channel?.enabled === true && channel.id !== id ? channel.id : null;
+  const channel = state.entity('destination', workspaceId, alerts?.destination_id ?? '');
+  const destinationId = channel?.enabled === true && channel.id !== about ? channel.id : null;
   const email = alerts?.email ?? null;
   if (destinationId !== null || email !== null) return { destinationId, email };
   const organization: Organization | undefined = state.organization(workspace.organization_id);
@@ -51,25 +94,30 @@ export function noticeRecipients(
 }
 
 /** Names of the events that carry notices. */
-const NOTICE_EVENTS = { bad: 'Destination Bad', well: 'Destination Well' } as const;
+const NOTICE_EVENTS = {
+  bad: 'Destination Bad',
+  well: 'Destination Well',
+  firing: 'Alert Firing',
+  ok: 'Alert Recovered',
+} as const;
 
 /**
- * A notice as a delivery to another destination of the workspace: a `track` event about the changed destination.
- * `rule_id` is the id of that destination too, because no rule created it. `createdAt` is ISO 8601, the same on every
- * replay.
+ * A notice as a delivery to a destination of the workspace: a `track` event about the changed destination or alert.
+ * `rule_id` is the id of that one too, because no rule created it. `createdAt` is ISO 8601, the same on every replay.
  */
 export function noticeDelivery(
-  notice: DestinationNotice,
+  notice: DestinationNotice | AlertNotice,
   destinationId: string,
   createdAt: string,
 ): Delivery {
-  const { id, at, workspace, destination, turn } = notice;
+  const { kind, id, at, workspace, turn } = notice;
+  const subject = kind === 'alert' ? notice.alert : notice.destination;
   return {
     id: nameId(id, destinationId),
     workspace_id: workspace.id,
     environment: 'production',
     destination_id: destinationId,
-    rule_id: destination.id,
+    rule_id: subject.id,
     message_id: id,
     index: 0,
     created_at: createdAt,
@@ -79,8 +127,8 @@ export function noticeDelivery(
       message_id: id,
       type: 'track',
       event: NOTICE_EVENTS[turn.state],
-      anonymous_id: destination.id,
-      properties: { ...turn, workspace, destination } as unknown as JsonObject,
+      anonymous_id: subject.id,
+      properties: { ...turn, workspace, [kind]: subject } as unknown as JsonObject,
       timestamp: at,
       received_at: at,
       environment: 'production',

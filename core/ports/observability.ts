@@ -1,13 +1,3 @@
-/** Structured logging. Never log a key, a token, a trait or a property. */
-export interface Logger {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
-
-export const NO_LOGGER: Logger = { debug() {}, info() {}, warn() {}, error() {} };
-
 export type Labels = Readonly<Record<string, string>>;
 
 /**
@@ -333,6 +323,16 @@ export const METRICS = {
     kind: 'counter',
     help: 'Changes in the health of destinations.',
     labels: { state: 'bad, well' },
+  },
+  tributary_alert_notices_total: {
+    kind: 'counter',
+    help: 'Notices about alerts that fired or recovered.',
+    labels: { state: 'firing, ok', way: 'delivery, mail, nobody' },
+  },
+  tributary_alert_evaluations_total: {
+    kind: 'counter',
+    help: 'Evaluations of alerts of workspaces (docs/alerts.md).',
+    labels: { outcome: 'firing, ok, unknown, behind (not all events are counted), failed' },
   },
   tributary_destination_health_alerts_total: {
     kind: 'counter',

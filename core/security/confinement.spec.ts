@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NO_LOGGER } from '../ports/observability.ts';
+import { NO_LOGGER } from '../ports/logger.ts';
 import { ChildUser, confinedCommand } from './confinement.ts';
 
 describe('the user of child processes, where this process is root’s', () => {

@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import type { Logger } from '../ports/observability.ts';
+import type { Logger } from '../ports/logger.ts';
 
 /** How this machine confines child processes that run user code. The runtime detects it. */
 export interface Confinement {

@@ -67,8 +67,15 @@ export function methodNotAllowed(): ApiError {
  * - `unusable`: this release has no connector for the destination, or no key opens its secrets.
  * - `not_merged`: the ucid belongs to a profile of its own.
  * - `unknown_origin`: no part of the merged profile is known to come from the ucid.
+ * - `upgrade_pending`: processes of an older release may still run, and would stop at it.
  */
-type ConflictCode = ConflictReason | 'not_dead' | 'unusable' | 'not_merged' | 'unknown_origin';
+type ConflictCode =
+  | ConflictReason
+  | 'not_dead'
+  | 'unusable'
+  | 'not_merged'
+  | 'unknown_origin'
+  | 'upgrade_pending';
 
 /** 409. `causes` names the entities that prevent the change, if any. */
 export function conflict(reason: ConflictCode, causes: readonly ConflictCause[] = []): ApiError {

@@ -73,7 +73,7 @@ export async function revokeKey(
 export async function deleteEntity(
   request: FastifyRequest,
   dependencies: ProposalDependencies,
-  kind: 'transformation' | 'destination' | 'rule' | 'source',
+  kind: 'transformation' | 'destination' | 'rule' | 'source' | 'alert',
   id: string,
 ): Promise<{ id: string; status: 'deleted' }> {
   const removed = { id: id.toLowerCase(), status: 'deleted' } as const;

@@ -141,7 +141,7 @@ export const errorBody = Type.Object(
     reason: Type.Optional(
       Type.String({
         description:
-          'Why, on 409 `conflict`: `taken`, `in_use`, `missing` (what it names is gone, archived or a draft), `last_owner`, `version` (it was changed at the same time), `not_dead`, `unusable`, `not_merged` or `unknown_origin`.',
+          'Why, on 409 `conflict`: `taken`, `in_use`, `missing` (what it names is gone, archived or a draft), `last_owner`, `version` (it was changed at the same time), `not_dead`, `unusable`, `not_merged`, `unknown_origin` or `upgrade_pending` (the operator has not finished an upgrade).',
         examples: ['in_use'],
       }),
     ),

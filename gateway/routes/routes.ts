@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
+import { alertRoutes } from './alerts/routes.ts';
 import { auditRoutes } from './audit-log.ts';
 import { deliveryRoutes } from './deliveries/routes.ts';
 import { destinationHealthRoutes } from './destinations/destination-health.ts';
@@ -54,6 +55,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     destinationHealthRoutes,
     destinationRoutes,
     deliveryRoutes,
+    alertRoutes,
     replayRoutes,
     volumeRoutes,
     funnelRoutes,

@@ -1,4 +1,7 @@
 import {
+  type AlertNotice,
+  alertMail,
+  alertRecipients,
   type BatchStage,
   type Catalog,
   type CatalogView,
@@ -183,8 +186,13 @@ function mailNoticeOf(entry: LogEntry): MailNotice {
   if (typeof organizationId !== 'string') throw new InvalidInput('no organization');
   if (typeof at !== 'string') throw new InvalidInput('no time');
   timeOf(at);
-  const compose = value.kind === 'destination' ? ofDestination(value) : ofDeletion(value);
+  const compose = composerOf(value);
   return { id, at, organizationId, compose };
+}
+
+function composerOf(value: Record<string, unknown>): MailNotice['compose'] {
+  if (value.kind === 'destination') return ofDestination(value);
+  return value.kind === 'alert' ? ofAlert(value) : ofDeletion(value);
 }
 
 function ofDeletion(value: Record<string, unknown>): MailNotice['compose'] {
@@ -206,6 +214,18 @@ function ofDestination(value: Record<string, unknown>): MailNotice['compose'] {
     const current = state.entity('destination', workspace.id, destination.id);
     const to = current === undefined ? null : noticeRecipients(state, current).email;
     return to === null ? undefined : destinationMail(notice as DestinationNotice, to);
+  };
+}
+
+function ofAlert(value: Record<string, unknown>): MailNotice['compose'] {
+  const notice = value as unknown as Partial<AlertNotice>;
+  const { workspace, alert, turn } = notice;
+  if (typeof workspace?.id !== 'string' || typeof alert?.id !== 'string' || typeof turn !== 'object')
+    throw new InvalidInput('no alert');
+  return (state) => {
+    const current = state.entity('alert', workspace.id, alert.id);
+    const to = current === undefined ? null : alertRecipients(state, current).email;
+    return to === null ? undefined : alertMail(notice as AlertNotice, to);
   };
 }
 

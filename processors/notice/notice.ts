@@ -1,10 +1,12 @@
 import {
+  type AlertNotice,
+  alertRecipients,
   type BatchStage,
   type Catalog,
   type Clock,
-  type Destination,
   type DestinationNotice,
   deliveryKey,
+  type Fact,
   HEADER,
   iso,
   type LogEntry,
@@ -26,70 +28,104 @@ export interface NoticeDependencies {
   readonly catalogWaitMs: number;
 }
 
-/** Changes that are older cause no alert, ms. */
+/** Changes that are older cause no notice, ms. */
 const MAX_AGE_MS = 24 * 60 * 60_000;
 
 /**
- * The stage `notice`: alerts about destinations whose health changed. Such a fact of the catalog becomes a mail, a delivery
- * to another destination, or both. The records are committed with the position behind the fact, so there is one alert for
- * each change, whichever process detected it and whatever crashed.
+ * The stage `notice`: notices about destinations whose health changed, and about alerts that fire or recover. Such a fact of
+ * the catalog becomes a mail, a delivery to a destination, or both. The records are committed with the position behind the
+ * fact, so there is one notice for each change, whichever process detected it and whatever crashed.
  */
 export function notice(dependencies: NoticeDependencies): BatchStage['process'] {
   return async ({ entries }) => {
     const emissions: OutputRecord[] = [];
-    for (const entry of entries) emissions.push(...(await alertRecords(dependencies, entry)));
+    for (const entry of entries) emissions.push(...(await noticeRecords(dependencies, entry)));
     return emissions;
   };
 }
 
-/** The records of an alert; none for a fact that is about something else, was refused, or is too old. */
-async function alertRecords(
+/** A notice, and its recipients. */
+interface AddressedNotice {
+  readonly notice: DestinationNotice | AlertNotice;
+  readonly to: ReturnType<typeof noticeRecipients>;
+}
+
+/** The records of a notice; none for a fact that is about something else, was refused, or is too old. */
+async function noticeRecords(
   dependencies: NoticeDependencies,
   entry: LogEntry,
 ): Promise<readonly OutputRecord[]> {
   const fact = factIn(entry);
-  if (fact?.type !== 'destination.turned') return [];
+  if (fact?.type !== 'destination.turned' && fact?.type !== 'alert.turned') return [];
   const { catalog, clock, catalogWaitMs, metrics, logger } = dependencies;
   if (clock() - timeOf(fact.at) > MAX_AGE_MS) return [];
   await awaitFact(catalog, entry, catalogWaitMs);
-  const destination = catalog.state.destination(fact.entity);
-  const { id, paced_until: _pace, ...turn } = fact.data;
-  if (destination?.condition?.recent.includes(id) !== true) return [];
-  const notice = noticeOf(catalog, destination, { id, at: fact.at, turn });
-  if (notice === undefined) return [];
-  const emissions = emissionsOf(catalog, destination, notice, entry);
+  const addressed =
+    fact.type === 'alert.turned' ? aboutAlert(catalog, fact) : aboutDestination(catalog, fact);
+  if (addressed === undefined) return [];
+  const { notice } = addressed;
+  const emissions = emissionsOf(catalog, addressed, entry);
   const ways = emissions.map(({ topic }) => (topic === TOPIC.mail ? 'mail' : 'delivery'));
   for (const way of ways.length === 0 ? ['nobody'] : ways)
-    metrics.count('tributary_destination_health_alerts_total', { state: turn.state, way });
-  const about = { destination: destination.id, notice: id, state: turn.state, ways };
-  logger.info(about, ways.length === 0 ? 'a health alert has no recipient' : 'a health alert is sent');
+    if (notice.kind === 'alert')
+      metrics.count('tributary_alert_notices_total', { state: notice.turn.state, way });
+    else metrics.count('tributary_destination_health_alerts_total', { state: notice.turn.state, way });
+  const about = { [notice.kind]: fact.entity, notice: notice.id, state: notice.turn.state, ways };
+  const what = notice.kind === 'alert' ? 'a notice of an alert' : 'a health alert';
+  logger.info(about, ways.length === 0 ? `${what} has no recipient` : `${what} is sent`);
   return emissions;
 }
 
-function noticeOf(
+function aboutDestination(
   { state }: Catalog,
-  { id, name, type, workspace_id }: Destination,
-  change: Pick<DestinationNotice, 'id' | 'at' | 'turn'>,
-): DestinationNotice | undefined {
-  const workspace = state.workspace(workspace_id);
+  fact: Fact & { readonly type: 'destination.turned' },
+): AddressedNotice | undefined {
+  const destination = state.destination(fact.entity);
+  const { id, paced_until: _pace, ...turn } = fact.data;
+  if (destination?.condition?.recent.includes(id) !== true) return undefined;
+  const workspace = state.workspace(destination.workspace_id);
   if (workspace === undefined) return undefined;
-  return {
+  const { name, type } = destination;
+  const notice: DestinationNotice = {
     kind: 'destination',
-    ...change,
+    id,
+    at: fact.at,
     organization_id: workspace.organization_id,
     workspace: { id: workspace.id, name: workspace.name },
-    destination: { id, name, type },
+    destination: { id: destination.id, name, type },
+    turn,
   };
+  return { notice, to: noticeRecipients(state, destination) };
+}
+
+function aboutAlert(
+  { state }: Catalog,
+  fact: Fact & { readonly type: 'alert.turned' },
+): AddressedNotice | undefined {
+  const alert = state.entity('alert', state.workspaceOf(fact.entity) ?? '', fact.entity);
+  const { id, paced_until: _pace, ...turn } = fact.data;
+  if (alert?.condition?.recent.includes(id) !== true) return undefined;
+  const workspace = state.workspace(alert.workspace_id);
+  if (workspace === undefined) return undefined;
+  const { name, environment, watch, time_zone } = alert;
+  const notice: AlertNotice = {
+    kind: 'alert',
+    id,
+    at: fact.at,
+    organization_id: workspace.organization_id,
+    workspace: { id: workspace.id, name: workspace.name },
+    alert: { id: alert.id, name, environment, watch, time_zone },
+    turn,
+  };
+  return { notice, to: alertRecipients(state, alert) };
 }
 
 /** The record of the mail has no address: it is looked up when the mail is sent, so that none is in the log. */
 function emissionsOf(
-  { state, position }: Catalog,
-  destination: Destination,
-  notice: DestinationNotice,
+  { position }: Catalog,
+  { notice, to: { destinationId, email } }: AddressedNotice,
   { timestamp }: LogEntry,
 ): readonly OutputRecord[] {
-  const { destinationId, email } = noticeRecipients(state, destination);
   const emissions: OutputRecord[] = [];
   if (email !== null) {
     const headers = { [HEADER.catalogPosition]: String(position) };

@@ -1,4 +1,5 @@
 import type { OrganizationRole, WorkspaceRole } from '../../access/roles.ts';
+import type { AlertState } from '../../alerts/alert.ts';
 import type { DestinationState } from '../../delivery/destination-health.ts';
 import type { Fact, FactData, FactType, Verdict } from '../facts.ts';
 import { applyFact } from './fold.ts';
@@ -168,6 +169,25 @@ export function turned(entity: string, seen: number, id: string, state: Destinat
     last_errors: [],
   };
   return { ...fact('destination.turned', entity, data), expected_version: seen, by: 'stage:deliver' };
+}
+
+export function alert(id: string, workspaceId = WORKSPACE): Fact {
+  return fact('alert.created', id, {
+    ...owned(id, workspaceId),
+    environment: 'production',
+    watch: { kind: 'silence', source_id: null, event_type: null, event_name: null, minutes: 30 },
+    time_zone: 'UTC',
+    quiet_hours: null,
+    enabled: true,
+    destination_id: null,
+    email: null,
+  });
+}
+
+/** As `turned`, of an alert. */
+export function alertTurned(entity: string, seen: number, id: string, state: AlertState = 'firing'): Fact {
+  const data = { id, state, value: 3, limit: 5, expected: null, from: AT, until: AT, paced_until: AT };
+  return { ...fact('alert.turned', entity, data), expected_version: seen, by: 'stage:notice' };
 }
 
 /** Folds the facts at positions 0, 1, 2, ... */

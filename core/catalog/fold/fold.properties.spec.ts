@@ -4,6 +4,8 @@ import type { WorkspaceEntityKind } from '../catalog.ts';
 import type { Fact } from '../facts.ts';
 import { type CatalogRow, RowsReader, rowsOf } from '../rows.ts';
 import {
+  alert,
+  alertTurned,
   apiKey,
   contract,
   destination,
@@ -30,6 +32,7 @@ const KINDS = [
   'transformation',
   'destination',
   'rule',
+  'alert',
 ] as const;
 const NAMES = ['', 'order', 'view'];
 const HASHES = ['h1', 'h2', 'h3'];
@@ -49,6 +52,7 @@ const created: readonly fc.Arbitrary<Fact>[] = [
     .tuple(id('t'), fc.constantFrom('draft' as const, 'active' as const), inWorkspace)
     .map((args) => transformation(...args)),
   fc.tuple(id('d'), inWorkspace).map((args) => destination(...args)),
+  fc.tuple(id('a'), inWorkspace).map((args) => alert(...args)),
   fc.tuple(id('r'), id('d'), fc.option(id('t')), fc.boolean(), inWorkspace).map((args) => rule(...args)),
 ];
 
@@ -73,6 +77,9 @@ const changed: readonly fc.Arbitrary<Fact>[] = [
       fact('rule.updated', entity, { destination_id, transformation_id, enabled }),
     ),
   id('r').map((entity) => fact('rule.deleted', entity, {})),
+  id('a').map((entity) => fact('alert.updated', entity, { enabled: false })),
+  id('a').map((entity) => fact('alert.deleted', entity, {})),
+  fc.tuple(id('a'), fc.nat({ max: 2 }), fc.uuid()).map((args) => alertTurned(...args)),
 ];
 
 const versioned = fc

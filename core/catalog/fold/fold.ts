@@ -1,3 +1,4 @@
+import { alertConditionAfter } from '../../alerts/alert.ts';
 import { conditionAfter } from '../../delivery/destination-health.ts';
 import type { WorkspaceEntities, WorkspaceEntityKind } from '../catalog.ts';
 import type { ClientKey, Contract, Rule, Transformation } from '../entities.ts';
@@ -144,6 +145,14 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     case 'replay.cancelled':
       if (find(state, 'replay', fact.entity)?.status === 'cancelled') return undefined;
       return change(state, 'replay', fact, { status: 'cancelled' });
+    case 'alert.created':
+      return create(state, 'alert', { ...fact.data, ...kept });
+    case 'alert.updated':
+      return change(state, 'alert', fact, fact.data);
+    case 'alert.deleted':
+      return remove(state, 'alert', fact);
+    case 'alert.turned':
+      return changeAlertState(state, fact);
     case 'topic.growth_announced':
       return announceGrowth(state, fact);
     case 'topic.grown':
@@ -346,5 +355,17 @@ export function changeDestinationHealth(
   if (stored === undefined) return 'missing';
   if (expected_version !== undefined && expected_version !== (stored.condition?.turns ?? 0)) return 'version';
   state.put('destination', { ...stored, condition: conditionAfter(stored.condition, data) });
+  return undefined;
+}
+
+/** Keeps version and `updated_at`, as above. */
+function changeAlertState(
+  state: CatalogState,
+  { entity, expected_version, data, at }: Fact & { readonly type: 'alert.turned' },
+): ConflictReason | undefined {
+  const stored = find(state, 'alert', entity);
+  if (stored === undefined) return 'missing';
+  if (expected_version !== undefined && expected_version !== (stored.condition?.turns ?? 0)) return 'version';
+  state.put('alert', { ...stored, condition: alertConditionAfter(stored.condition, data, at) });
   return undefined;
 }

@@ -16,6 +16,7 @@ const GROUPS: { readonly [K in WorkspaceEntityKind]: (entity: WorkspaceEntities[
   destination: ({ enabled }) => (enabled ? 'enabled' : 'disabled'),
   rule: ({ enabled }) => (enabled ? 'enabled' : 'disabled'),
   replay: ({ status }) => status,
+  alert: ({ enabled }) => (enabled ? 'enabled' : 'disabled'),
 };
 
 /** Kinds with a size that the workspace chooses. The size of the others is bounded by their quota. */
@@ -56,6 +57,7 @@ export class WorkspaceIndex {
     destination: new Map(),
     rule: new Map(),
     replay: new Map(),
+    alert: new Map(),
   };
   readonly deleted = new Set<string>();
   readonly eras = new Map<string, ContractEra[]>();
@@ -68,6 +70,7 @@ export class WorkspaceIndex {
     destination: new GroupedOrder(GROUPS.destination),
     rule: new GroupedOrder(GROUPS.rule),
     replay: new GroupedOrder(GROUPS.replay),
+    alert: new GroupedOrder(GROUPS.alert),
   };
   /** Sizes of the weighed entities, by id. */
   readonly #characters = new Map<string, number>();

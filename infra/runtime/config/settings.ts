@@ -179,7 +179,13 @@ export const SETTINGS = {
     'TRIBUTARY_ALERT_EVERY',
     '1h',
     duration(100, 7 * 24 * HOUR),
-    'A destination that keeps changing between healthy and unhealthy is reported twice, then once in this time.',
+    'A destination or an alert that keeps changing between healthy and unhealthy is reported twice, then once in this time.',
+  ),
+  alertRound: setting(
+    'TRIBUTARY_ALERT_ROUND',
+    '1m',
+    duration(100, HOUR),
+    'How often alerts of workspaces are evaluated.',
   ),
   egressAllow: setting(
     'TRIBUTARY_EGRESS_ALLOW',

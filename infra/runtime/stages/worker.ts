@@ -17,6 +17,7 @@ import { catalogReadiness, type Readiness } from '../observability/operations.ts
 import { refreshing, StageMetrics } from '../observability/stage-metrics.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
+import { startAlertRounds } from '../wiring/alert-rounds.ts';
 import { checkStores } from '../wiring/installation.ts';
 import { openPipeline } from '../wiring/pipeline.ts';
 import type { FromStages, StagesStart, StagesThreadData, ToStages } from './thread.ts';
@@ -111,7 +112,7 @@ async function open(
   cleanup: CleanupStack,
 ): Promise<RunningStages> {
   const health = new EngineHealth({ metrics, part: 'stages' });
-  const { log, catalog, counters, history, pipeline, openProfiles } = await openPipeline(
+  const { log, catalog, counters, funnel, history, pipeline, openProfiles } = await openPipeline(
     config,
     { logger, metrics, health, liveLink, inHand },
     deadline,
@@ -125,6 +126,9 @@ async function open(
   for (const stage of chosen) {
     runs.push(await untilAvailable(`running the stage ${stage.name}`, deadline, () => log.run(stage)));
   }
+  const noticeRun = runs[chosen.findIndex(({ name }) => name === 'notice')];
+  const alertRounds =
+    noticeRun && cleanup.use(startAlertRounds(config, { log, catalog, funnel, noticeRun, logger, metrics }));
   // The embedded log has no consumer groups: this process runs every stage.
   const members = config.kafkaBrokers.length === 0 ? 1 : undefined;
   const lagTools = { logger, metrics, stageMetrics: new StageMetrics(metrics, members), members };
@@ -134,6 +138,7 @@ async function open(
     owned: () => chosen.map(({ name }, i) => ({ stage: name, topics: byTopic(runs[i]?.owned() ?? []) })),
     reportLag: () => reportLag(chosen, runs, lagTools),
     async stop() {
+      await alertRounds?.close();
       await Promise.all(runs.map((run) => run.stop()));
       await cleanup.close();
     },

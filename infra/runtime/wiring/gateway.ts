@@ -25,6 +25,7 @@ import { createSystemView } from '../observability/system-view.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
+import { isUpgradePending } from './installation.ts';
 import { openCatalog, openEventLog, readTopics } from './ports/event-log.ts';
 import { openConnectors, openSandbox } from './ports/local-ports.ts';
 import {
@@ -135,6 +136,7 @@ async function openDependencies(
     log,
     catalog,
     changeLimits: openChangeLimits(config),
+    isUpgradePending: () => isUpgradePending(catalog.state),
     counters: await available('volume counters', () =>
       openVolumeCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
     ),

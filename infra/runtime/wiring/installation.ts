@@ -78,6 +78,11 @@ export function isOfOlderRelease(
   return first !== undefined && Date.parse(first.created_at) < startedAt - 10_000;
 }
 
+/** Whether `tributary upgrade` has not been run on an installation that an older release began. */
+export function isUpgradePending(state: Pick<CatalogView, 'installation' | 'organizationByOrgId'>): boolean {
+  return state.installation === undefined && isOfOlderRelease(state, performance.timeOrigin);
+}
+
 /** Writes an installation id to the catalog. Of several that are proposed at once, the first is the one for all. */
 export async function nameInstallation(
   catalog: Catalog,

@@ -221,6 +221,25 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   ),
   field('destinations', 'alerts.email', 'sends mails about this destination to any address', EDITOR),
   field(
+    'alerts',
+    'name enabled environment time_zone quiet_hours quiet_hours.days quiet_hours.from quiet_hours.until days',
+    NOTHING,
+    EDITOR,
+  ),
+  field(
+    'alerts',
+    'watch watch.kind watch.source_id watch.event_type watch.event_name watch.destination_id watch.direction watch.tolerance watch.weeks watch.minutes watch.share watch.minimum',
+    'counts of this workspace; another’s sources and destinations are as good as missing',
+    EDITOR,
+  ),
+  field(
+    'alerts',
+    'destination_id',
+    'sends notices to a destination of this workspace; another workspace’s is as good as missing',
+    EDITOR,
+  ),
+  field('alerts', 'email', 'sends mails about numbers of this workspace to any address', EDITOR),
+  field(
     'deliveries',
     'destination_id rule_id cause reason group since until status cursor ?destination_id ?rule_id ?cause ?reason ?group ?since ?until ?status ?cursor',
     'which dead deliveries of this workspace are meant; ids and cursors of others match none of them',

@@ -27,6 +27,7 @@ const LIMITS: Readonly<Record<QuotaName, number>> = {
   rules: 5,
   enabled_rules: 2,
   destinations: 4,
+  alerts: 3,
   replays_total: 3,
 };
 
@@ -159,6 +160,7 @@ const CASES: Readonly<Record<QuotaName, readonly [create: Create, before: number
   rules: [rule(false), 0],
   enabled_rules: [rule(true), 0],
   destinations: [inWorkspace('destinations', destination), 0],
+  alerts: [inWorkspace('alerts', (n) => ({ name: `a${n}`, watch: { kind: 'silence' } })), 0],
   replays_total: [
     async (setting) => {
       const since = new Date(test.clock.now() - 60_000).toISOString();
@@ -276,6 +278,7 @@ describe('the quotas', () => {
   it('are those of every fact that makes something, accounts apart', async () => {
     const makes = QUOTA_FACTS.filter((type) => /\.(created|added)$/.test(type));
     expect(makes.toSorted()).toEqual([
+      'alert.created',
       'api_key.created',
       'client_key.created',
       'contract.created',
@@ -298,6 +301,7 @@ describe('the quotas', () => {
       .map(({ config }) => config?.operation)
       .toSorted();
     expect(creating).toEqual([
+      'alerts.create',
       'api-keys.create',
       'client-keys.create',
       'destinations.create',

@@ -52,6 +52,16 @@ const written: Readonly<Record<string, () => Readonly<Record<string, unknown>>>>
     test_input: sample,
     test_output: sample,
   }),
+  alerts: () => ({
+    name: 'Quiet',
+    environment: 'development',
+    watch: { kind: 'silence', source_id: null, event_type: 'page', event_name: 'Home', minutes: 45 },
+    time_zone: 'Europe/Berlin',
+    quiet_hours: [{ days: ['sat', 'sun'], from: '22:00', until: '08:00' }],
+    enabled: false,
+    destination_id: destination.id,
+    email: 'ops@example.com',
+  }),
   'event-forwarding-rules': () => ({
     name: 'Sales',
     destination_id: destination.id,

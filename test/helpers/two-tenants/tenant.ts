@@ -31,6 +31,7 @@ export const KINDS = [
   'destinationId',
   'deliveryId',
   'replayId',
+  'alertId',
   'messageId',
   'accountId',
   'ucid',
@@ -113,6 +114,10 @@ export async function openTenant(exchange: Exchange, idToken: string, canary: st
     { destination_id: destinations[0].id, transformation_id: transformations[0].id },
     { destination_id: destinations[1].id, enabled: false },
   ]);
+  const alert = await make('alerts', {
+    watch: { kind: 'backlog', destination_id: destinations[0].id },
+    destination_id: destinations[1].id,
+  });
   const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
   const { made: replay } = await call(
     'POST',
@@ -176,6 +181,7 @@ export async function openTenant(exchange: Exchange, idToken: string, canary: st
       destinationId: idsOf(...destinations),
       deliveryId: [],
       replayId: [replay.id],
+      alertId: [alert.id],
       messageId: events,
       accountId: [String(api.created_by)],
       ucid: record === undefined ? [] : [record.ucid],

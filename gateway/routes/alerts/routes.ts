@@ -1,0 +1,184 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { dryRunAlert, iso, newId, readPastSeries } from '@tributary/core';
+import { accountOf } from '../../authentication/caller.ts';
+import type { GatewayDependencies } from '../../dependencies.ts';
+import { conflict, invalidRequest } from '../../errors/api-error.ts';
+import {
+  checkVersion,
+  deleteEntity,
+  entityOf,
+  isAlready,
+  propose,
+  tagVersion,
+} from '../../resources/catalog-entities.ts';
+import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
+import { closed, errorAnswers, pathOf, removedAs } from '../../resources/schemas.ts';
+import {
+  alertBody,
+  alertDryRunBody,
+  alertDryRunResult,
+  alertList,
+  alertOf,
+  alertResource,
+  DEFAULT_DAYS,
+  presentAlert,
+  ruleOf,
+} from './alert-resource.ts';
+
+const path = '/workspaces/:workspaceId/alerts';
+
+const DAY_MS = 24 * 60 * 60_000;
+/** How far back a dry run reads: hours are kept for as long. */
+const MAX_PAST_MS = 31 * DAY_MS;
+const MAX_CHANGES = 100;
+
+/** `/workspaces/:workspaceId/alerts`: notices when the numbers of a workspace are not as they should be. */
+export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog, funnel, clock } = dependencies;
+
+  app.get(
+    path,
+    {
+      config: { operation: 'alerts.list' },
+      schema: {
+        operationId: 'listAlerts',
+        summary: 'List alerts',
+        params: pathOf(),
+        querystring: closed(pageQuery),
+        response: { 200: alertList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const alerts = catalog.state.listing('alert', request.workspace.id);
+      const page = pageOf(alerts, pageRequest(request.query));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items.map(presentAlert));
+    },
+  );
+
+  app.post(
+    path,
+    {
+      config: { operation: 'alerts.create' },
+      schema: {
+        operationId: 'createAlert',
+        summary: 'Create an alert',
+        params: pathOf(),
+        body: alertBody,
+        response: { 201: alertResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      if (dependencies.isUpgradePending?.() === true) throw conflict('upgrade_pending');
+      const { workspace, caller } = request;
+      const fields = alertOf(request.body, catalog.state, workspace.id);
+      const id = newId();
+      await propose(request, dependencies, {
+        type: 'alert.created',
+        entity: id,
+        expected_version: 0,
+        data: { id, workspace_id: workspace.id, ...fields, created_by: accountOf(caller) },
+      });
+      const alert = entityOf(request, dependencies, 'alert', id);
+      tagVersion(reply, alert);
+      return reply.code(201).send(presentAlert(alert));
+    },
+  );
+
+  app.get(
+    `${path}/:alertId`,
+    {
+      config: { operation: 'alerts.read' },
+      schema: {
+        operationId: 'readAlert',
+        summary: 'Read an alert',
+        params: pathOf('alertId'),
+        response: { 200: alertResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const alert = entityOf(request, dependencies, 'alert', request.params.alertId);
+      tagVersion(reply, alert);
+      return reply.code(200).send(presentAlert(alert));
+    },
+  );
+
+  app.put(
+    `${path}/:alertId`,
+    {
+      config: { operation: 'alerts.update' },
+      schema: {
+        operationId: 'replaceAlert',
+        summary: 'Replace an alert',
+        params: pathOf('alertId'),
+        body: alertBody,
+        response: { 200: alertResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = entityOf(request, dependencies, 'alert', request.params.alertId);
+      checkVersion(request, stored);
+      const fields = alertOf(request.body, catalog.state, request.workspace.id);
+      if (!(await isAlready(request, dependencies, 'alert', stored, fields)))
+        await propose(request, dependencies, {
+          type: 'alert.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data: fields,
+        });
+      const alert = entityOf(request, dependencies, 'alert', stored.id);
+      tagVersion(reply, alert);
+      return reply.code(200).send(presentAlert(alert));
+    },
+  );
+
+  app.post(
+    `${path}/dry-run`,
+    {
+      config: { operation: 'alerts.dry-run' },
+      schema: {
+        operationId: 'dryRunAlert',
+        summary: 'See when an alert would have fired',
+        params: pathOf(),
+        body: alertDryRunBody,
+        response: { 200: alertDryRunResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { days, ...body } = request.body;
+      const rule = ruleOf(body, catalog.state, request.workspace.id);
+      if (rule.watch.kind === 'backlog')
+        throw invalidRequest({
+          path: '/watch/kind',
+          message: 'cannot be tried: how old a backlog was is not kept',
+        });
+      const now = clock();
+      const range = { from: now - (days ?? DEFAULT_DAYS) * DAY_MS, to: now };
+      const workspaceId = request.workspace.id;
+      const isActive = (id: string) => catalog.state.entity('destination', workspaceId, id)?.enabled === true;
+      const query = { workspaceId, ...rule, completeUntil: now, isActive };
+      const past = await readPastSeries((each) => funnel.read(each), query, now - MAX_PAST_MS);
+      const { changes, ...run } = dryRunAlert(rule, past, range);
+      return reply.code(200).send({
+        since: iso(range.from),
+        until: iso(range.to),
+        ...run,
+        changes: changes.slice(-MAX_CHANGES).map(({ at, ...change }) => ({ at: iso(at), ...change })),
+      });
+    },
+  );
+
+  app.delete(
+    `${path}/:alertId`,
+    {
+      config: { operation: 'alerts.delete' },
+      schema: {
+        operationId: 'deleteAlert',
+        summary: 'Delete an alert',
+        params: pathOf('alertId'),
+        response: { 200: removedAs('deleted'), ...errorAnswers },
+      },
+    },
+    async (request) => deleteEntity(request, dependencies, 'alert', request.params.alertId),
+  );
+};

@@ -1,0 +1,44 @@
+import type { Catalog, EventLog, FunnelStore, Logger, Metrics, StageRun } from '@tributary/core';
+import { AlertRounds, stageReads } from '@tributary/processors';
+import type { Config } from '../config/settings.ts';
+import { StageProgressReader } from '../observability/stage-progress.ts';
+import { receivedTopics } from './ports/event-log.ts';
+
+interface AlertRoundsTools {
+  readonly log: EventLog;
+  readonly catalog: Catalog;
+  readonly funnel: FunnelStore;
+  /** The run of the stage `notice`, whose only partition decides which process evaluates. */
+  readonly noticeRun: Pick<StageRun, 'lag'>;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** The stages that count events, see `CountProgress`. */
+const COUNTING: readonly string[] = ['validate', 'funnel'];
+
+/** Starts the evaluation of alerts, in the process that has the partition of the stage `notice`. */
+export function startAlertRounds(
+  config: Config,
+  { log, catalog, funnel, noticeRun, logger, metrics }: AlertRoundsTools,
+): AlertRounds {
+  const reads = stageReads({ receivedTopics: receivedTopics(config), retryLabels: config.retrySchedule });
+  const counting = new StageProgressReader(
+    log,
+    reads.filter(({ stage }) => COUNTING.includes(stage)),
+  );
+  const rounds = new AlertRounds({
+    catalog,
+    read: (query) => funnel.read(query),
+    samples: () => counting.sample(),
+    isOwner: async () => (await noticeRun.lag()).some(({ isOwned }) => isOwned),
+    clock: Date.now,
+    elapsed: () => performance.now(),
+    logger,
+    metrics,
+    roundMs: config.alertRound,
+    everyMs: config.alertEvery,
+  });
+  rounds.begin();
+  return rounds;
+}

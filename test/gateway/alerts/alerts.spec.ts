@@ -1,0 +1,265 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+
+const HOUR = 3_600_000;
+
+let test: TestGateway;
+let owner: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+  await countPastWeeks();
+});
+afterAll(() => test.close());
+
+interface Alert {
+  readonly id: string;
+  readonly name: string;
+  readonly version: number;
+}
+
+const silence = { name: 'Quiet', watch: { kind: 'silence', minutes: 45 } };
+const make = (body: object = silence) => owner.ok<Alert>('POST', './alerts', body);
+const refusals = async (body: object) => {
+  const { status, body: answer } = await owner.call<{ details: { path: string; message: string }[] }>(
+    'POST',
+    './alerts',
+    { name: 'x', ...body },
+  );
+  expect(status).toBe(400);
+  return answer.details.map(({ path, message }) => `${path} ${message}`);
+};
+
+/** Four weeks with 100 orders an hour, but for one hour three days ago. */
+async function countPastWeeks() {
+  const hour = Math.floor(test.clock.now() / HOUR) * HOUR;
+  // Half past the hour, so that it does not change during the test.
+  test.clock.pass(hour + HOUR / 2 - test.clock.now());
+  const increments = Array.from({ length: 30 * 24 }, (_, ago) => ({
+    workspaceId: String(owner.workspaceId),
+    environment: 'production' as const,
+    source: '',
+    key: '',
+    type: 'track' as const,
+    name: 'Order Placed',
+    rule: '',
+    destination: '',
+    minute: hour - ago * HOUR,
+    measures: 'received+accepted',
+    count: ago === 72 ? 10 : 100,
+    samples: [],
+  }));
+  await test.dependencies.funnel.apply({ topic: 'funnel.counts', partition: 0, from: 0, to: 1, increments });
+}
+
+describe('an alert', () => {
+  it('is made with defaults, read, listed, changed and deleted', async () => {
+    const created = await owner.call<Alert>('POST', './alerts', {
+      name: 'Orders',
+      watch: { kind: 'volume' },
+    });
+    expect(created.status).toBe(201);
+    expect(created.body).toEqual({
+      id: expect.any(String),
+      workspace_id: owner.workspaceId,
+      name: 'Orders',
+      environment: 'production',
+      watch: {
+        kind: 'volume',
+        source_id: null,
+        event_type: null,
+        event_name: null,
+        direction: 'below',
+        tolerance: 0.5,
+        weeks: 4,
+        minimum: 20,
+      },
+      time_zone: 'UTC',
+      quiet_hours: [],
+      enabled: true,
+      destination_id: null,
+      email: null,
+      state: 'ok',
+      state_since: null,
+      measured: null,
+      version: 1,
+      created_by: expect.any(String),
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    });
+    expect(created.headers.etag).toBe('"1"');
+    const path = `./alerts/${created.body.id}`;
+    expect(await owner.ok('GET', path)).toEqual(created.body);
+    expect((await owner.ok<Alert[]>('GET', './alerts'))[0]).toEqual(created.body);
+    const quiet_hours = [{ days: ['sat', 'sun'], from: '22:00', until: '08:00' }];
+    const more = {
+      ...silence,
+      time_zone: 'Europe/Berlin',
+      quiet_hours,
+      email: 'Ops@Example.com',
+      enabled: false,
+    };
+    const changed = await owner.call('PUT', path, more);
+    expect(changed).toMatchObject({
+      status: 200,
+      body: {
+        ...more,
+        email: 'ops@example.com',
+        watch: { kind: 'silence', source_id: null, event_type: null, event_name: null, minutes: 45 },
+        version: 2,
+      },
+    });
+    expect((await owner.call('PUT', path, more)).body).toMatchObject({ version: 2 });
+    expect((await owner.call('PUT', path, silence, { 'if-match': '"1"' })).status).toBe(412);
+    for (let time = 0; time < 2; time++)
+      expect((await owner.call('DELETE', path)).body).toEqual({ id: created.body.id, status: 'deleted' });
+    expect((await owner.call('GET', path)).status).toBe(404);
+  });
+
+  it('of each kind has the fields of that kind, with defaults', async () => {
+    const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
+      name: 'CRM',
+      type: 'webhook',
+      settings: { url: 'https://crm.example.com' },
+    });
+    const source = await owner.ok<{ id: string }>('POST', './sources', { name: 's', type: 'web' });
+    const events = { source_id: source.id, event_type: 'page', event_name: 'Home' };
+    for (const [watch, stored] of [
+      [{ kind: 'volume', ...events, direction: 'above', tolerance: 3, weeks: 2, minimum: 5 }, {}],
+      [{ kind: 'silence', ...events }, { minutes: 30 }],
+      [
+        { kind: 'violations', ...events },
+        { minutes: 30, share: 0.05, minimum: 20 },
+      ],
+      [
+        { kind: 'delivery_rate', destination_id: id },
+        { minutes: 30, share: 0.9, minimum: 20 },
+      ],
+      [{ kind: 'backlog' }, { destination_id: null, minutes: 60 }],
+    ])
+      expect(await make({ name: 'x', watch })).toMatchObject({ watch: { ...watch, ...stored } });
+  });
+
+  it('is refused with what is wrong', async () => {
+    expect(await refusals({ watch: { kind: 'silence', share: 0.5, tolerance: 1 } })).toEqual([
+      '/watch/tolerance is not a field of the kind silence',
+      '/watch/share is not a field of the kind silence',
+      '/watch/tolerance must be at most 0.99, as a volume is never below 0',
+    ]);
+    expect(await refusals({ watch: { kind: 'silence', minutes: 4 } })).toEqual([
+      '/watch/minutes must be from 5 to 1440',
+    ]);
+    expect(await refusals({ watch: { kind: 'silence', event_type: 'identify', event_name: 'x' } })).toEqual([
+      '/watch/event_name identify events have no name',
+    ]);
+    expect(await refusals({ watch: { kind: 'silence' }, time_zone: 'Mars/Olympus' })).toEqual([
+      '/time_zone is not the name of a time zone',
+    ]);
+    expect(await refusals({ watch: { kind: 'silence', source_id: randomUUID() } })).toEqual([
+      '/watch/source_id is not a source of this workspace',
+    ]);
+    expect(await refusals({ watch: { kind: 'backlog', destination_id: randomUUID() } })).toEqual([
+      '/watch/destination_id is not a destination of this workspace',
+    ]);
+    expect(await refusals({ watch: { kind: 'silence' }, destination_id: randomUUID() })).toEqual([
+      '/destination_id is not a destination of this workspace',
+    ]);
+    expect(await refusals({ watch: { kind: 'noise' } })).toHaveLength(1);
+    expect(
+      await refusals({ ...silence, quiet_hours: [{ days: ['mon'], from: '24:00', until: '08:00' }] }),
+    ).toHaveLength(1);
+  });
+
+  it('is not told at the destination that it is about', async () => {
+    const settings = { url: 'https://crm.example.com' };
+    const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
+      name: 'd',
+      type: 'webhook',
+      settings,
+    });
+    const watch = { kind: 'delivery_rate', destination_id: id };
+    expect(await refusals({ watch, destination_id: id.toUpperCase() })).toEqual([
+      '/destination_id must be another destination than the watched one',
+    ]);
+  });
+
+  it('of another workspace is as good as missing', async () => {
+    const { id } = await make();
+    const other = await test.openWorkspace();
+    expect((await other.call('GET', `./alerts/${id}`)).status).toBe(404);
+    expect((await other.call('DELETE', `./alerts/${id}`)).status).toBe(404);
+  });
+});
+
+it('is refused while processes of an older release may run, which would stop at it', async () => {
+  const upgrading = await openTestGateway({ dependencies: { isUpgradePending: () => true } });
+  try {
+    const person = await upgrading.openWorkspace();
+    expect(await person.call('POST', './alerts', silence)).toMatchObject({
+      status: 409,
+      body: { error: 'conflict', reason: 'upgrade_pending' },
+    });
+  } finally {
+    await upgrading.close();
+  }
+});
+
+describe('a dry run', () => {
+  const orders = { kind: 'volume', event_type: 'track', event_name: 'Order Placed' };
+  const dryRun = (body: object) =>
+    owner.ok<{ changes: { at: string; state: string }[] }>('POST', './alerts/dry-run', body);
+
+  it('says when an alert would have fired and recovered, by which numbers', async () => {
+    const run = await dryRun({ watch: orders });
+    expect(run).toMatchObject({
+      evaluations: 168,
+      unknown: { little_history: 0, few_events: 0, never_counted: 0 },
+      quiet: 0,
+      changes: [
+        { state: 'firing', value: 10, limit: 50, expected: 100 },
+        { state: 'ok', value: 100, limit: 75, expected: 100 },
+      ],
+      state: 'ok',
+    });
+    const hour = Math.floor(test.clock.now() / HOUR) * HOUR;
+    expect(run.changes.map(({ at }) => Date.parse(at))).toEqual([hour - 71 * HOUR, hour - 70 * HOUR]);
+  });
+
+  it('leaves out quiet hours and a tolerated deviation', async () => {
+    const days = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'];
+    const quiet_hours = [{ days, from: '00:00', until: '00:00' }];
+    expect(await dryRun({ watch: orders, quiet_hours })).toMatchObject({ quiet: 168, changes: [] });
+    expect(await dryRun({ watch: { ...orders, tolerance: 0.95 } })).toMatchObject({ changes: [] });
+    expect(await dryRun({ watch: orders, days: 2 })).toMatchObject({ evaluations: 48, changes: [] });
+  });
+
+  it('says how much it could not evaluate', async () => {
+    const run = await dryRun({ watch: orders, days: 28 });
+    expect(run).toMatchObject({ evaluations: 28 * 24 });
+    expect(run).toMatchObject({ unknown: { few_events: 0, never_counted: 0 } });
+    // The first two weeks have no two weeks before them.
+    const { unknown } = run as unknown as { unknown: { little_history: number } };
+    expect(unknown.little_history).toBeGreaterThanOrEqual(12 * 24);
+    expect(unknown.little_history).toBeLessThan(15 * 24);
+    expect(await dryRun({ watch: { kind: 'silence', event_name: 'Never' } })).toMatchObject({
+      unknown: { never_counted: 168 },
+    });
+  });
+
+  it('of a backlog there is none', async () => {
+    expect((await owner.call('POST', './alerts/dry-run', { watch: { kind: 'backlog' } })).status).toBe(400);
+  });
+
+  it('reads nothing of another workspace', async () => {
+    const other = await test.openWorkspace();
+    expect(await other.ok('POST', './alerts/dry-run', { watch: { kind: 'silence' } })).toMatchObject({
+      unknown: { never_counted: 168 },
+    });
+  });
+
+  it('is within the days that are kept', async () => {
+    for (const days of [0, 29])
+      expect((await owner.call('POST', './alerts/dry-run', { watch: orders, days })).status).toBe(400);
+  });
+});
