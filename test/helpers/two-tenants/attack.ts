@@ -139,7 +139,7 @@ export async function everythingOf(
     if (
       method !== 'GET' ||
       url.endsWith('/live') ||
-      url.endsWith(OF_THE_LAST_MINUTE) ||
+      OF_NOW.some((end) => url.endsWith(end)) ||
       url.includes('riteKey') ||
       url.includes('sourceConfig')
     )
@@ -173,8 +173,8 @@ function pathsOf(url: string, tenant: Tenant): readonly string[] {
  * on a tenant.
  */
 const NOT_OF_THE_TENANT = ['last_used_at', 'looked'];
-/** The destinations' figures of the last minute. */
-const OF_THE_LAST_MINUTE = '/health';
+/** Answers that name the time they were asked at: the destinations' health, and samples of events. */
+const OF_NOW = ['/health', '/health/history', '/recent-events'];
 
 function withoutUses(value: unknown): unknown {
   const text = JSON.stringify(value, (name, inner) => (NOT_OF_THE_TENANT.includes(name) ? undefined : inner));
