@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { expectationOf, type RuleName } from './expectation.ts';
 import { repeatFlights, type SentEvent } from './traffic.ts';
-import { deliveryId, type Evidence, holds, type VolumeCell, verify } from './verify.ts';
+import { deliveryId, type Evidence, type FunnelTotals, holds, type VolumeCell, verify } from './verify.ts';
 
 const RULE_IDS: Readonly<Record<RuleName, string>> = {
   'late ones to the webhook': 'rule-late',
@@ -13,8 +13,25 @@ const PARTITIONS = 3;
 /** Planes, groups and departures: some of every outcome, and some late ones. */
 const sent = repeatFlights(33_474).filter((_, i) => i % 25 === 0);
 
+/** The totals of a funnel that counts what the topics hold. */
+function funnelOf({
+  accepted,
+  rejected,
+  deliveries,
+}: Pick<Evidence, 'accepted' | 'rejected' | 'deliveries'>): FunnelTotals {
+  return {
+    received: accepted.length + rejected.length + 3,
+    duplicate: 3,
+    rejected: rejected.length,
+    accepted: accepted.length,
+    created: deliveries.length,
+    delivered_first: deliveries.length - 2,
+    delivered_later: 2,
+  };
+}
+
 /** The evidence left by a pipeline without a fault. */
-function flawless(): Evidence {
+function flawless(): Omit<Evidence, 'funnel'> {
   const expected = sent.map((each) => ({ ...each, expectation: expectationOf(each.event) }));
   const records = expected.map(({ event, subject, sequence, expectation }) => ({
     partition: subject.length % PARTITIONS,
@@ -46,15 +63,6 @@ function flawless(): Evidence {
     violations,
     listedViolations: violations,
     volume: count(expected.filter(({ expectation }) => expectation.outcome !== 'rejected')),
-    funnel: {
-      received: records.length + 3,
-      duplicate: 3,
-      rejected: records.filter(({ outcome }) => outcome === 'rejected').length,
-      accepted: records.filter(({ outcome }) => outcome !== 'rejected').length,
-      created: deliveries.length,
-      delivered_first: deliveries.length - 2,
-      delivered_later: 2,
-    },
     deliveries,
     arrived: {
       'late ones to the webhook': arrived('late ones to the webhook'),
@@ -73,10 +81,10 @@ function count(events: readonly SentEvent[]): readonly VolumeCell[] {
   return [...cells.values()];
 }
 
-/** The findings that fail once the evidence has been tampered with. */
-function broken(tamper: (evidence: Evidence) => Partial<Evidence>): readonly string[] {
-  const evidence = flawless();
-  const findings = verify(sent, { ...evidence, ...tamper(evidence) }, RULE_IDS);
+/** The findings that fail once the evidence has been tampered with; the funnel counts what the topics hold then. */
+function broken(tamper: (evidence: Omit<Evidence, 'funnel'>) => Partial<Evidence>): readonly string[] {
+  const evidence = { ...flawless(), ...tamper(flawless()) };
+  const findings = verify(sent, { funnel: funnelOf(evidence), ...evidence }, RULE_IDS);
   return findings.filter((finding) => !holds(finding)).map(({ what }) => what);
 }
 
@@ -171,6 +179,17 @@ describe('the verifier', () => {
     const what = 'events counted, by type, name and hour';
     expect(counted(({ count: events }) => ({ count: events + 1 }))).toEqual([what]);
     expect(counted(() => ({ hour: '2026-01-01T11:00:00.000Z' }))).toEqual([what]);
+  });
+
+  it.each([
+    ['accepted', ['funnel: accepted', 'funnel: received is duplicate, rejected and accepted']],
+    ['rejected', ['funnel: rejected', 'funnel: received is duplicate, rejected and accepted']],
+    ['duplicate', ['funnel: received is duplicate, rejected and accepted']],
+    ['created', ['funnel: created']],
+    ['delivered_later', ['funnel: delivered or dead']],
+  ] as const)('finds a funnel that counts one %s too many', (measure, what) => {
+    const funnel = funnelOf(flawless());
+    expect(broken(() => ({ funnel: { ...funnel, [measure]: (funnel[measure] ?? 0) + 1 } }))).toEqual(what);
   });
 
   it.each([
