@@ -120,6 +120,24 @@ describe('volume', () => {
     expect(await of(125, 20, 'firing')).toMatchObject({ state: 'ok' });
   });
 
+  it('above: two hours that are compared with the same one, which a clock change left out, count it once', async () => {
+    // At 02:00 and 03:00 in Berlin; a week before the clocks went from 02:00 to 03:00.
+    const now = Date.parse('2026-04-05T01:10:00Z');
+    const rule = {
+      environment: 'production',
+      watch: { ...above, weeks: 2 },
+      time_zone: 'Europe/Berlin',
+    } as const;
+    const day = Array.from({ length: 25 * 24 }, (_, n) => received(now - 10 * MINUTE - n * HOUR, 100));
+    const query = { workspaceId: 'w', ...rule, completeUntil: now, isActive: () => true };
+    const series = await readAlertSeries(
+      countsOf(day, () => now),
+      query,
+    );
+    expect(series.hours.filter(({ start }, n) => series.hours[n - 1]?.start === start)).toEqual([]);
+    expect(evaluateWatch(rule, series, 'ok')).toMatchObject({ state: 'ok', expected: 100 });
+  });
+
   it('above: events where there were none before, from the minimum on', async () => {
     const of = (count: number) =>
       evaluated({ watch: above, counts: [...weeksOf(last, [0, 0, 0]), received(last, count)] });

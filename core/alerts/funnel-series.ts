@@ -32,10 +32,13 @@ export async function readAlertSeries(read: ReadFunnel, query: SeriesQuery): Pro
   const countedSince = needsHistory(watch)
     ? (query.countedSince ?? (await firstDay(read, query)))
     : undefined;
-  const points: Record<'minute' | 'hour', SeriesPoint[]> = { minute: [], hour: [] };
+  // By start: after a clock change two hours may be compared with the same one.
+  const points = { minute: new Map<number, SeriesPoint>(), hour: new Map<number, SeriesPoint>() };
   for (const { interval, from, to } of rangesOf(watch, time_zone, completeUntil))
-    points[interval].push(...(await readPoints(read, query, { interval, from, to })));
-  const sorted = (list: SeriesPoint[]) => list.sort((a, b) => a.start - b.start);
+    for (const point of await readPoints(read, query, { interval, from, to }))
+      points[interval].set(point.start, point);
+  const sorted = (found: ReadonlyMap<number, SeriesPoint>) =>
+    [...found.values()].sort((a, b) => a.start - b.start);
   return { completeUntil, minutes: sorted(points.minute), hours: sorted(points.hour), countedSince };
 }
 

@@ -19,8 +19,8 @@ interface Alert {
 }
 
 /**
- * An alert on violations, told by a signed webhook and by mail while every process is killed again and again: each change
- * is told once.
+ * An alert on violations, reported by a signed webhook and by mail while every process is killed again and again: each change
+ * is reported once.
  */
 describe('Alerts', () => {
   let tributary: Tributary;
@@ -90,11 +90,11 @@ describe('Alerts', () => {
 
   const state = async () => (await tributary.owner.get<Alert>(`./alerts/${alert.id}`)).state;
   /** For each notice received: the id of its change, and the id it was sent under. */
-  const toldByWebhook = () =>
+  const reportedByWebhook = () =>
     ops.calls.map(({ headers, body }) => [body.event.message_id, String(headers['webhook-id'])] as const);
   const mailIds = () => mails.taken.map(({ headers }) => headers['message-id']?.[0] ?? '');
 
-  it(`are told once for each change, in ${2 * ROUNDS} kills, by signed webhooks and mails`, async () => {
+  it(`are reported once for each change, in ${2 * ROUNDS} kills, by signed webhooks and mails`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const wanted = round % 2 === 0 ? 'firing' : 'ok';
       await turnTo(wanted);
@@ -108,13 +108,13 @@ describe('Alerts', () => {
     );
     const ids = turns.map(({ data }) => data.id);
     await eventually(
-      () => Math.min(new Set(toldByWebhook().map(([id]) => id)).size, new Set(mailIds()).size),
+      () => Math.min(new Set(reportedByWebhook().map(([id]) => id)).size, new Set(mailIds()).size),
       (count) => count >= ids.length,
     );
     // A notice that a kill repeated has the same id.
-    const told = toldByWebhook();
-    expect(new Set(told.map(([id]) => id))).toEqual(new Set(ids));
-    expect(new Set(told.map((pair) => pair.join(' '))).size).toBe(ids.length);
+    const reported = reportedByWebhook();
+    expect(new Set(reported.map(([id]) => id))).toEqual(new Set(ids));
+    expect(new Set(reported.map((pair) => pair.join(' '))).size).toBe(ids.length);
     expect(new Set(mailIds()).size).toBe(ids.length);
     const [call] = ops.calls;
     const verified = new StandardWebhook(secret).verify(
