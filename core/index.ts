@@ -56,6 +56,25 @@ export {
   type ProposedContract,
 } from './contracts/infer/infer-contract.ts';
 export { below, deeperThan } from './contracts/json-values.ts';
+export * from './contracts/plan/plan-changes.ts';
+export { type ComparedEvent, PlanComparison, type SeenState } from './contracts/plan/plan-comparison.ts';
+export {
+  assemblePlan,
+  PLAN_FORMS,
+  type PlanForm,
+  readPlan,
+  readPlanInSteps,
+  writeContract,
+} from './contracts/plan/plan-forms.ts';
+export {
+  hasLabel,
+  type ImportedContract,
+  type PlanContract,
+  type PlanRemark,
+  type TrackingPlan,
+  trackingPlanOf,
+} from './contracts/plan/tracking-plan.ts';
+export { type FieldModel, type TypeModel, typeModelOf } from './contracts/plan/type-model.ts';
 export * from './contracts/violation.ts';
 export * from './delivery/connector.ts';
 export * from './delivery/delivery.ts';

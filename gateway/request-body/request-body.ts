@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { Readable } from 'node:stream';
 import { getHeapStatistics } from 'node:v8';
 import { FairBudget, type Permit } from '@tributary/core';
@@ -57,7 +58,7 @@ interface HeldBody {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Reads a body as JSON, whatever its content type. */
+    /** Reads a body as JSON, whatever its content type, but CSV as text. */
     parseBody(request: FastifyRequest, payload: Readable, done: Done): void;
   }
   interface FastifyContextConfig {
@@ -79,7 +80,7 @@ declare module 'fastify' {
 }
 
 /**
- * Reads and parses bodies: JSON, plain or compressed. An empty body counts as no body.
+ * Reads and parses bodies: JSON, plain or compressed; CSV stays text. An empty body counts as no body.
  *
  * All bodies together have a memory budget, divided fairly between callers. 503 for a caller whose share is used up; and
  * when a caller below its share needs memory, the oldest bodies of others that are still being received end with 503.
@@ -193,7 +194,15 @@ function maxBytesOf(request: FastifyRequest): number {
   return isAuthenticated(request) ? bodyLimit : Math.min(bodyLimit, MAX_UNAUTHENTICATED_BODY_BYTES);
 }
 
+/** A body of this type stays text. Only routes that add a parser for it accept it. */
+export const TEXT_TYPE = 'text/csv';
+
 function parseInto(request: FastifyRequest, text: Buffer, done: Done): void {
+  if (request.headers['content-type']?.trimStart().toLowerCase().startsWith(TEXT_TYPE)) {
+    if (isUtf8(text)) done(null, text.toString('utf8'));
+    else done(invalidRequest({ path: '', message: 'is not valid UTF-8' }));
+    return;
+  }
   const none = { ok: true, value: undefined, read: undefined } as const;
   const { body, exactFrom } = request.routeOptions.config;
   const parsed = text.length === 0 ? none : parseJson(text, body, exactFrom);

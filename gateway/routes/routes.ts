@@ -9,6 +9,7 @@ import { destinationRoutes } from './destinations/routes.ts';
 import { versionRoutes } from './event-contracts/contract-versions.ts';
 import { violationRoutes } from './event-contracts/contract-violations.ts';
 import { contractRoutes } from './event-contracts/routes.ts';
+import { trackingPlanRoutes } from './event-contracts/tracking-plan/routes.ts';
 import { ruleRoutes } from './event-forwarding-rules/routes.ts';
 import { eventTraceRoutes } from './event-trace.ts';
 import { transformationMetricsRoutes, transformationRoutes } from './event-transformations/routes.ts';
@@ -47,6 +48,7 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     contractRoutes,
     versionRoutes,
     violationRoutes,
+    trackingPlanRoutes,
     transformationRoutes,
     transformationVersionRoutes,
     transformationMetricsRoutes,

@@ -3,6 +3,7 @@ import { addAdminCommands } from './commands/admin/commands.ts';
 import type { AdoptStoresOptions } from './commands/adopt-stores.ts';
 import type { BackupCommandOptions } from './commands/backup.ts';
 import type { MoveCommandOptions } from './commands/move.ts';
+import { addPlanCommands } from './commands/plan-commands.ts';
 import type { PositionsOptions } from './commands/positions.ts';
 import type { RedriveOptions } from './commands/redrive.ts';
 import type { RestoreOptions } from './commands/restore.ts';
@@ -111,6 +112,7 @@ function describeProgram(environment: Environment, run: Run): Command {
       ),
     );
   addAdminCommands(program, environment, add, run);
+  addPlanCommands(program, environment, add, run);
   const secrets = add(program, 'secrets', 'maintain the secrets of destinations').showHelpAfterError();
   add(secrets, 'rotate', 'seal all secrets under the first key').action(
     run(async () => (await import('./commands/secrets.ts')).rotateAllSecrets(environment)),

@@ -1,7 +1,9 @@
 import { type Browser, chromium } from 'playwright-core';
+import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { blocksOf, filledIn } from '../guides/blocks.ts';
 import { eventually } from '../helpers/client.ts';
+import { ranHere } from '../helpers/run-cli.ts';
 import { startTributary } from '../helpers/tributary.ts';
 import { type PageServer, servePage } from './page-server.ts';
 import { findProgram } from './programs.ts';
@@ -88,6 +90,45 @@ describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in C
         ({ event_type, event_name }) => event_type === 'page' && event_name === 'From Segment',
       );
     expect(await eventually(pages, ({ length }) => length > 0)).toMatchObject([{ event_count: 1 }]);
+  });
+
+  it('sends with a client that was generated for browsers', async () => {
+    const tributary = await startTributary();
+    onTestFinished(() => tributary.remove());
+    const contract = {
+      event_type: 'track',
+      event_name: 'Order Placed',
+      schema_definition: { properties: { total: { type: 'number', required: true } } },
+      enforcement_mode: 'block',
+    };
+    await tributary.owner.put('./tracking-plan', { contracts: [contract] });
+    const wanted = { name: 'codegen', role: 'viewer', may_manage: [] };
+    const { key } = await tributary.owner.post<{ key: string }>('./api-keys', wanted);
+    const { output } = await ranHere(
+      [
+        ...['codegen', '--language', 'typescript', '--sdk', 'browser'],
+        ...['--url', tributary.url, '--workspace', tributary.workspaceId],
+      ],
+      { TRIBUTARY_API_KEY: key },
+    );
+    const { outputText } = ts.transpileModule(output, {
+      compilerOptions: { target: ts.ScriptTarget.ES2022 },
+    });
+    const page = await browser.newPage();
+    await page.goto(site.url);
+    const answered = page.waitForResponse((response) => response.url() === `${tributary.url}/v1/t`);
+    await page.addScriptTag({
+      type: 'module',
+      content: `${outputText}
+const analytics = window.AnalyticsNext.AnalyticsBrowser.load({ writeKey: '${tributary.writeKey}', cdnURL: '${tributary.url}' });
+new TrackingPlan(analytics).trackOrderPlaced({ total: 12.5 });`,
+    });
+    expect((await answered).status()).toBe(200);
+    const orders = async () =>
+      (await tributary.owner.get<readonly Volume[]>('./event-volume')).filter(
+        ({ event_name }) => event_name === 'Order Placed',
+      );
+    expect(await eventually(orders, ({ length }) => length > 0)).toMatchObject([{ event_count: 1 }]);
   });
 
   /** A visitor who makes all calls; done once every event was answered with 200. */

@@ -53,7 +53,7 @@ function sizeOf(definition: JsonObject, maxBytes: number): number | SchemaFault 
  * that names its dialect (`$schema`) is JSON Schema and stays as it is. Everything keeps its place, so a JSON pointer
  * into the result points at the same thing in the definition. Values of a wrong shape are left to `shapeFaults`.
  */
-function fromShortForm(definition: JsonObject): JsonObject {
+export function fromShortForm(definition: JsonObject): JsonObject {
   return definition.$schema === undefined ? convert(definition) : definition;
 }
 

@@ -13,7 +13,7 @@ export const MAX_FIELDS = 100;
 export const MAX_DEPTH = 20;
 
 /** How many more places may be remembered. */
-interface Room {
+export interface Room {
   left: number;
 }
 

@@ -1,0 +1,334 @@
+import { EVENT_TYPES, type EventType, type Json, type JsonObject } from '../../event/event.ts';
+import { fromShortForm, MAX_SCHEMA_DEPTH } from '../definition/definition.ts';
+import { canonicalJson, deeperThan, isList } from '../json-values.ts';
+import { type Row, readRows, writeRows } from './csv-rows.ts';
+import { normalSchema } from './schema-walk.ts';
+import {
+  finished,
+  type ImportedContract,
+  labelsOf,
+  MAX_PLAN_CONTRACTS,
+  type PlanContract,
+  type PlanRemark,
+  type ReadingSteps,
+  tooMany,
+} from './tracking-plan.ts';
+import { isObject } from './type-model.ts';
+
+type CsvRow = Omit<Row, 'line'>;
+
+/**
+ * A contract in a table: one row for its event, and one for each property, nested ones as `address.city` and
+ * `lines.$.sku`. What the columns cannot express is in the column `JSON Schema`, so that reading gives the same schema.
+ */
+export function csvRows(contract: PlanContract): string {
+  return writeRows(rowsOf(contract));
+}
+
+function rowsOf(contract: PlanContract): readonly CsvRow[] {
+  const { event_type, event_name, description, schema_definition } = contract;
+  const event: CsvRow = {
+    type: event_type,
+    event: event_name,
+    ...(description === null ? {} : { eventDescription: description }),
+  };
+  const labels = [...labelsOf(contract)].map(([key, value]) => `${key}:${value}`).join(', ');
+  const schema = fromShortForm(schema_definition);
+  const others = othersCell(schema.additionalProperties);
+  const head = {
+    ...event,
+    ...(labels === '' ? {} : { labels }),
+    ...(others === undefined ? {} : { others }),
+  };
+  const rows = [
+    head,
+    ...fieldRows(schema, '').map((row) => ({ type: event_type, event: event_name, ...row })),
+  ];
+  if (isReadAs(rows, schema)) return rows;
+  return [{ ...event, schema: JSON.stringify(schema_definition) }];
+}
+
+function isReadAs(rows: readonly CsvRow[], schema: JsonObject): boolean {
+  const { contracts, faults } = finished(readTable(rows.map(asWritten)));
+  const [read] = contracts;
+  return faults.length === 0 && read !== undefined && isSame(read.schema_definition, schema);
+}
+
+/** A cell without text is no cell. */
+function asWritten(row: CsvRow, line: number): Row {
+  return { ...Object.fromEntries(Object.entries(row).filter(([, cell]) => cell !== '')), line };
+}
+
+function isSame(one: JsonObject, other: JsonObject): boolean {
+  return canonicalJson(normalSchema(one)) === canonicalJson(normalSchema(other));
+}
+
+function fieldRows(schema: JsonObject, path: string): readonly CsvRow[] {
+  if (!isObject(schema.properties)) return [];
+  const required = new Set(schema.required !== undefined && isList(schema.required) ? schema.required : []);
+  return Object.entries(schema.properties).flatMap(([name, field]) => {
+    const own = path === '' ? escapedName(name) : `${path}.${escapedName(name)}`;
+    return valueRows(isObject(field) ? field : {}, own, required.has(name));
+  });
+}
+
+function valueRows(schema: JsonObject, property: string, required: boolean): readonly CsvRow[] {
+  const others = othersCell(schema.additionalProperties);
+  const row: CsvRow = {
+    property,
+    ...(typeof schema.description === 'string' ? { propertyDescription: schema.description } : {}),
+    required: required ? 'required' : 'optional',
+    dataType: dataTypeOf(schema),
+    ...permittedOf(schema),
+    ...(others === undefined ? {} : { others }),
+  };
+  const items = isObject(schema.items) ? valueRows(schema.items, `${property}.$`, false) : [];
+  const rows = [row, ...fieldRows(schema, property), ...items];
+  const [name = '', ...inner] = partsOf(property);
+  // A nested property is checked with the outermost one.
+  if (inner.length > 0) return rows;
+  const alone = rows.map((one) => ({
+    type: 'track',
+    event: 'e',
+    ...one,
+    ...(one === row ? { required: 'optional' } : {}),
+  }));
+  if (isReadAs(alone, { properties: { [unescapedName(name)]: schema } })) return rows;
+  return [{ property, required: required ? 'required' : 'optional', schema: JSON.stringify(schema) }];
+}
+
+function othersCell(others: Json | undefined): string | undefined {
+  if (typeof others !== 'boolean') return undefined;
+  return others ? 'yes' : 'no';
+}
+
+function dataTypeOf({ type, format }: JsonObject): string {
+  if (type === 'string' && format === 'date-time') return 'date time';
+  if (type === undefined) return 'any';
+  return isList(type) ? type.join(', ') : String(type);
+}
+
+/** Characters that have a meaning in a regular expression. */
+const SPECIAL = /[\\^$.*+?()[\]{}]/;
+
+function permittedOf({ enum: values, pattern }: JsonObject): { readonly permitted?: string } {
+  if (values !== undefined && isList(values)) return { permitted: values.map(String).join('|') };
+  return typeof pattern === 'string' ? { permitted: pattern } : {};
+}
+
+/** Reads a table of either product. */
+export function* readCsvPlan(text: string): ReadingSteps {
+  const { rows, unknown, faults } = readRows(text);
+  if (faults.length > 0) return { contracts: [], notes: [], faults };
+  const notes = unknown.map((header) => ({
+    path: 'line 1',
+    message: `the column \`${header}\` is left out`,
+  }));
+  const read = yield* readTable(rows);
+  return { ...read, notes: [...notes, ...read.notes] };
+}
+
+/** What the rows say of one event. */
+interface EventTable {
+  readonly place: string;
+  readonly type: EventType;
+  readonly name: string;
+  description: string | undefined;
+  labels: JsonObject;
+  readonly root: Field;
+}
+
+/** A property, or the properties of an event together. */
+interface Field {
+  row: Row | undefined;
+  readonly members: Map<string, Field>;
+}
+
+function* readTable(rows: readonly Row[]): ReadingSteps {
+  const faults: PlanRemark[] = [];
+  const notes: PlanRemark[] = [];
+  const events = new Map<string, EventTable>();
+  let last: EventTable | undefined;
+  for (const row of rows) {
+    last = eventOf(row, last, events, faults, notes);
+    if (last !== undefined) addRow(row, last, faults);
+    yield;
+  }
+  if (events.size > MAX_PLAN_CONTRACTS) return tooMany('', MAX_PLAN_CONTRACTS);
+  const contracts: ImportedContract[] = [];
+  for (const { place, type, name, description, labels, root } of events.values()) {
+    const schema = root.row?.schema === undefined ? objectSchema(root, faults) : schemaCell(root, faults);
+    contracts.push({
+      place,
+      event_type: type,
+      event_name: name,
+      description: description ?? null,
+      schema_definition: Object.keys(labels).length === 0 ? schema : { ...schema, 'x-labels': labels },
+    });
+    yield;
+  }
+  return { contracts, notes, faults };
+}
+
+/** The event of a row; one without a name belongs to the event of the row before it, if it describes a property. */
+function eventOf(
+  row: Row,
+  last: EventTable | undefined,
+  events: Map<string, EventTable>,
+  faults: PlanRemark[],
+  notes: PlanRemark[],
+): EventTable | undefined {
+  if (row.event === undefined && row.type === undefined && row.property !== undefined && last !== undefined)
+    return last;
+  const word = (row.type ?? 'track').trim().toLowerCase();
+  const type = word === 'screen' ? 'page' : EVENT_TYPES.find((known) => known === word);
+  if (type === undefined) {
+    faults.push({
+      path: `line ${row.line}`,
+      message: `has the event type ${JSON.stringify(row.type)}, which must be track, identify, page, group or screen`,
+    });
+    return undefined;
+  }
+  const name = type === 'identify' || type === 'group' ? '' : (row.event ?? '');
+  const key = `${word} ${name}`;
+  const known = events.get(key);
+  if (known !== undefined) return known;
+  if (word === 'screen')
+    notes.push({ path: `line ${row.line}`, message: 'becomes a contract for pages, which screens are here' });
+  const made: EventTable = {
+    place: `line ${row.line}`,
+    type,
+    name,
+    description: undefined,
+    labels: {},
+    root: { row: undefined, members: new Map() },
+  };
+  events.set(key, made);
+  return made;
+}
+
+const MAX_PATH = 32;
+
+function addRow(row: Row, event: EventTable, faults: PlanRemark[]): undefined {
+  const fault = (message: string) => void faults.push({ path: `line ${row.line}`, message });
+  event.description ??= row.eventDescription;
+  if (row.labels !== undefined) event.labels = { ...event.labels, ...labelsIn(row.labels) };
+  const parts = row.property === undefined ? [] : partsOf(row.property);
+  if (parts.length > MAX_PATH) return fault(`has a property nested more than ${MAX_PATH} deep`);
+  if (parts.includes('') && row.property !== undefined && parts.length > 1)
+    return fault('has a property with an empty part in its path');
+  let field = event.root;
+  for (const part of parts) {
+    const inner = field.members.get(part) ?? { row: undefined, members: new Map() };
+    field.members.set(part, inner);
+    field = inner;
+  }
+  if (field.row !== undefined) return fault(`describes the same as line ${field.row.line}`);
+  field.row = row;
+}
+
+function labelsIn(cell: string): JsonObject {
+  const pairs = cell.split(',').flatMap((label): [string, string][] => {
+    const [key = '', ...value] = label.split(':');
+    return key.trim() === '' ? [] : [[key.trim(), value.join(':').trim()]];
+  });
+  return Object.fromEntries(pairs);
+}
+
+function schemaCell({ row, members }: Field, faults: PlanRemark[]): JsonObject {
+  const fault = (message: string) => {
+    faults.push({ path: `line ${row?.line}`, message });
+    return {};
+  };
+  if (members.size > 0) return fault('has a JSON Schema, so its properties cannot have rows of their own');
+  let schema: Json;
+  try {
+    schema = JSON.parse(row?.schema ?? '') as Json;
+  } catch {
+    return fault('has a JSON Schema that is not JSON');
+  }
+  if (deeperThan(schema, MAX_SCHEMA_DEPTH))
+    return fault(`has a JSON Schema nested more than ${MAX_SCHEMA_DEPTH} deep`);
+  return isObject(schema) ? schema : fault('has a JSON Schema that is not an object');
+}
+
+function objectSchema({ row, members }: Field, faults: PlanRemark[]): JsonObject {
+  const others = row?.others === undefined ? undefined : isYes(row.others);
+  const rest = others === undefined ? {} : { additionalProperties: others };
+  if (members.size === 0) return rest;
+  const named = [...members].map(([part, field]) => [unescapedName(part), field] as const);
+  const required = named.filter(([, field]) => isYes(field.row?.required)).map(([name]) => name);
+  const properties = named.map(([name, field]): [string, Json] => [name, fieldSchema(field, faults)]);
+  return {
+    properties: Object.fromEntries(properties),
+    ...(required.length === 0 ? {} : { required }),
+    ...rest,
+  };
+}
+
+function isYes(cell: string | undefined): boolean {
+  return cell !== undefined && /^\s*(required|true|yes|y|x|1)\s*$/i.test(cell);
+}
+
+/** Data types in small letters and without spaces. */
+const TYPES: ReadonlySet<string> = new Set([
+  ...['null', 'boolean', 'integer', 'number', 'string', 'object', 'array', 'any', 'datetime'],
+]);
+
+function fieldSchema(field: Field, faults: PlanRemark[]): JsonObject {
+  const { row, members } = field;
+  if (row?.schema !== undefined) return schemaCell(field, faults);
+  const fault = (message: string) => void faults.push({ path: `line ${row?.line}`, message });
+  const items = members.get('$');
+  const named = new Map([...members].filter(([name]) => name !== '$'));
+  const types = typesIn(row?.dataType, items === undefined ? (named.size > 0 ? 'object' : 'any') : 'array');
+  const wrong = types.find((type) => !TYPES.has(type));
+  if (wrong !== undefined) fault(`has the data type ${JSON.stringify(row?.dataType)}, which is not known`);
+  if (named.size > 0 && !types.includes('object'))
+    fault('has properties of its own, so its data type must be object');
+  if (items !== undefined && !types.includes('array'))
+    fault('has items of its own, so its data type must be array');
+  const type = types.length === 1 ? (types[0] ?? 'any') : types;
+  return {
+    ...(type === 'any' ? {} : type === 'datetime' ? { type: 'string', format: 'date-time' } : { type }),
+    ...(row?.propertyDescription === undefined ? {} : { description: row.propertyDescription }),
+    ...permitted(row?.permitted),
+    ...objectSchema({ row, members: named }, faults),
+    ...(items === undefined ? {} : { items: fieldSchema(items, faults) }),
+  };
+}
+
+function typesIn(cell: string | undefined, fallback: string): readonly string[] {
+  if (cell === undefined) return [fallback];
+  return cell.split(/[,|]/).map((word) => word.toLowerCase().replaceAll(/[\s_-]/g, ''));
+}
+
+/** Alternatives without special characters are a closed set; anything else is a regular expression. */
+function permitted(cell: string | undefined): JsonObject {
+  if (cell === undefined) return {};
+  return SPECIAL.test(cell) ? { pattern: cell } : { enum: cell.split('|') };
+}
+
+/** The names in a path. `.` separates them, `$` stands for the items of a list; a backslash escapes both. */
+function partsOf(path: string): readonly string[] {
+  const parts: string[] = [];
+  let part = '';
+  const normal = path.replaceAll(/(?<!\\)\[\]/g, '.$');
+  for (let at = 0; at < normal.length; at++) {
+    const character = normal[at] ?? '';
+    if (character === '\\') part += character + (normal[++at] ?? '');
+    else if (character === '.') {
+      parts.push(part);
+      part = '';
+    } else part += character;
+  }
+  return [...parts, part];
+}
+
+function escapedName(name: string): string {
+  return name.replaceAll(/[\\.$[]/g, (character) => `\\${character}`);
+}
+
+function unescapedName(part: string): string {
+  return part.replaceAll(/\\(.)/gsu, '$1');
+}

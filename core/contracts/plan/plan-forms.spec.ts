@@ -1,0 +1,331 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../event/event.ts';
+import { checkSchema } from '../evaluation/compile-schema.ts';
+import { canonicalJson } from '../json-values.ts';
+import { planContract, planContracts, writePlan } from './plan.fixture.ts';
+import { PLAN_FORMS, readPlan } from './plan-forms.ts';
+import { normalSchema } from './schema-walk.ts';
+import { trackingPlanOf } from './tracking-plan.ts';
+
+const RUNS = 50;
+
+const order = planContract({
+  schema_definition: {
+    'x-labels': { team: 'checkout', tier: '1' },
+    properties: {
+      order_id: { type: 'string', required: true, description: 'Of the shop.' },
+      total: { type: 'number', minimum: 0 },
+      currency: { enum: ['EUR', 'USD'], type: 'string' },
+      placed_at: { type: 'string', format: 'date-time' },
+      address: { type: 'object', properties: { city: { type: 'string', required: true } } },
+      lines: {
+        type: 'array',
+        items: { type: 'object', properties: { sku: { type: 'string', required: true } } },
+      },
+      'a.b': { type: 'boolean' },
+    },
+  },
+});
+const plan = trackingPlanOf('Shop', 7, [
+  planContract({ event_type: 'identify', event_name: '', description: null }),
+  order,
+]);
+
+describe('a plan', () => {
+  it('in its own form is read as exactly what was written', () => {
+    const document = writePlan('tributary', plan) as JsonObject;
+    const { contracts, notes, faults } = readPlan(JSON.parse(JSON.stringify(document)));
+    expect({ notes, faults }).toEqual({ notes: [], faults: [] });
+    expect(contracts).toEqual(
+      plan.contracts.map((contract, at) => ({ ...contract, place: `/contracts/${at}`, isExact: true })),
+    );
+  });
+
+  it('refuses members that it does not know and values that are none, by their place', () => {
+    const bad = { ...order, enforcement_mode: 'maybe', schema_definition: [], colour: 'red' };
+    expect(readPlan({ contracts: [bad, 5], sources: [] } as unknown as JsonObject)).toMatchObject({
+      contracts: [],
+      faults: [
+        { path: '/sources', message: 'is not a known field' },
+        { path: '/contracts/0/colour', message: 'is not a known field' },
+        { path: '/contracts/0/schema_definition', message: 'must be an object' },
+        { path: '/contracts/0/enforcement_mode', message: 'must be one of "allow", "warn", "block"' },
+        { path: '/contracts/1', message: 'must be an object' },
+      ],
+    });
+  });
+
+  it('of no product is refused', () => {
+    expect(readPlan({ name: 'x' }).faults).toEqual([
+      {
+        path: '',
+        message: 'must be a plan of Tributary (`contracts`), Segment (`rules`) or RudderStack (`events`)',
+      },
+    ]);
+  });
+
+  it.each(PLAN_FORMS)('in the form %s says the same of every event after it was read back', (form) => {
+    fc.assert(
+      fc.property(planContracts, (contracts) => {
+        const valid = contracts.filter(
+          ({ schema_definition }) => checkSchema(schema_definition).length === 0,
+        );
+        const written = writePlan(form, trackingPlanOf('Plan', 1, valid));
+        const read = readPlan(
+          typeof written === 'string' ? written : (JSON.parse(JSON.stringify(written)) as JsonObject),
+        );
+        expect(read.faults).toEqual([]);
+        const said = (schema: JsonObject) => {
+          const { 'x-labels': labels, ...rest } = schema;
+          const isLabelled = form !== 'rudderstack' && form !== 'rudderstack-csv';
+          return canonicalJson(normalSchema(isLabelled && labels !== undefined ? schema : rest));
+        };
+        const seen = (of: typeof read.contracts | typeof valid) =>
+          of
+            .map(({ event_type, event_name, description, schema_definition }) =>
+              JSON.stringify([event_type, event_name, description || null, said(schema_definition)]),
+            )
+            .sort();
+        expect(seen(read.contracts)).toEqual(seen(valid));
+      }),
+      { numRuns: RUNS },
+    );
+  });
+});
+
+describe('a plan of Segment', () => {
+  const schema = {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    type: 'object',
+    properties: {
+      context: {},
+      traits: {},
+      properties: {
+        type: 'object',
+        properties: {
+          'order id': { id: '/properties/order%20id', type: ['string'], description: 'Of the shop.' },
+        },
+        required: ['order id'],
+      },
+    },
+    labels: {},
+  };
+
+  it('is read as the Public API and typewriter have it', () => {
+    const rules = [
+      { key: 'Order Placed', type: 'TRACK', version: 2, jsonSchema: schema, labels: { team: 'checkout' } },
+      { key: 'Order Placed', type: 'TRACK', version: 1, jsonSchema: {} },
+      { key: 'Home', type: 'SCREEN', jsonSchema: {} },
+      { type: 'COMMON', jsonSchema: { required: ['context'] } },
+      {
+        key: 'flat',
+        type: 'TRACK',
+        jsonSchema: { description: 'As it is kept.', properties: { sku: { type: 'string' } } },
+      },
+    ];
+    for (const document of [{ rules }, { data: { rules } }]) {
+      const place = 'data' in document ? '/data/rules' : '/rules';
+      expect(readPlan(document)).toEqual({
+        faults: [],
+        notes: [
+          { path: `${place}/1`, message: `is left out: ${place}/0 is a newer version of the event` },
+          { path: `${place}/2`, message: 'becomes a contract for pages, which screens are here' },
+          { path: `${place}/3`, message: 'is left out: a contract is for one type of event' },
+        ],
+        contracts: [
+          {
+            place: `${place}/0`,
+            event_type: 'track',
+            event_name: 'Order Placed',
+            description: null,
+            schema_definition: {
+              type: 'object',
+              properties: { 'order id': { type: ['string'], description: 'Of the shop.' } },
+              required: ['order id'],
+              'x-labels': { team: 'checkout' },
+            },
+          },
+          {
+            place: `${place}/2`,
+            event_type: 'page',
+            event_name: 'Home',
+            description: null,
+            schema_definition: {},
+          },
+          {
+            place: `${place}/4`,
+            event_type: 'track',
+            event_name: 'flat',
+            description: 'As it is kept.',
+            schema_definition: { properties: { sku: { type: 'string' } } },
+          },
+        ],
+      });
+    }
+  });
+
+  it('says what it leaves out', () => {
+    const asks = {
+      ...schema,
+      properties: { ...schema.properties, userId: { type: 'string', minLength: 3 } },
+      javaType: 'X',
+    };
+    expect(readPlan({ rules: [{ key: 'E', type: 'TRACK', jsonSchema: asks }] }).notes).toEqual([
+      { path: '/rules/0/jsonSchema', message: '`javaType`, which is no keyword of JSON Schema is left out' },
+      { path: '/rules/0/jsonSchema', message: 'the schema of `userId` is left out' },
+    ]);
+  });
+
+  it('is read as the Config API had it', () => {
+    const rules = {
+      events: [{ name: 'Order Placed', description: 'Paid.', rules: schema, version: 1 }],
+      identify_traits: [],
+    };
+    expect(readPlan({ display_name: 'Shop', rules }).contracts).toMatchObject([
+      { place: '/rules/events/0', event_type: 'track', event_name: 'Order Placed', description: 'Paid.' },
+    ]);
+  });
+});
+
+describe('a plan of RudderStack', () => {
+  it('is read as the catalog API has it, with traits that an SDK puts into the context', () => {
+    const traits = {
+      type: 'object',
+      properties: { plan: { $ref: '#/$defs/Plan' } },
+      unevaluatedProperties: false,
+    };
+    const events = [
+      {
+        name: '',
+        description: '',
+        eventType: 'identify',
+        identitySection: 'context.traits',
+        rules: {
+          $schema: 'https://json-schema.org/draft/2019-09/schema',
+          type: 'object',
+          properties: { context: { properties: { traits } } },
+          $defs: { Plan: { type: 'string', enum: ['pro'] } },
+        },
+      },
+    ];
+    expect(readPlan({ name: 'Shop', events })).toEqual({
+      faults: [],
+      notes: [],
+      contracts: [
+        {
+          place: '/events/0',
+          event_type: 'identify',
+          event_name: '',
+          description: null,
+          schema_definition: { ...traits, $defs: { Plan: { type: 'string', enum: ['pro'] } } },
+        },
+      ],
+    });
+  });
+
+  it('is read as rudder-typer keeps it', () => {
+    const rules = { type: 'object', properties: { traits: { type: 'object', properties: { name: {} } } } };
+    const document = { name: 'Shop', rules: { events: [{ name: '', eventType: 'group', rules }] } };
+    expect(readPlan(document).contracts).toMatchObject([
+      { event_type: 'group', event_name: '', schema_definition: { properties: { name: {} } } },
+    ]);
+  });
+
+  it('refuses a type of event that it has not', () => {
+    for (const eventType of ['alias', 'constructor'])
+      expect(readPlan({ events: [{ name: 'x', eventType, rules: {} }] }).faults).toEqual([
+        { path: '/events/0/type', message: 'must be track, identify, page, group or screen' },
+      ]);
+  });
+});
+
+describe('a table', () => {
+  it('has a row for each event and property, by the headers of each product', () => {
+    const [head, ...rows] = String(writePlan('segment-csv', plan)).trimEnd().split('\r\n');
+    expect(head).toBe(
+      'Event Type,Event Name,Event Description,Labels,Property Name,Property Description,Status,Data Type,Permitted Values,Additional Properties,JSON Schema',
+    );
+    expect(rows).toEqual([
+      'track,Order Placed,An order was paid.,"team:checkout, tier:1",,,,,,,',
+      'track,Order Placed,,,order_id,Of the shop.,required,string,,,',
+      'track,Order Placed,,,total,,optional,,,,"{""type"":""number"",""minimum"":0}"',
+      'track,Order Placed,,,currency,,optional,string,EUR|USD,,',
+      'track,Order Placed,,,placed_at,,optional,date time,,,',
+      'track,Order Placed,,,address,,optional,object,,,',
+      'track,Order Placed,,,address.city,,required,string,,,',
+      'track,Order Placed,,,lines,,optional,array,,,',
+      'track,Order Placed,,,lines.$,,optional,object,,,',
+      'track,Order Placed,,,lines.$.sku,,required,string,,,',
+      'track,Order Placed,,,a\\.b,,optional,boolean,,,',
+      'identify,,,,,,,,,,',
+    ]);
+    expect(String(writePlan('rudderstack-csv', plan)).split('\r\n')[0]).toContain("Req'd,Property Type");
+  });
+
+  it('is read by either header in any order, with rows that leave out the event', () => {
+    const text = [
+      "Property Name,Property Type,Req'd,Rule Type,Event Name,Owner",
+      'sku,String,TRUE,Track,Seen,me',
+      'tags[].name,"String, Null",,,,me',
+      'plan,free|pro,yes,identify,,me',
+    ].join('\n');
+    expect(readPlan(text)).toEqual({
+      faults: [{ path: 'line 4', message: 'has the data type "free|pro", which is not known' }],
+      notes: [{ path: 'line 1', message: 'the column `Owner` is left out' }],
+      contracts: [
+        expect.objectContaining({
+          event_type: 'track',
+          event_name: 'Seen',
+          schema_definition: {
+            properties: {
+              sku: { type: 'string' },
+              tags: {
+                type: 'array',
+                items: { type: 'object', properties: { name: { type: ['string', 'null'] } } },
+              },
+            },
+            required: ['sku'],
+          },
+        }),
+        expect.objectContaining({ event_type: 'identify', event_name: '' }),
+      ],
+    });
+  });
+
+  it('is refused by its line', () => {
+    const head = 'Event Type,Event Name,Property Name,Data Type,JSON Schema\n';
+    const faultsOf = (text: string) => readPlan(text).faults;
+    const words = 'constructor,Event Type,Event Name,Property Name,Data Type\n';
+    expect(faultsOf(`${words},constructor,A,p,\n,,A,p,toString`).map(({ path }) => path)).toEqual([
+      'line 2',
+      'line 3',
+    ]);
+    expect(faultsOf('a,b\n')).toEqual([
+      { path: 'line 1', message: 'must name the columns `Event Name` and `Property Name`' },
+    ]);
+    expect(faultsOf(`${head}"open`)).toMatchObject([{ message: expect.stringContaining('is not CSV') }]);
+    expect(
+      faultsOf(`${head}alias,X,,,\ntrack,A,p,,{\ntrack,A,p,,\ntrack,B,q,string,\ntrack,B,q.r,,`),
+    ).toEqual([
+      {
+        path: 'line 2',
+        message: 'has the event type "alias", which must be track, identify, page, group or screen',
+      },
+      { path: 'line 4', message: 'describes the same as line 3' },
+      { path: 'line 3', message: 'has a JSON Schema that is not JSON' },
+      { path: 'line 5', message: 'has properties of its own, so its data type must be object' },
+    ]);
+  });
+
+  it('gives a spreadsheet no formula', () => {
+    const text = String(
+      writePlan(
+        'segment-csv',
+        trackingPlanOf('x', 1, [planContract({ event_name: '=HYPERLINK("x")', description: "'-1" })]),
+      ),
+    );
+    expect(text.split('\r\n')[1]).toBe(`track,"'=HYPERLINK(""x"")",''-1,,,,,,,,`);
+    expect(readPlan(text).contracts).toMatchObject([{ event_name: '=HYPERLINK("x")', description: "'-1" }]);
+  });
+});

@@ -1,0 +1,205 @@
+import { contractSubject, type EventType, type Json, type JsonObject } from '../../event/event.ts';
+import { MAX_SCHEMA_BYTES } from '../definition/definition.ts';
+import { isList } from '../json-values.ts';
+import { payloadSchema, subjectSchema } from './payload-schema.ts';
+import {
+  type ImportedContract,
+  labelsOf,
+  MAX_PLAN_RULES,
+  type PlanContract,
+  type PlanRemark,
+  type ReadingSteps,
+  tooMany,
+} from './tracking-plan.ts';
+import { isObject } from './type-model.ts';
+
+/** A rule of a plan, as Segment's Public API and typewriter have it. */
+export function segmentRule(contract: PlanContract): JsonObject {
+  const labels = Object.fromEntries(labelsOf(contract));
+  return {
+    key: contract.event_name,
+    type: contract.event_type.toUpperCase(),
+    version: 1,
+    ...(contract.description === null ? {} : { description: contract.description }),
+    ...(Object.keys(labels).length === 0 ? {} : { labels }),
+    jsonSchema: payloadOf(contract),
+  };
+}
+
+/** An event of a plan, as RudderStack's catalog API has it. */
+export function rudderstackEvent(contract: PlanContract): JsonObject {
+  return {
+    name: contract.event_name,
+    description: contract.description ?? '',
+    eventType: contract.event_type,
+    identitySection: contractSubject(contract.event_type),
+    rules: payloadOf(contract),
+  };
+}
+
+function payloadOf({ event_type, schema_definition, description }: PlanContract): JsonObject {
+  return payloadSchema(event_type, schema_definition, description);
+}
+
+/** One rule, in the terms of either product. */
+interface Rule {
+  readonly place: string;
+  /** The place of its schema. */
+  readonly schemaPlace: string;
+  readonly type: string;
+  readonly name: string;
+  readonly version: number;
+  readonly description: string | undefined;
+  readonly labels: JsonObject;
+  readonly schema: JsonObject;
+}
+
+/**
+ * Reads a plan of Segment (the Public API's rules, typewriter's `plan.json`, the older Config API) or RudderStack (the
+ * catalog API, rudder-typer's `plan.json`). A document that is neither has a fault.
+ */
+export function* readVendorPlan(document: JsonObject): ReadingSteps {
+  const faults: PlanRemark[] = [];
+  const notes: PlanRemark[] = [];
+  const lists = ruleListsOf(document);
+  if (lists === undefined) return { contracts: [], notes, faults: [{ path: '', message: NO_PLAN }] };
+  if (lists.reduce((sum, { items }) => sum + items.length, 0) > MAX_PLAN_RULES)
+    return tooMany(lists[0]?.place ?? '', MAX_PLAN_RULES);
+  const rules = lists.flatMap(({ items, place, type }) =>
+    items.flatMap((item, at) => readRule(item, `${place}/${at}`, type, faults) ?? []),
+  );
+  const newest = newestOf(rules, notes);
+  const pages = new Set(newest.filter(({ type }) => type === 'page').map(({ name }) => name));
+  const contracts: ImportedContract[] = [];
+  for (const rule of newest) {
+    if (rule.type === 'screen' && pages.has(rule.name))
+      notes.push({
+        path: rule.place,
+        message: 'is left out: screens are pages here, and there is a page of its name',
+      });
+    else contracts.push(...(contractOf(rule, faults, notes) ?? []));
+    yield;
+  }
+  return { contracts, notes, faults };
+}
+
+const NO_PLAN = 'must be a plan of Tributary (`contracts`), Segment (`rules`) or RudderStack (`events`)';
+
+/** Rules of one list; `type` where the list states it for all. */
+interface RuleList {
+  readonly items: readonly Json[];
+  readonly place: string;
+  readonly type: string | undefined;
+}
+
+function ruleListsOf(document: JsonObject): readonly RuleList[] | undefined {
+  const data = isObject(document.data) ? document.data : undefined;
+  const [holder, place] = data === undefined ? [document, ''] : [data, '/data'];
+  const { rules, events } = holder;
+  if (rules !== undefined && isList(rules))
+    return [{ items: rules, place: `${place}/rules`, type: undefined }];
+  if (events !== undefined && isList(events))
+    return [{ items: events, place: `${place}/events`, type: undefined }];
+  if (!isObject(rules)) return undefined;
+  const lists = (
+    [
+      ['events', undefined],
+      ['identify_traits', 'identify'],
+      ['group_traits', 'group'],
+    ] as const
+  ).flatMap(([name, type]): RuleList[] => {
+    const items = rules[name];
+    if (items === undefined || items === null) return [];
+    return [{ items: isList(items) ? items : [items], place: `${place}/rules/${name}`, type }];
+  });
+  return lists.length === 0 ? undefined : lists;
+}
+
+/** Characters of a rule's schema: what a contract may have, and as much beside it. */
+const MAX_RULE_LENGTH = 2 * MAX_SCHEMA_BYTES;
+
+function readRule(
+  item: Json,
+  place: string,
+  type: string | undefined,
+  faults: PlanRemark[],
+): Rule | undefined {
+  const fault = (path: string, message: string) => void faults.push({ path: place + path, message });
+  if (!isObject(item)) return fault('', 'must be an object');
+  const { key, name = key ?? '', eventType, type: own = eventType ?? type ?? 'track' } = item;
+  const schemaMember = item.jsonSchema === undefined ? 'rules' : 'jsonSchema';
+  const schema = item[schemaMember] ?? {};
+  if (typeof name !== 'string') return fault(item.name === undefined ? '/key' : '/name', 'must be a string');
+  if (typeof own !== 'string') return fault('/type', 'must be a string');
+  if (!isObject(schema)) return fault(`/${schemaMember}`, 'must be an object');
+  if (JSON.stringify(schema).length > MAX_RULE_LENGTH)
+    return fault(`/${schemaMember}`, `must be at most ${MAX_RULE_LENGTH / 1024} Ki characters of JSON`);
+  const { description, version, labels = schema.labels } = item;
+  return {
+    place,
+    schemaPlace: `${place}/${schemaMember}`,
+    type: own.toLowerCase(),
+    name,
+    version: typeof version === 'number' ? version : 1,
+    description: typeof description === 'string' ? description : undefined,
+    labels: isObject(labels) ? labels : {},
+    schema,
+  };
+}
+
+/** Of several versions of one event only the newest: a contract applies to all events of its name. */
+function newestOf(rules: readonly Rule[], notes: PlanRemark[]): readonly Rule[] {
+  const newest = new Map<string, Rule>();
+  for (const rule of rules) {
+    const known = newest.get(eventOf(rule));
+    if (known === undefined || known.version < rule.version) newest.set(eventOf(rule), rule);
+  }
+  return rules.filter((rule) => {
+    const newer = newest.get(eventOf(rule));
+    if (newer === undefined || newer.version === rule.version) return true;
+    notes.push({ path: rule.place, message: `is left out: ${newer.place} is a newer version of the event` });
+    return false;
+  });
+}
+
+function eventOf({ type, name }: Rule): string {
+  return `${type} ${name}`;
+}
+
+/** Types of both products; screens are pages here. */
+const TYPES: ReadonlyMap<string, EventType> = new Map([
+  ['track', 'track'],
+  ['identify', 'identify'],
+  ['page', 'page'],
+  ['group', 'group'],
+  ['screen', 'page'],
+]);
+
+function contractOf(
+  rule: Rule,
+  faults: PlanRemark[],
+  notes: PlanRemark[],
+): readonly [ImportedContract] | undefined {
+  const note = (path: string, message: string) => void notes.push({ path, message });
+  if (rule.type === 'common') return note(rule.place, 'is left out: a contract is for one type of event');
+  const type = TYPES.get(rule.type);
+  if (type === undefined) {
+    faults.push({ path: `${rule.place}/type`, message: 'must be track, identify, page, group or screen' });
+    return undefined;
+  }
+  if (rule.type === 'screen') note(rule.place, 'becomes a contract for pages, which screens are here');
+  const { schema, description = '', lost } = subjectSchema(type, rule.schema);
+  for (const what of lost) note(rule.schemaPlace, `${what} is left out`);
+  const hasNames = contractSubject(type) === 'properties';
+  const texts = Object.fromEntries(
+    Object.entries(rule.labels).filter(([, value]) => typeof value === 'string'),
+  );
+  const contract = {
+    place: rule.place,
+    event_type: type,
+    event_name: hasNames ? rule.name : '',
+    description: rule.description || description || null,
+    schema_definition: Object.keys(texts).length === 0 ? schema : { ...schema, 'x-labels': texts },
+  };
+  return [contract];
+}
