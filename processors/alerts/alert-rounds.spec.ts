@@ -76,7 +76,7 @@ function setUp(alerts: readonly Partial<Draft<Alert>>[] = [{}]) {
                 ['funnel', world.stages],
               ],
         ),
-      isOwner: async () => world.isOwner,
+      isOwner: () => world.isOwner,
       clock: Date.now,
       elapsed: Date.now,
       logger: NO_LOGGER,

@@ -42,7 +42,7 @@ export interface AlertRoundsDependencies {
   /** Where the stages are, by name, whichever process runs them. */
   samples(): Promise<ReadonlyMap<string, StageSample>>;
   /** Whether this process evaluates: one of all is enough. More at a time are harmless. */
-  isOwner(): Promise<boolean>;
+  isOwner(): boolean;
   readonly clock: Clock;
   /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
@@ -95,7 +95,7 @@ export class AlertRounds {
   async #tick(): Promise<void> {
     const isRound = this.#ticks++ % SAMPLES === 0;
     try {
-      if (isRound) this.#isOwner = await this.#dependencies.isOwner();
+      if (isRound) this.#isOwner = this.#dependencies.isOwner();
       if (this.#isOwner) await this.#evaluate(isRound);
       this.#isDown = false;
     } catch (error) {

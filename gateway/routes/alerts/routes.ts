@@ -1,5 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { dryRunAlert, iso, newId, readPastSeries } from '@tributary/core';
+import {
+  ALERT_KINDS,
+  type Alert,
+  dryRunAlert,
+  ENVIRONMENTS,
+  iso,
+  newId,
+  readPastSeries,
+} from '@tributary/core';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { conflict, invalidRequest } from '../../errors/api-error.ts';
@@ -11,8 +19,8 @@ import {
   propose,
   tagVersion,
 } from '../../resources/catalog-entities.ts';
-import { linkNext, pageOf, pageQuery, pageRequest } from '../../resources/pagination.ts';
-import { closed, errorAnswers, pathOf, removedAs } from '../../resources/schemas.ts';
+import { byFlag, byId, byWord, catalogList } from '../../resources/catalog-list.ts';
+import { errorAnswers, pathOf, removedAs } from '../../resources/schemas.ts';
 import {
   alertBody,
   alertDryRunBody,
@@ -32,6 +40,18 @@ const DAY_MS = 24 * 60 * 60_000;
 const MAX_PAST_MS = 31 * DAY_MS;
 const MAX_CHANGES = 100;
 
+const alerts = catalogList<Alert>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    kind: byWord(ALERT_KINDS, 'Only of this kind.', ({ watch }) => watch.kind),
+    environment: byWord(ENVIRONMENTS, 'Only of this environment.', ({ environment }) => environment),
+    state: byWord(['ok', 'firing'], 'Only those in this state.', ({ condition }) => condition?.state ?? 'ok'),
+    enabled: byFlag('Only those that are enabled, or are not.', ({ enabled }) => enabled),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
+
 /** `/workspaces/:workspaceId/alerts`: notices when the numbers of a workspace are not as they should be. */
 export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
   const { catalog, funnel, clock } = dependencies;
@@ -44,15 +64,13 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
         operationId: 'listAlerts',
         summary: 'List alerts',
         params: pathOf(),
-        querystring: closed(pageQuery),
+        querystring: alerts.querystring,
         response: { 200: alertList, ...errorAnswers },
       },
     },
     async (request, reply) => {
-      const alerts = catalog.state.listing('alert', request.workspace.id);
-      const page = pageOf(alerts, pageRequest(request.query));
-      linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items.map(presentAlert));
+      const found = alerts.read(request, reply, catalog.state.listing('alert', request.workspace.id));
+      return reply.code(200).send(found.map(presentAlert));
     },
   );
 
@@ -106,7 +124,13 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
   app.put(
     `${path}/:alertId`,
     {
-      config: { operation: 'alerts.update' },
+      config: {
+        operation: 'alerts.update',
+        patched: (request) => {
+          const { alertId } = request.params as { alertId: string };
+          return presentAlert(entityOf(request, dependencies, 'alert', alertId));
+        },
+      },
       schema: {
         operationId: 'replaceAlert',
         summary: 'Replace an alert',

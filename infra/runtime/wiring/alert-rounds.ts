@@ -9,7 +9,7 @@ interface AlertRoundsTools {
   readonly catalog: Catalog;
   readonly funnel: FunnelStore;
   /** The run of the stage `notice`, whose only partition decides which process evaluates. */
-  readonly noticeRun: Pick<StageRun, 'lag'>;
+  readonly noticeRun: Pick<StageRun, 'owned'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
@@ -31,7 +31,7 @@ export function startAlertRounds(
     catalog,
     read: (query) => funnel.read(query),
     samples: () => counting.sample(),
-    isOwner: async () => (await noticeRun.lag()).some(({ isOwned }) => isOwned),
+    isOwner: () => noticeRun.owned().length > 0,
     clock: Date.now,
     elapsed: () => performance.now(),
     logger,

@@ -45,6 +45,7 @@ const makers: readonly [path: string, body: object, change: object][] = [
     },
     { name: 'U' },
   ],
+  ['./alerts', { name: 'Orders', watch: { kind: 'silence', minutes: 45 } }, { enabled: false }],
 ];
 
 it.each(makers)('%s: what is not stated stays', async (path, body, change) => {
