@@ -3,7 +3,7 @@ import { eventually } from '../../helpers/client.ts';
 import { freePort } from '../../helpers/free-port.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
-const CONTRACTS = 300;
+const CONTRACTS = 150;
 
 interface Plan {
   readonly version: number;
