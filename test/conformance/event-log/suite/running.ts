@@ -159,6 +159,9 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     const behind = async () => (await run.lag()).find((one) => one.partition === partition)?.lag;
     await eventually(async () => (await behind()) === 15, 'lag of 15');
     expect(await run.lag()).toHaveLength(PARTITIONS);
+    // The only process that runs the stage has all of its partitions.
+    const owned = run.owned().map(({ topic, partition: number }) => `${topic}/${number}`);
+    expect(owned.sort()).toEqual(Array.from({ length: PARTITIONS }, (_, number) => `${SOURCE}/${number}`));
     blocked.open();
     await caughtUp(run);
     await run.stop();
