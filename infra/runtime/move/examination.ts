@@ -46,6 +46,8 @@ export interface EngineFacts {
   readonly profilesMark: string | undefined;
   /** What the mark of an unfinished move of this installation says. */
   readonly unfinishedMark: string;
+  /** A process has run on the data folder since the unfinished move was begun. */
+  readonly folderChanged: boolean;
   /** Topics that have records, without the prefix. */
   readonly topicsWithRecords: readonly string[];
   readonly holdsVolume: boolean;
@@ -124,6 +126,8 @@ function* engineObstacles(facts: MoveFacts): Generator<string> {
     ];
     yield `the engines are not empty below the prefix "${prefix}": they hold ${[...new Set(found)].join(', ')}. Move to another TRIBUTARY_PREFIX, or to empty engines`;
   }
+  if (state === 'unfinished' && engines.folderChanged)
+    yield `a process has run on ${facts.folder} since the move was begun, so what was copied is not its state any more: delete the topics, consumer groups, keys and indices below the prefix "${prefix}", and run this again`;
   if (engines.runningStages.length > 0)
     yield `processes run on the engines (consumer groups of ${listed(engines.runningStages)} have members): stop them; one that was killed counts for some seconds`;
   yield* engines.otherPartitions;

@@ -38,7 +38,7 @@ export async function moveInstallation(
       ...sourceFacts(source, config, Date.now()),
       folder: config.dataFolder,
       prefix: config.prefix,
-      engines: await engineFacts(target, config, installation),
+      engines: await engineFacts(target, config, { installation, fingerprint: source.fingerprint }),
     }));
     const state = engineStateOf(facts);
     if (state === 'finished') return reportFinished(config, facts, print);
@@ -119,13 +119,14 @@ async function move(all: Move): Promise<void> {
     if (found !== unfinished && found !== installation)
       throw new OperatorError(`${mark.store} was taken by ${found} meanwhile: nothing was moved`);
   }
+  const progress = new MoveProgress(target.redis, config.prefix);
+  await attempt('beginning', () => progress.begin(source.fingerprint));
   if (state === 'unfinished') print('an unfinished move goes on');
   await attempt('preparing the topics', () => records.prepareTopics(config.createTopics));
   if (config.createTopics) await attempt('creating the topics', () => log.createTopics());
 
   const logTools: LogCopyTools = { source, target, startTimeoutMs, logger };
   if (state === 'unfinished') await untilSettled(logTools, source.partitions);
-  const progress = new MoveProgress(target.redis, config.prefix);
   const parts = storeParts({ source, target, progress, prefix: config.prefix, startTimeoutMs, logger });
   for (const part of parts) {
     const begun = performance.now();

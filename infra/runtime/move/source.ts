@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CatalogView, type Destination, isSealed, NO_METRICS, type TopicSpec } from '@tributary/core';
@@ -57,6 +58,8 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
         ...new Set(partitions.filter(({ topic }) => !topics.has(topic)).map(({ topic }) => topic)),
       ],
       positions: log.positions().filter(({ topic }) => topics.has(topic)),
+      /** Another one once any process has run on the folder. */
+      fingerprint: hash('sha256', JSON.stringify([partitions, log.positions()]), 'base64url'),
       layoutFaults: faults,
       catalog,
       foreignStores,

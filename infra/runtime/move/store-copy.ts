@@ -11,6 +11,9 @@ const CLAIMS = 5_000;
 const ENTRIES = 2_000;
 const PROFILES = 500;
 
+/** Progress of a part that is copied from its beginning if it was not copied to its end. */
+const DONE = 1;
+
 export interface StoreCopyTools {
   readonly source: Pick<MoveSource, 'claims' | 'reevaluations' | 'volume' | 'history' | 'profiles'>;
   readonly target: Pick<MoveTarget, 'redis' | 'profiles' | 'history'>;
@@ -47,14 +50,16 @@ function claimsPart(
   tools: StoreCopyTools,
 ): StorePart {
   const { redis } = tools.target;
+  const { progress } = tools;
   const load = () => import('../../adapters/deduplicator/redis/index.ts');
   return {
     name,
     async copy() {
       const { importClaims } = await load();
-      // Redis answers so quickly that a move that was killed begins anew.
+      if ((await attempt(tools, `copying ${name}`, () => progress.of(name))) === DONE) return;
       for (const chunk of chunks(claims(Date.now()), CLAIMS))
         await attempt(tools, `copying ${name}`, () => importClaims(redis, prefix, chunk, Date.now()));
+      await attempt(tools, `copying ${name}`, () => progress.set(name, DONE));
     },
     async compare() {
       const { missingClaims } = await load();

@@ -81,7 +81,7 @@ export async function openMoveTarget(
 export async function engineFacts(
   target: MoveTarget,
   config: Config,
-  installation: string | undefined,
+  { installation, fingerprint }: { readonly installation: string | undefined; readonly fingerprint: string },
 ): Promise<EngineFacts> {
   const { log, redis, history, marks, records } = target;
   const { holdsVolume } = await import('../../adapters/volume-counters/redis/index.ts');
@@ -95,11 +95,13 @@ export async function engineFacts(
     }),
   );
   const missing = specs.map(({ name }) => name).filter((name) => !inKafka.has(name));
+  const begunWith = await new MoveProgress(redis, config.prefix).begunWith();
   const [redisMark] = await Promise.all(marks.others.map((mark) => mark.read()));
   return {
     redisMark,
     profilesMark: await marks.profiles.read(),
     unfinishedMark: unfinishedMark(installation ?? ''),
+    folderChanged: begunWith !== undefined && begunWith !== fingerprint,
     topicsWithRecords: ends.filter(({ hasRecords }) => hasRecords).map(({ name }) => name),
     holdsVolume: await holdsVolume(redis, config.prefix),
     holdsProfiles: (await marks.profiles.holdsProfiles?.()) ?? false,
@@ -117,6 +119,8 @@ export async function engineFacts(
   };
 }
 
+const FOLDER = 'folder';
+
 /** How far each part got, in Redis beside what is moved: a move that was killed goes on there. */
 export class MoveProgress {
   readonly #redis: RedisConnection;
@@ -125,6 +129,15 @@ export class MoveProgress {
   constructor(redis: RedisConnection, prefix: string) {
     this.#redis = redis;
     this.#key = `${prefix}move`;
+  }
+
+  /** The fingerprint of the folder that the move was begun with. */
+  async begunWith(): Promise<string | undefined> {
+    return (await this.#redis.call((client) => client.hget(this.#key, FOLDER))) ?? undefined;
+  }
+
+  async begin(fingerprint: string): Promise<void> {
+    await this.#redis.call((client) => client.hsetnx(this.#key, FOLDER, fingerprint));
   }
 
   /** 0 at the beginning. */

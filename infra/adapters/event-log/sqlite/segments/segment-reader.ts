@@ -14,9 +14,11 @@ export interface StagePosition {
   readonly offset: number;
 }
 
-/** The same, with the index of the entry within its record. */
 export interface StageCursor extends StagePosition {
+  /** The index of the entry within its record. */
   readonly index: number;
+  /** Grows with each process that runs the stage. */
+  readonly generation: number;
 }
 
 /** The records of one partition in one segment: offsets `first` (inclusive) to `next` (exclusive). */
@@ -82,7 +84,9 @@ export class SegmentReader {
 
   /** The positions of all stages, in a segment of the topic group that holds them. */
   positions(): StageCursor[] {
-    return this.#statement('SELECT stage, topic, partition, next_offset, next_index FROM positions')
+    return this.#statement(
+      'SELECT stage, topic, partition, next_offset, next_index, generation FROM positions',
+    )
       .all()
       .map((row) => ({
         stage: String(row.stage),
@@ -90,6 +94,7 @@ export class SegmentReader {
         partition: Number(row.partition),
         offset: Number(row.next_offset),
         index: Number(row.next_index),
+        generation: Number(row.generation),
       }));
   }
 
