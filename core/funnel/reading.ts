@@ -38,7 +38,7 @@ export async function readFunnel(
   query: FunnelQuery,
   read: ReadFunnelDocuments,
 ): Promise<readonly FunnelRow[]> {
-  const { workspaceId, interval, filter, groupBy } = query;
+  const { workspaceId, interval, from, filter, groupBy, summed } = query;
   const fields = fieldsToRead(interval, filter, groupBy);
   const rows = new Rows(groupBy);
   for (const range of rangesOf(
@@ -49,7 +49,7 @@ export async function readFunnel(
     const documents = await read({ workspaceId, kind: interval, ...range, fields });
     for (const document of documents)
       for (const { place, values } of cellsIn<StoredCounts[string][string]>(document, filter))
-        rows.add(document.start, place, values);
+        rows.add(summed ? from : document.start, place, values);
     await new Promise((resolve) => setImmediate(resolve));
   }
   return rows.sorted();

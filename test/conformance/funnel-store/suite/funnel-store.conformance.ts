@@ -183,6 +183,14 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
         expect(await byName()).toEqual({ Paid: 1 });
       });
 
+      it('sums all intervals of a group where that is asked', async () => {
+        await store.apply(batch(0, [increment({ count: 2 }), increment({ minute: thisHour() - HOUR_MS })]));
+        const from = thisHour() - HOUR_MS;
+        expect(await read({ from, groupBy: ['name'], summed: true })).toMatchObject([
+          { start: from, group: { name: 'Paid' }, counts: { received: 3 } },
+        ]);
+      });
+
       it('sums days by name, over everything else or narrowed', async () => {
         const day = Math.floor(thisHour() / DAY_MS) * DAY_MS;
         const byDay = { interval: 'day', from: day, to: day + DAY_MS, groupBy: ['type', 'name'] } as const;
