@@ -2,6 +2,7 @@ import type { Environment, EventType } from '../event/event.ts';
 import {
   FUNNEL_INTERVALS,
   type FunnelBatch,
+  type FunnelDimension,
   type FunnelFilter,
   type FunnelIncrement,
   type FunnelLatencies,
@@ -72,6 +73,12 @@ const TYPE_OF = new Map(Object.entries(TYPE_CODES).map(([word, code]) => [code, 
 const ALL_NAMES = '*';
 /** The field of the document that counts the names of a day. */
 const NAMES_FIELD = '#names';
+/**
+ * The fields of the documents that hold a day's names, summed over source, key, rule and destination. A query by name reads
+ * these instead of a document for each name. Each has a share of the names, as a batch writes those of its names anew.
+ */
+const BY_NAME = '~';
+const SHARES = 16;
 
 /** Counts, or samples, of a document: by cell, then by measures. */
 type Cells<Value> = Record<string, Record<string, Value>>;
@@ -134,6 +141,9 @@ export function documentsOf({ increments }: FunnelBatch, now: number): readonly 
       const start = startOf(kind, minute);
       if (isExpired(kind, start, now)) continue;
       for (const field of fields) add({ workspaceId, kind, start, field });
+      if (kind !== 'day' || name === undefined) continue;
+      for (const counted of [name, OTHER])
+        add({ workspaceId, kind, start, field: byNameField(increment, counted) });
     }
     add(namesKey(workspaceId, minute));
   }
@@ -163,8 +173,14 @@ export function applyIncrements(
         const content = documents.content({ workspaceId, kind, start, field });
         const cell = cellIn(content, increment);
         if (kind === 'samples') addSamples(cell as Record<string, readonly string[]>, increment);
-        else addCounts(cell as Record<string, number | FunnelLatencies>, increment);
+        else addCounts(cell as StoredCounts[string], increment);
       }
+      if (kind !== 'day' || name === undefined) continue;
+      const field = byNameField(increment, name);
+      const content = documents.content({ workspaceId, kind, start, field }) as StoredCounts;
+      const place = `${TYPE_CODES[increment.type]}|||||${name}`;
+      content[place] ??= {};
+      addCounts(content[place], increment);
     }
   }
   return documents.documents();
@@ -203,7 +219,7 @@ function cellIn(content: Cells<unknown>, increment: FunnelIncrement): Record<str
   return cell;
 }
 
-function addCounts(cell: Record<string, number | FunnelLatencies>, increment: FunnelIncrement): void {
+function addCounts(cell: StoredCounts[string], increment: FunnelIncrement): void {
   const { measures, count, latencies } = increment;
   const known = cell[measures];
   cell[measures] = (typeof known === 'number' ? known : 0) + count;
@@ -233,17 +249,34 @@ function nameField({ environment, type }: Pick<FunnelIncrement, 'environment' | 
   return `${ENVIRONMENT_CODES[environment]}${TYPE_CODES[type]}${name}`;
 }
 
+function byNameField({ environment, type }: Pick<FunnelIncrement, 'environment' | 'type'>, name: string) {
+  let hash = type.length;
+  for (let at = 0; at < name.length; at++) hash = (hash * 31 + name.charCodeAt(at)) | 0;
+  return `${ENVIRONMENT_CODES[environment]}${BY_NAME}${Math.abs(hash) % SHARES}`;
+}
+
+/** The dimensions that the documents of a day by name are summed over. */
+const NOT_BY_NAME: readonly FunnelDimension[] = ['source', 'key', 'rule', 'destination'];
+
 /**
  * The fields of the documents that a query reads of each interval: undefined for those of all names one by one (see
  * `isNameField`).
  */
-export function fieldsToRead(filter: FunnelFilter, byName: boolean): readonly string[] | undefined {
+export function fieldsToRead(
+  kind: FunnelDocumentKind,
+  filter: FunnelFilter,
+  groupBy: readonly FunnelDimension[],
+): readonly string[] | undefined {
   const environments = codesOf(ENVIRONMENT_CODES, filter.environment);
   if (filter.name !== undefined) {
     const { name } = filter;
     return environments.flatMap((e) => codesOf(TYPE_CODES, filter.type).map((t) => `${e}${t}${name}`));
   }
-  return byName ? undefined : environments.map((environment) => `${environment}${ALL_NAMES}`);
+  if (!groupBy.includes('name')) return environments.map((environment) => `${environment}${ALL_NAMES}`);
+  const isOfNames = NOT_BY_NAME.every((each) => filter[each] === undefined && !groupBy.includes(each));
+  if (kind !== 'day' || !isOfNames) return undefined;
+  const shares = Array.from({ length: SHARES }, (_, share) => `${BY_NAME}${share}`);
+  return environments.flatMap((environment) => shares.map((share) => `${environment}${share}`));
 }
 
 function codesOf(codes: Readonly<Record<string, string>>, word: string | undefined): readonly string[] {
@@ -270,11 +303,12 @@ export function* cellsIn<Value>(
 ): Iterable<StoredCell<Value>> {
   const environment = ENVIRONMENT_OF.get(field.charAt(0));
   if (environment === undefined || !takes(filter.environment, environment)) return;
-  const name = isNameField(field) ? field.slice(2) : '';
+  const ofName = isNameField(field) ? field.slice(2) : undefined;
   for (const [text, values] of Object.entries(JSON.parse(value) as Cells<Value>)) {
-    const [code = '', source = '', key = '', rule = '', destination = ''] = text.split('|');
+    const [code = '', source = '', key = '', rule = '', destination = '', ...rest] = text.split('|');
     const type = TYPE_OF.get(code);
     if (type === undefined) continue;
+    const name = ofName ?? rest.join('|');
     const place = { environment, source, key, type, name, rule, destination };
     if (
       takes(filter.source, source) &&
@@ -291,19 +325,33 @@ function takes(wanted: string | undefined, found: string): boolean {
   return wanted === undefined || wanted === found;
 }
 
-/** The counts and latencies of a cell of `StoredCounts`. */
-export function countsIn(values: Readonly<Record<string, StoredCounts[string][string]>>): {
-  readonly counts: ReadonlyMap<string, number>;
-  readonly latencies: FunnelLatencies | undefined;
-} {
-  const counts = new Map<string, number>();
-  let latencies: FunnelLatencies | undefined;
-  for (const [measures, value] of Object.entries(values)) {
+/** Adds a cell to counts by measure and latencies by bucket. */
+export function addCell(
+  values: StoredCounts[string],
+  counts: Record<string, number>,
+  latencies: Record<string, number>,
+): void {
+  for (const measures in values) {
+    const value = values[measures];
     if (typeof value === 'number') {
-      for (const measure of measures.split('+')) counts.set(measure, (counts.get(measure) ?? 0) + value);
-    } else latencies = value;
+      for (const measure of split(measures)) counts[measure] = (counts[measure] ?? 0) + value;
+    } else if (value !== undefined) {
+      for (const bucket in value) latencies[bucket] = (latencies[bucket] ?? 0) + (value[bucket] ?? 0);
+    }
   }
-  return { counts, latencies };
+}
+
+/** Texts of measures, split once: a query meets the same ones in each document. */
+const splits = new Map<string, readonly string[]>();
+const MAX_SPLITS = 10_000;
+
+function split(measures: string): readonly string[] {
+  const known = splits.get(measures);
+  if (known !== undefined) return known;
+  if (splits.size >= MAX_SPLITS) splits.clear();
+  const parts = measures.split('+');
+  splits.set(measures, parts);
+  return parts;
 }
 
 export type { StoredCounts, StoredSamples };

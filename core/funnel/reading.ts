@@ -7,8 +7,8 @@ import type {
 } from '../ports/funnel-store.ts';
 import { measureText } from '../ports/funnel-store.ts';
 import {
+  addCell,
   cellsIn,
-  countsIn,
   type FunnelDocument,
   type FunnelDocumentKind,
   fieldsToRead,
@@ -29,27 +29,27 @@ export interface FunnelRange {
 /** Reads the documents of a range, in any order. */
 export type ReadFunnelDocuments = (range: FunnelRange) => Promise<readonly FunnelDocument[]>;
 
-/** Intervals of one read: with a thousand names, and without. So no read holds the thread for long. */
-const BY_NAME_AT_ONCE = 2;
-const AT_ONCE = 100;
+/** Intervals of one read: with many documents of each, and with few. So no read holds the thread for long. */
+const FEW_AT_ONCE = 2;
+const MANY_AT_ONCE = 50;
 
 /** Carries out `FunnelStore.read` on the documents of a store. */
 export async function readFunnel(
   query: FunnelQuery,
   read: ReadFunnelDocuments,
 ): Promise<readonly FunnelRow[]> {
-  const { workspaceId, interval, filter, groupBy } = query;
-  const fields = fieldsToRead(filter, groupBy.includes('name'));
+  const { workspaceId, interval, from, filter, groupBy, summed } = query;
+  const fields = fieldsToRead(interval, filter, groupBy);
   const rows = new Rows(groupBy);
   for (const range of rangesOf(
     query,
     funnelStepMs(interval),
-    fields === undefined ? BY_NAME_AT_ONCE : AT_ONCE,
+    fields === undefined || fields.length > 8 ? FEW_AT_ONCE : MANY_AT_ONCE,
   )) {
     const documents = await read({ workspaceId, kind: interval, ...range, fields });
     for (const document of documents)
       for (const { place, values } of cellsIn<StoredCounts[string][string]>(document, filter))
-        rows.add(document.start, place, values);
+        rows.add(summed ? from : document.start, place, values);
     await new Promise((resolve) => setImmediate(resolve));
   }
   return rows.sorted();
@@ -61,7 +61,7 @@ export async function readFunnelSamples(
   read: ReadFunnelDocuments,
 ): Promise<readonly string[]> {
   const { workspaceId, filter, limit } = query;
-  const fields = fieldsToRead(filter, false);
+  const fields = fieldsToRead('samples', filter, []);
   const found = new Set<string>();
   for (const range of [...rangesOf(query, funnelStepMs('hour'), 1)].reverse()) {
     const documents = await read({ workspaceId, kind: 'samples', ...range, fields });
@@ -112,10 +112,7 @@ class Rows {
     values: Readonly<Record<string, StoredCounts[string][string]>>,
   ): void {
     const { counts, latencies } = this.#rowOf(start, place);
-    const found = countsIn(values);
-    for (const [measure, count] of found.counts) counts[measure] = (counts[measure] ?? 0) + count;
-    for (const [bucket, count] of Object.entries(found.latencies ?? {}))
-      latencies[bucket] = (latencies[bucket] ?? 0) + count;
+    addCell(values, counts, latencies);
   }
 
   #rowOf(start: number, place: Required<FunnelFilter>): Row {

@@ -103,6 +103,8 @@ export interface FunnelQuery {
   readonly filter: FunnelFilter;
   /** Rows are summed over the other dimensions. */
   readonly groupBy: readonly FunnelDimension[];
+  /** One row for each group, over all intervals; its `start` is `from`. Default: a row for each interval. */
+  readonly summed?: boolean;
 }
 
 /** The counts of one group in one interval. */

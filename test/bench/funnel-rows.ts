@@ -115,7 +115,7 @@ async function queryRow(
   const queries: readonly (readonly [string, FunnelQuery])[] = [
     ['by days', { ...range, interval: 'day', filter: {}, groupBy: [] }],
     ['by hours', { ...range, interval: 'hour', filter: {}, groupBy: ['rule'] }],
-    ['by name', { ...range, interval: 'day', filter: {}, groupBy: ['type', 'name'] }],
+    ['by name', { ...range, interval: 'day', filter: {}, groupBy: ['type', 'name'], summed: true }],
     ['a name by hours', { ...range, interval: 'hour', filter: { name: 'Event 7' }, groupBy: [] }],
   ];
   const medians: { readonly what: string; readonly ms: number }[] = [];

@@ -72,10 +72,10 @@ export const funnelAnswer = Type.Object(
     groups: Type.Optional(
       listOf(
         Type.Object(
-          { group: Type.Object(groupFields), totals: funnelCounts, series },
+          { group: Type.Object(groupFields), totals: funnelCounts, series: Type.Optional(series) },
           { title: 'FunnelGroup' },
         ),
-        'With `group_by`: the largest groups.',
+        'With `group_by`: the largest groups; without `series` where all names are grouped.',
       ),
     ),
     left_out: Type.Optional(Type.Integer({ description: 'Groups beyond `limit`; `totals` has them.' })),
@@ -127,6 +127,7 @@ export function presentGroups(
   rows: readonly FunnelRow[],
   groupBy: readonly FunnelDimension[],
   limit: number,
+  totalsAlone: boolean,
 ) {
   const keyOf = ({ group }: FunnelRow) => groupBy.map((dimension) => group[dimension]).join('\n');
   const groups = [...Map.groupBy(rows, keyOf).values()]
@@ -135,7 +136,7 @@ export function presentGroups(
   return {
     groups: groups.slice(0, limit).map(({ ofGroup }) => ({
       group: ofGroup[0]?.group ?? {},
-      ...presentSums(ofGroup),
+      ...(totalsAlone ? { totals: presentCounts(ofGroup) } : presentSums(ofGroup)),
     })),
     left_out: Math.max(0, groups.length - limit),
   };

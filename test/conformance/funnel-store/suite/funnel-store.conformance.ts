@@ -10,8 +10,6 @@ import {
 } from '@tributary/core';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Child } from '../../../helpers/child.ts';
-import { NAMES } from '../programs/applier.ts';
 import {
   batch,
   type CreatedFunnelStore,
@@ -24,37 +22,22 @@ import {
   thisHour,
   WORKSPACE_ID,
 } from './harness.ts';
-
-const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
-const KILLS_WITHIN_MS = 10_000 + KILLS * 15_000;
-const APPLIER = new URL('../programs/applier.ts', import.meta.url);
+import { describeProcesses } from './processes.ts';
 
 /** The contract of the `FunnelStore` port. */
 export function funnelStoreConformance(harness: FunnelStoreHarness): void {
   describe(`the ${harness.name} funnel store`, () => {
     let created: CreatedFunnelStore;
     let store: FunnelStore;
-    const children: Child[] = [];
     beforeEach(async () => {
       created = await harness.create();
       store = await harness.open(created.settings);
     });
     afterEach(async () => {
-      await Promise.all(children.splice(0).map((child) => child.kill()));
       await store.close();
       await created.dispose();
     });
 
-    const start = (batches: number) => {
-      const child = new Child(APPLIER, [
-        harness.module,
-        created.settings,
-        String(batches),
-        String(thisHour()),
-      ]);
-      children.push(child);
-      return child;
-    };
     const read = (changes: Partial<FunnelQuery> = {}): Promise<readonly FunnelRow[]> =>
       store.read({
         workspaceId: WORKSPACE_ID,
@@ -198,6 +181,42 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
         await store.apply(batch(0, [increment(), nameless]));
         expect(await read()).toMatchObject([{ counts: { received: 1, 'filtered/event_name': 1 } }]);
         expect(await byName()).toEqual({ Paid: 1 });
+      });
+
+      it('sums all intervals of a group where that is asked', async () => {
+        await store.apply(batch(0, [increment({ count: 2 }), increment({ minute: thisHour() - HOUR_MS })]));
+        const from = thisHour() - HOUR_MS;
+        expect(await read({ from, groupBy: ['name'], summed: true })).toMatchObject([
+          { start: from, group: { name: 'Paid' }, counts: { received: 3 } },
+        ]);
+      });
+
+      it('sums days by name, over everything else or narrowed', async () => {
+        const day = Math.floor(thisHour() / DAY_MS) * DAY_MS;
+        const byDay = { interval: 'day', from: day, to: day + DAY_MS, groupBy: ['type', 'name'] } as const;
+        const odd = 'a|b';
+        await store.apply(
+          batch(0, [
+            increment({ count: 2 }),
+            increment({ count: 3, source: 's2' }),
+            increment({ count: 4, type: 'page' }),
+            increment({ count: 5, name: odd, environment: 'development' }),
+            increment({ measures: 'delivered_first', rule: 'r1', destination: 'd1', latencies: { 9: 1 } }),
+          ]),
+        );
+        const found = async (filter: FunnelQuery['filter']) =>
+          new Map(
+            (await read({ ...byDay, filter })).map(({ group, counts, latencies }) => [
+              `${group.type} ${group.name}`,
+              [counts.received ?? 0, counts.delivered_first ?? 0, latencies[9] ?? 0],
+            ]),
+          );
+        const all = { 'track Paid': [5, 1, 1], 'page Paid': [4, 0, 0], [`track ${odd}`]: [5, 0, 0] };
+        expect(await found({})).toEqual(new Map(Object.entries(all)));
+        expect(await found({ environment: 'development' })).toEqual(new Map([[`track ${odd}`, [5, 0, 0]]]));
+        expect(await found({ type: 'page' })).toEqual(new Map([['page Paid', [4, 0, 0]]]));
+        expect(await found({ source: 's2' })).toEqual(new Map([['track Paid', [3, 0, 0]]]));
+        expect(await found({ rule: 'r1' })).toEqual(new Map([['track Paid', [0, 1, 1]]]));
       });
 
       it('shows a workspace its own events alone', async () => {
@@ -356,40 +375,10 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
       );
     });
 
-    it('lets several processes count one partition, each batch once', async () => {
-      const appliers = [start(30), start(30), start(30)];
-      await Promise.all(appliers.map((applier) => applier.wrote(1)));
-      for (const applier of appliers) applier.go();
-      await Promise.all(appliers.map((applier) => applier.finished()));
-      expect(await store.applied(PARTITION)).toBe(90);
-      expect(await byName()).toEqual(Object.fromEntries(NAMES.map((name) => [name, 90])));
-    });
-
-    it('lets writers of different partitions count the same cells', async () => {
-      const other = await harness.open(created.settings);
-      const count = async (into: FunnelStore, topic: string) => {
-        for (let offset = 0; offset < 40; offset++) await into.apply(batch(offset, [increment()], { topic }));
-      };
-      await Promise.all([count(store, 'funnel.counts'), count(other, 'stages.dead')]);
-      await other.close();
-      expect(await received()).toBe(80);
-    });
-
-    it(
-      'keeps counts and offset together when a process is killed',
-      async () => {
-        for (let kill = 0; kill < KILLS; kill++) {
-          const child = start(1_000_000);
-          await child.wrote(1);
-          child.go();
-          await child.wrote(3 + kill * 5);
-          await child.kill();
-          const applied = await store.applied(PARTITION);
-          expect(applied).toBeGreaterThanOrEqual(Number(child.lines.at(-1)));
-          expect(await byName()).toEqual(Object.fromEntries(NAMES.map((name) => [name, applied])));
-        }
-      },
-      KILLS_WITHIN_MS,
+    describeProcesses(
+      harness,
+      () => created,
+      () => store,
     );
   });
 }
