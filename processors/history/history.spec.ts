@@ -90,6 +90,14 @@ describe('historyEntryOf', () => {
       at: Date.parse(DELIVERY.event.received_at),
       version: outcomeVersion(dead),
       facets: { status: 'dead', destination_id: 'place', rule_id: 'rule', cause: 'expired' },
+      group: {
+        status: 'dead',
+        destination_id: 'place',
+        rule_id: 'rule',
+        cause: 'expired',
+        response_status: '',
+        failure: 'expired',
+      },
       body: { ...dead, delivery },
       detail: { event },
     });
