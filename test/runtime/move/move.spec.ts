@@ -232,6 +232,28 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
       to: expect.stringContaining(target.TRIBUTARY_PREFIX ?? ''),
     });
   }, 600_000);
+
+  it('does not go on with what it copied of a folder that was used since', async () => {
+    const used = mkdtempSync(join(tmpdir(), 'tributary-move-used-'));
+    const elsewhere = targetOf(used);
+    onTestFinished(async () => {
+      await removePrefix(elsewhere.TRIBUTARY_PREFIX ?? '');
+      rmSync(used, { recursive: true, force: true });
+    });
+    const run = async () => {
+      const server = await startEmbedded(used, SETTINGS);
+      await server.stop();
+    };
+    await run();
+    const killed = new ServerProcess(['move'], elsewhere);
+    await killed.printed(/copied +dedupe claims/);
+    await killed.kill();
+    expect(await ranHere(['move', '--check'], elsewhere)).toMatchObject({ code: 0 });
+    await run();
+    const refused = await ranHere(['move'], elsewhere);
+    expect(refused).toMatchObject({ code: 1 });
+    expect(refused.output).toContain(`obstacle a process has run on ${used} since the move was begun`);
+  });
 });
 
 /** Without the events that were sent after the first answers, which used their key, and how long traces took. */
