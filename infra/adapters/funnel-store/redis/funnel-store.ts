@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   applyIncrements,
   type Clock,
@@ -109,6 +110,8 @@ class RedisFunnelStore implements FunnelStore {
         const { topic, partition, from } = batch;
         throw new Fenced(`${topic}/${partition} is applied up to ${refused}, not ${from}`);
       }
+      // Of two writers that repeat at once, one could lose each time.
+      await sleep(Math.random() * 5 * (attempt + 1));
     }
     throw new Unavailable('Redis: other processes write the counts of the funnel all the time');
   }
