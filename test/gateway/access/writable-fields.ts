@@ -240,6 +240,12 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   ),
   field('alerts', 'email', 'sends mails about numbers of this workspace to any address', EDITOR),
   field(
+    'tracking-plan',
+    '?dry_run ?missing ?label',
+    'whether it changes anything, and which contracts of this workspace it archives: those of the label alone',
+    EDITOR,
+  ),
+  field(
     'deliveries',
     'destination_id rule_id cause reason group since until status cursor ?destination_id ?rule_id ?cause ?reason ?group ?since ?until ?status ?cursor',
     'which dead deliveries of this workspace are meant; ids and cursors of others match none of them',

@@ -17,10 +17,12 @@ function content({ version: _, updated_at: __, ...rest }: Record<string, unknown
   return rest;
 }
 
-it('every PUT of a resource has a PATCH beside it, but for members and profile settings', () => {
+it('every PUT of a resource has a PATCH beside it, but for members, profile settings and documents', () => {
   const of = (method: string) => test.routes.filter((route) => route.method === method).map(({ url }) => url);
   const without = of('PUT').filter((url) => !of('PATCH').includes(url));
-  expect(without.filter((url) => !/members\/:memberId$|profile-settings$/.test(url))).toEqual([]);
+  expect(without.filter((url) => !/members\/:memberId$|profile-settings$|tracking-plan$/.test(url))).toEqual(
+    [],
+  );
 });
 
 const webhook = { url: 'https://hooks.example.com/in', headers: { 'x-team': 'a' } };

@@ -173,8 +173,8 @@ function pathsOf(url: string, tenant: Tenant): readonly string[] {
  * on a tenant.
  */
 const NOT_OF_THE_TENANT = ['last_used_at', 'looked'];
-/** Answers that name the time they were asked at: the destinations' health, and samples of events. */
-const OF_NOW = ['/health', '/health/history', '/recent-events'];
+/** Answers that name the time they were asked at: health, samples of events, and ranges up to now. */
+const OF_NOW = ['/health', '/health/history', '/recent-events', '/funnel', '/tracking-plan/comparison'];
 
 function withoutUses(value: unknown): unknown {
   const text = JSON.stringify(value, (name, inner) => (NOT_OF_THE_TENANT.includes(name) ? undefined : inner));
