@@ -5,6 +5,7 @@ import { type CatalogView, type Destination, isSealed, NO_METRICS, type TopicSpe
 import { storedClaims } from '../../adapters/deduplicator/sqlite/index.ts';
 import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
 import { layoutFaults } from '../../adapters/event-log/sqlite/topic-groups/topic-groups.ts';
+import { openStoredFunnel } from '../../adapters/funnel-store/sqlite/index.ts';
 import { openStoredHistory } from '../../adapters/history/sqlite/index.ts';
 import { openProfileExport } from '../../adapters/profile-store/sqlite/index.ts';
 import { openStoredVolume } from '../../adapters/volume-counters/sqlite/index.ts';
@@ -46,9 +47,10 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
     const catalog = faults.length > 0 ? undefined : await readCatalog(config, deadline);
     const foreignStores = await storesOfOthers(config, catalog?.installation, deadline);
     const volume = openStoredVolume(folders.volume);
+    const funnel = openStoredFunnel(folders.funnel);
     const history = openStoredHistory(folders.history);
     const profiles = openProfileExport(folders.profiles);
-    for (const opened of [volume, history, profiles]) if (opened !== undefined) cleanup.use(opened);
+    for (const opened of [volume, funnel, history, profiles]) if (opened !== undefined) cleanup.use(opened);
     return {
       topics,
       log,
@@ -66,6 +68,7 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
       claims: (now: number) => storedClaims(folders.dedupe, config.dedupeWindow, now),
       reevaluations: (now: number) => storedClaims(folders.reevaluated, config.retention, now),
       volume,
+      funnel,
       history,
       profiles,
       close: () => cleanup.close(),

@@ -10,12 +10,17 @@ import type { MoveProgress, MoveTarget } from './target.ts';
 const CLAIMS = 5_000;
 const ENTRIES = 2_000;
 const PROFILES = 500;
+/** Documents of the funnel; each has up to some KiB. */
+const DOCUMENTS = 500;
 
 /** Progress of a part that is copied from its beginning if it was not copied to its end. */
 const DONE = 1;
 
 export interface StoreCopyTools {
-  readonly source: Pick<MoveSource, 'claims' | 'reevaluations' | 'volume' | 'history' | 'profiles'>;
+  readonly source: Pick<
+    MoveSource,
+    'claims' | 'reevaluations' | 'volume' | 'funnel' | 'history' | 'profiles'
+  >;
   readonly target: Pick<MoveTarget, 'redis' | 'profiles' | 'history'>;
   readonly progress: MoveProgress;
   readonly prefix: string;
@@ -38,6 +43,7 @@ export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
     claimsPart('dedupe claims', prefix, source.claims, tools),
     claimsPart('claims of re-evaluations', `${prefix}reevaluated:`, source.reevaluations, tools),
     countsPart(tools),
+    funnelPart(tools),
     profilesPart(tools),
     historyPart(tools),
   ];
@@ -94,6 +100,35 @@ function countsPart(tools: StoreCopyTools): StorePart {
       );
       // Numbers that differ and have the same sum are no copy either.
       return { here: expected, there: different > 0 && expected === found ? found - different : found };
+    },
+  };
+}
+
+function funnelPart(tools: StoreCopyTools): StorePart {
+  const { redis } = tools.target;
+  const { funnel } = tools.source;
+  const load = () => import('../../adapters/funnel-store/redis/index.ts');
+  return {
+    name: 'documents of the funnel',
+    async copy() {
+      const { importFunnelDocuments, importFunnelOffsets } = await load();
+      if (funnel === undefined) return;
+      for (const chunk of chunks(funnel.documents(Date.now()), DOCUMENTS))
+        await attempt(tools, 'copying the funnel', () => importFunnelDocuments(redis, tools.prefix, chunk));
+      await attempt(tools, 'copying the funnel', () =>
+        importFunnelOffsets(redis, tools.prefix, funnel.applied()),
+      );
+    },
+    async compare() {
+      const { differingFunnelDocuments } = await load();
+      let [here, differing] = [0, 0];
+      for (const chunk of chunks(funnel?.documents(Date.now()) ?? [], DOCUMENTS)) {
+        here += chunk.length;
+        differing += await attempt(tools, 'comparing the funnel', () =>
+          differingFunnelDocuments(redis, tools.prefix, chunk),
+        );
+      }
+      return { here, there: here - differing };
     },
   };
 }

@@ -1,4 +1,4 @@
-import { type DedupeClaim, type HistoryEntry, NO_LOGGER } from '@tributary/core';
+import { type DedupeClaim, Fenced, type FunnelStore, type HistoryEntry, NO_LOGGER } from '@tributary/core';
 import { RedisConnection } from '@tributary/infra';
 import {
   importClaims,
@@ -6,6 +6,13 @@ import {
   openRedisDeduplicator,
 } from '@tributary/infra/adapters/deduplicator/redis';
 import { openSqliteDeduplicator, storedClaims } from '@tributary/infra/adapters/deduplicator/sqlite';
+import {
+  differingFunnelDocuments,
+  importFunnelDocuments,
+  importFunnelOffsets,
+  openRedisFunnelStore,
+} from '@tributary/infra/adapters/funnel-store/redis';
+import { openSqliteFunnelStore, openStoredFunnel } from '@tributary/infra/adapters/funnel-store/sqlite';
 import { openElasticsearchHistory, openHistoryImport } from '@tributary/infra/adapters/history/elasticsearch';
 import { dayOf, openSqliteHistory, openStoredHistory } from '@tributary/infra/adapters/history/sqlite';
 import {
@@ -16,6 +23,13 @@ import {
 } from '@tributary/infra/adapters/volume-counters/redis';
 import { openSqliteVolumeCounters, openStoredVolume } from '@tributary/infra/adapters/volume-counters/sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import {
+  batch,
+  increment,
+  PARTITION,
+  thisHour,
+  WORKSPACE_ID,
+} from '../../conformance/funnel-store/suite/harness.ts';
 import { eventually } from '../../helpers/client.ts';
 import { engines } from '../../helpers/engines.ts';
 import { never, places } from './places.ts';
@@ -207,5 +221,59 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
     );
     expect(await later.get('delivery', 'w0', 'd4')).toBeDefined();
     expect(await later.get('delivery', 'w0', 'd1000')).toBeDefined();
+  });
+
+  it('has the same funnel, and adds no record of counts again', async () => {
+    const { folder, prefix, redisUrl: url } = await places();
+    const redis = await RedisConnection.open({ url, logger: NO_LOGGER });
+    onTestFinished(() => redis.close());
+    const clock = Date.now;
+    const source = openSqliteFunnelStore({ folder, clock });
+    const names = Array.from({ length: 300 }, (_, n) => `Event ${n}`);
+    const increments = [0, 1, 30, 26 * 60, 9 * 24 * 60].flatMap((minutesAgo) =>
+      names.map((name, n) =>
+        increment({ name, minute: thisHour() - minutesAgo * 60_000, count: n + 1, samples: [`m${n}`] }),
+      ),
+    );
+    await source.apply(batch(0, increments));
+    await source.apply(batch(1, [increment({ measures: 'delivered_first', latencies: { 40: 7 } })]));
+    const to = thisHour() + HOUR_MS;
+    const startOfDay = to - (to % DAY_MS);
+    const query = { workspaceId: WORKSPACE_ID, filter: {}, to } as const;
+    const questions = (funnel: FunnelStore) =>
+      Promise.all([
+        funnel.read({ ...query, interval: 'hour', from: to - 48 * HOUR_MS, groupBy: [] }),
+        funnel.read({
+          ...query,
+          interval: 'day',
+          from: startOfDay - 9 * DAY_MS,
+          to: startOfDay,
+          groupBy: ['name'],
+        }),
+        funnel.read({ ...query, interval: 'minute', from: to - HOUR_MS, groupBy: ['key'] }),
+        funnel.samples({ ...query, from: to - HOUR_MS, measure: 'accepted', limit: 10 }),
+        funnel.applied(PARTITION),
+      ]);
+    const expected = await questions(source);
+    await source.close();
+
+    const stored = openStoredFunnel(folder) ?? never();
+    onTestFinished(() => stored.close());
+    const documents = [...stored.documents(Date.now())];
+    expect(await differingFunnelDocuments(redis, prefix, documents)).toBe(documents.length);
+    for (const _ of ['first', 'again']) {
+      await importFunnelDocuments(redis, prefix, documents);
+      await importFunnelOffsets(redis, prefix, stored.applied());
+    }
+    expect(await differingFunnelDocuments(redis, prefix, documents)).toBe(0);
+
+    const target = await openRedisFunnelStore({ url, prefix, clock, logger: NO_LOGGER });
+    onTestFinished(() => target.close());
+    expect(await questions(target)).toEqual(expected);
+    expect(expected[0].length).toBeGreaterThan(1);
+    await expect(target.apply(batch(1, increments))).rejects.toThrow(Fenced);
+    await target.apply(batch(2, [increment({ name: 'Event 7' })]));
+    const [after] = await target.read({ ...query, interval: 'hour', from: thisHour(), groupBy: [] });
+    expect(after?.counts.received).toBe((expected[0].at(-1)?.counts.received ?? 0) + 1);
   });
 });

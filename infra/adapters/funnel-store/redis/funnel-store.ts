@@ -15,7 +15,6 @@ import {
   type FunnelRow,
   type FunnelSampleQuery,
   type FunnelStore,
-  funnelKeptMs,
   funnelStepMs,
   isNameField,
   type Logger,
@@ -23,14 +22,8 @@ import {
   readFunnelSamples,
   Unavailable,
 } from '@tributary/core';
-import {
-  accessOf,
-  checkKeyPrefix,
-  type RedisAccess,
-  type RedisClient,
-  RedisConnection,
-  Script,
-} from '../../redis/index.ts';
+import { accessOf, type RedisAccess, type RedisClient, RedisConnection, Script } from '../../redis/index.ts';
+import { expiryOf, FunnelKeys } from './keys.ts';
 
 /** How often a batch is applied anew because another process wrote meanwhile. */
 const ATTEMPTS = 20;
@@ -52,13 +45,12 @@ export interface RedisFunnelStoreOptions extends RedisAccess {
  */
 export async function openRedisFunnelStore(options: RedisFunnelStoreOptions): Promise<FunnelStore> {
   const { prefix, clock, logger, timeoutMs } = options;
-  const tag = `{${checkKeyPrefix(prefix)}f}`;
   const connection = await RedisConnection.open({
     ...accessOf(options),
     logger,
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
-  return new RedisFunnelStore(connection, tag, clock);
+  return new RedisFunnelStore(connection, new FunnelKeys(prefix), clock);
 }
 
 /**
@@ -87,17 +79,17 @@ return false
 
 class RedisFunnelStore implements FunnelStore {
   readonly #connection: RedisConnection;
-  readonly #tag: string;
+  readonly #keys: FunnelKeys;
   readonly #clock: Clock;
 
-  constructor(connection: RedisConnection, tag: string, clock: Clock) {
+  constructor(connection: RedisConnection, keys: FunnelKeys, clock: Clock) {
     this.#connection = connection;
-    this.#tag = tag;
+    this.#keys = keys;
     this.#clock = clock;
   }
 
   async applied(partition: CountedPartition): Promise<number> {
-    const key = this.#appliedKey(partition);
+    const key = this.#keys.applied(partition);
     return Number((await this.#connection.call((client) => client.get(key))) ?? 0);
   }
 
@@ -118,20 +110,17 @@ class RedisFunnelStore implements FunnelStore {
 
   async #tryApply(client: RedisClient, batch: FunnelBatch): Promise<string | undefined> {
     const now = this.#clock();
-    const versionKey = `${this.#tag}version`;
+    const { version: versionKey } = this.#keys;
     // Before the documents: one that changes after it was read changes the version as well.
     const version = (await client.get(versionKey)) ?? '';
     const stored = await this.#stored(client, documentsOf(batch, now));
-    const keys = [this.#appliedKey(batch), versionKey];
+    const keys = [this.#keys.applied(batch), versionKey];
     const args = [String(batch.from), version, String(batch.to), randomUUID()];
     for (const [hash, documents] of this.#byHash(applyIncrements(batch, stored, now))) {
       const [first] = documents;
       if (first === undefined) continue;
       keys.push(hash);
-      args.push(
-        String(Math.ceil((first.start + funnelKeptMs(first.kind)) / 1_000)),
-        String(documents.length),
-      );
+      args.push(String(expiryOf(first)), String(documents.length));
       for (const { field, value } of documents) args.push(field, value);
     }
     const refused = await APPLY.run(client, keys, args);
@@ -174,7 +163,7 @@ class RedisFunnelStore implements FunnelStore {
     const found = await this.#connection.call((client) =>
       Promise.all(
         starts.map(async (start) => {
-          const hash = this.#hash({ workspaceId, kind, start });
+          const hash = this.#keys.hash({ workspaceId, kind, start });
           const values = await valuesIn(client, hash, fields);
           return values.map(([field, value]) => ({ workspaceId, kind, start, field, value }));
         }),
@@ -183,16 +172,8 @@ class RedisFunnelStore implements FunnelStore {
     return found.flat();
   }
 
-  #appliedKey({ topic, partition }: CountedPartition): string {
-    return `${this.#tag}applied:${topic}/${partition}`;
-  }
-
-  #hash({ workspaceId, kind, start }: Omit<FunnelDocumentKey, 'field'>): string {
-    return `${this.#tag}${kind}:${start}:${workspaceId}`;
-  }
-
   #byHash<Key extends FunnelDocumentKey>(keys: readonly Key[]): ReadonlyMap<string, readonly Key[]> {
-    return Map.groupBy(keys, (key) => this.#hash(key));
+    return Map.groupBy(keys, (key) => this.#keys.hash(key));
   }
 }
 

@@ -1,1 +1,2 @@
 export { openSqliteFunnelStore } from './funnel-store.ts';
+export { openStoredFunnel } from './stored-funnel.ts';
