@@ -1,4 +1,5 @@
 import type { GrowthOptions } from './growth.ts';
+import type { OperationsOptions } from './operations.ts';
 import type { ChaosOptions } from './run.ts';
 import type { ScalingOptions } from './scaling.ts';
 
@@ -36,4 +37,9 @@ export const GROWTH: Omit<GrowthOptions, 'seed'> = {
   events: 60_000,
   rate: 300,
   drainWithinMs: 600_000,
+};
+
+export const OPERATIONS: OperationsOptions = {
+  events: 1_000_000,
+  drainWithinMs: 1_200_000,
 };

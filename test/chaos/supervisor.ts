@@ -37,6 +37,8 @@ export class Supervised {
    */
   #wasUp = false;
   #killed = false;
+  /** An operator restarts it: its end is expected, with code 0. */
+  #restarting = false;
 
   private constructor(
     name: string,
@@ -83,6 +85,15 @@ export class Supervised {
     child?.kill('SIGCONT');
   }
 
+  /** SIGTERM, as in a rolling restart; the supervisor starts it again. Resolves once it is ready. */
+  async restart(): Promise<void> {
+    this.#restarting = true;
+    this.#child?.kill('SIGTERM');
+    await this.#exited;
+    this.#restarting = false;
+    while (!(await this.isReady())) await sleep(RESTART_PAUSE_MS);
+  }
+
   /** SIGTERM, without a restart. Resolves to the time it took, ms. */
   async leave(): Promise<number> {
     const from = performance.now();
@@ -121,7 +132,8 @@ export class Supervised {
       child.once('exit', (code, signal) => {
         this.#child = undefined;
         if (!this.#leaving) {
-          if (!this.#killed) this.endedByItself.push(code ?? signal ?? 'unknown');
+          const isExpected = this.#killed || (this.#restarting && code === 0);
+          if (!isExpected) this.endedByItself.push(code ?? signal ?? 'unknown');
           setTimeout(() => this.#leaving || this.#start(), this.#killed ? 0 : RESTART_PAUSE_MS);
         } else if (code !== 0 && (this.#wasUp || signal !== 'SIGTERM'))
           this.endedByItself.push(code ?? signal ?? 'unknown');
