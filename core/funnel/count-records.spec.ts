@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { MAX_FUNNEL_SAMPLES } from '../ports/funnel-store.ts';
+import { funnelLatencyBucket, MAX_FUNNEL_SAMPLES } from '../ports/funnel-store.ts';
 import { InvalidInput } from '../primitives/errors.ts';
-import { countRecords, incrementsIn } from './count-records.ts';
+import { countRecords, incrementsIn, summedIncrementsIn } from './count-records.ts';
 import { type CountedEvent, countedEvent, type StageNote } from './notes.ts';
 
 const MINUTE_MS = 60_000;
@@ -105,5 +105,46 @@ describe('records of counts', () => {
   it('cut names that are as long as an event', () => {
     const event = { type: 'track', event: 'x'.repeat(5_000), received_at: '2026-01-01T10:00:00.000Z' };
     expect(countedEvent(event as Parameters<typeof countedEvent>[0]).name).toHaveLength(200);
+  });
+});
+
+describe('the sum of records of counts', () => {
+  it('a workspace with a thousand rules held the stage for 0.2 s a second: each cell is added once, however many commits counted it', () => {
+    const commits = Array.from({ length: 12 }, (_, commit) =>
+      countRecords(
+        Array.from({ length: 40 }, (_, rule) =>
+          note('matched+filtered/content', { messageId: `m${commit}` }, `r${rule}`),
+        ),
+      ),
+    ).flat();
+    const summed = summedIncrementsIn(commits);
+    expect(summed).toHaveLength(40);
+    expect(new Set(summed.map(({ count }) => count))).toEqual(new Set([12]));
+    expect(summed[0]?.samples).toEqual(Array.from({ length: MAX_FUNNEL_SAMPLES }, (_, n) => `m${n + 2}`));
+  });
+
+  it('keeps cells, minutes, measures and names apart, and adds latencies', () => {
+    const made = (latencyMs: number): StageNote => ({
+      event: counted(),
+      rule: 'r1',
+      destination: 'd1',
+      measures: 'delivered_first',
+      latencyMs,
+    });
+    const records = [
+      ...countRecords([made(1), made(50), note('accepted', { name: '' }), note('accepted', { name: 'a b' })]),
+      ...countRecords([
+        made(50),
+        note('accepted', { name: 'a', key: 'k1 b' }),
+        note('accepted', { receivedAt: AT + MINUTE_MS }),
+      ]),
+    ];
+    const summed = summedIncrementsIn(records);
+    expect(summed.reduce((sum, { count }) => sum + count, 0)).toBe(7);
+    expect(summed).toHaveLength(5);
+    expect(summed.find(({ rule }) => rule === 'r1')).toMatchObject({
+      count: 3,
+      latencies: { 0: 1, [funnelLatencyBucket(50)]: 2 },
+    });
   });
 });

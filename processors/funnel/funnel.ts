@@ -2,9 +2,9 @@ import {
   type BatchStage,
   type FunnelBatch,
   type FunnelStore,
-  incrementsIn,
   type Metrics,
   type Source,
+  summedIncrementsIn,
   TOPIC,
 } from '@tributary/core';
 import { type Counting, countOnce } from '../count/count-once.ts';
@@ -35,5 +35,5 @@ export const countsSource: Source = {
 
 /** What `funnel` adds to the store for a record. */
 export function funnelCounting(store: FunnelStore): Counting<Pick<FunnelBatch, 'increments'>> {
-  return { store, tally: (_topic, entries) => ({ increments: entries.flatMap(incrementsIn) }) };
+  return { store, tally: (_topic, entries) => ({ increments: summedIncrementsIn(entries) }) };
 }
