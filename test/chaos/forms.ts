@@ -41,5 +41,6 @@ export const GROWTH: Omit<GrowthOptions, 'seed'> = {
 
 export const OPERATIONS: OperationsOptions = {
   events: 1_000_000,
+  rate: 2_500,
   drainWithinMs: 1_200_000,
 };

@@ -13,6 +13,8 @@ import { type Finding, holds } from './verify.ts';
 
 export interface OperationsOptions {
   readonly events: number;
+  /** Events sent in a second at most: slow enough that all works fall into the sending. */
+  readonly rate: number;
   readonly drainWithinMs: number;
 }
 
@@ -45,7 +47,7 @@ interface Sending {
  * each event is counted once, and the funnel.
  */
 export async function runOperations(
-  { events, drainWithinMs }: OperationsOptions,
+  { events, rate, drainWithinMs }: OperationsOptions,
   tell: (line: string) => void,
 ): Promise<readonly Finding[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tributary-operations-'));
@@ -64,7 +66,7 @@ export async function runOperations(
       const sending: Sending = { confirmed: 0, answers: new Map(), slowestMs: 0 };
       const from = performance.now();
       await Promise.all([
-        produce(installation, workspace, events, sending),
+        produce(installation, workspace, { events, rate }, sending),
         operate(installation, (share) => reached(sending, share * events), tell),
       ]);
       const seconds = (performance.now() - from) / 1_000;
@@ -126,15 +128,21 @@ async function operate(
 async function produce(
   { gateways }: Installation,
   workspace: Workspace,
-  events: number,
+  { events, rate }: Pick<OperationsOptions, 'events' | 'rate'>,
   sending: Sending,
 ): Promise<void> {
   let next = 0;
+  let free = performance.now();
+  const turnOf = async (size: number) => {
+    free = Math.max(free, performance.now()) + (size / rate) * 1_000;
+    await sleep(Math.max(0, free - performance.now()));
+  };
   const producer = async (turn: number) => {
     for (let first = next; first < events; first = next) {
       next += BATCH;
       const batch = Array.from({ length: Math.min(BATCH, events - first) }, (_, i) => eventOf(first + i));
       const body = JSON.stringify({ batch });
+      await turnOf(batch.length);
       const from = performance.now();
       for (
         let attempt = turn;
