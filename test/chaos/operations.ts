@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../helpers/client.ts';
+import { atMost } from '../helpers/pacing.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 import { drained } from './drain.ts';
 import { Installation } from './installation.ts';
@@ -132,11 +133,7 @@ async function produce(
   sending: Sending,
 ): Promise<void> {
   let next = 0;
-  let free = performance.now();
-  const turnOf = async (size: number) => {
-    free = Math.max(free, performance.now()) + (size / rate) * 1_000;
-    await sleep(Math.max(0, free - performance.now()));
-  };
+  const turnOf = atMost(rate);
   const producer = async (turn: number) => {
     for (let first = next; first < events; first = next) {
       next += BATCH;

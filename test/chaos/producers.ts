@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { atMost } from '../helpers/pacing.ts';
 import type { Dice } from './dice.ts';
 import type { SentEvent } from './traffic.ts';
 
@@ -45,11 +46,7 @@ export async function produce(
   figures: SendingFigures,
 ): Promise<void> {
   const { gateways, dice, rate } = options;
-  let free = performance.now();
-  const turn = async (events: number) => {
-    free = Math.max(free, performance.now()) + (events / rate) * 1_000;
-    await sleep(Math.max(0, free - performance.now()));
-  };
+  const turn = atMost(rate);
   const other = (gateway: string) => (gateway === gateways[0] ? gateways[1] : gateways[0]);
   const repeat = (gateway: string, batch: Batch) => {
     figures.duplicates += batch.length;

@@ -1,4 +1,4 @@
-import type { Logger } from '@tributary/core';
+import { chunks, type Logger } from '@tributary/core';
 import type { KeptClaim } from '../../adapters/deduplicator/sqlite/index.ts';
 import { dayOf } from '../../adapters/history/sqlite/index.ts';
 import type { ExportedProfile } from '../../adapters/profile-store/sqlite/index.ts';
@@ -215,15 +215,4 @@ function attempt<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   return untilAvailable(what, startDeadline(startTimeoutMs, logger), work);
-}
-
-function* chunks<T>(all: Iterable<T>, size: number): Generator<readonly T[]> {
-  let chunk: T[] = [];
-  for (const one of all) {
-    chunk.push(one);
-    if (chunk.length < size) continue;
-    yield chunk;
-    chunk = [];
-  }
-  if (chunk.length > 0) yield chunk;
 }

@@ -1,4 +1,4 @@
-import type { CountedPartition, KeyUse, VolumeIncrement } from '@tributary/core';
+import { type CountedPartition, chunks, type KeyUse, type VolumeIncrement } from '@tributary/core';
 import { checkKeyPrefix, type RedisConnection } from '../../redis/index.ts';
 import { dayOf, expiryOf, fieldOf, partitionName, runField, VolumeKeys } from './stored-counts.ts';
 
@@ -114,15 +114,4 @@ function* fields(
     const key = keys.runs(day, workspaceId, transformationId);
     yield { key, field: runField(hour, measure), count, expiry: expiryOf(day), isEvents: false };
   }
-}
-
-function* chunks<T>(all: Iterable<T>, size: number): Generator<readonly T[]> {
-  let chunk: T[] = [];
-  for (const one of all) {
-    chunk.push(one);
-    if (chunk.length < size) continue;
-    yield chunk;
-    chunk = [];
-  }
-  if (chunk.length > 0) yield chunk;
 }
