@@ -26,7 +26,7 @@ export interface SandboxLimits {
   readonly maxKills: number;
   /** Pause before a lost worker of the quarantine is replaced, ms. */
   readonly restartDelayMs: number;
-  /** A worker that is not ready after this time is killed, ms. */
+  /** A worker that is not ready after this time is killed, ms. Long, because a busy machine is no reason to start it again. */
   readonly startMs: number;
 }
 
@@ -45,7 +45,7 @@ export const DEFAULT_LIMITS: SandboxLimits = {
   chunkChars: 112 * 1024,
   maxKills: 3,
   restartDelayMs: 1_000,
-  startMs: 10_000,
+  startMs: 30_000,
 };
 
 /** The limits that are settings; the others follow from them. */
