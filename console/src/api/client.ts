@@ -1,0 +1,67 @@
+import createClient, { type Middleware } from 'openapi-fetch';
+import { bearer, sessionEnded } from '../session/session.ts';
+import { ApiError, apiErrorOf } from './errors.ts';
+import type { components, paths } from './schema.gen.ts';
+
+export type Schemas = components['schemas'];
+
+const WORKSPACE = /\/api\/v1\/workspaces\/([0-9a-f-]{36})(?:\/|$)/;
+
+/** Adds what every call needs, and turns each answer that is no success into an `ApiError`. */
+const conventions: Middleware = {
+  async onRequest({ request }) {
+    const token = await bearer();
+    if (token !== undefined) request.headers.set('authorization', `Bearer ${token}`);
+    const workspaceId = WORKSPACE.exec(new URL(request.url).pathname)?.[1];
+    if (workspaceId !== undefined) request.headers.set('x-workspace-id', workspaceId);
+    return request;
+  },
+  async onResponse({ response }) {
+    if (response.ok) return;
+    if (response.status === 401) sessionEnded();
+    throw await apiErrorOf(response);
+  },
+  onError({ error }) {
+    if (error instanceof ApiError || (error instanceof DOMException && error.name === 'AbortError')) return;
+    return new ApiError('The server does not answer.', { status: 0 });
+  },
+};
+
+/** The API of the gateway that served this page. Each call resolves with its data, or rejects with an `ApiError`. */
+export const api = createClient<paths>({ baseUrl: globalThis.location.origin });
+api.use(conventions);
+
+/** The body of a call that succeeded. */
+export async function dataOf<T>(call: Promise<{ data?: T }>): Promise<T> {
+  const { data } = await call;
+  if (data === undefined) throw new ApiError('The server answered without a body.', { status: 0 });
+  return data;
+}
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** Of the next page; absent on the last. */
+  readonly nextCursor?: string;
+  /** With `count=true`: how many there are on all pages; `100000+` means perhaps more. */
+  readonly total?: string;
+}
+
+/** A page of a list, with what its headers say. */
+export async function pageOf<T>(
+  call: Promise<{ data?: readonly T[]; response: Response }>,
+): Promise<Page<T>> {
+  const { data, response } = await call;
+  const nextCursor = nextCursorOf(response.headers.get('link'));
+  const total = response.headers.get('x-total-count');
+  return {
+    items: data ?? [],
+    ...(nextCursor === undefined ? {} : { nextCursor }),
+    ...(total === null ? {} : { total }),
+  };
+}
+
+export function nextCursorOf(link: string | null): string | undefined {
+  const target = /<([^>]+)>;\s*rel="next"/.exec(link ?? '')?.[1];
+  if (target === undefined) return undefined;
+  return new URL(target, 'http://localhost').searchParams.get('cursor') ?? undefined;
+}

@@ -1,0 +1,50 @@
+/** An answer of the API that is not a success, or no answer. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** HTTP status; 0 if there was no answer. */
+  readonly status: number;
+  /** What support and the audit log know the request by. */
+  readonly requestId: string | undefined;
+  /** Seconds after which the request may be sent again. */
+  readonly retryAfterS: number | undefined;
+  /** The whole body: `error`, and what the API says beside it. */
+  readonly body: Readonly<Record<string, unknown>>;
+
+  constructor(
+    message: string,
+    { status, requestId, retryAfterS, body = {} }: Partial<Omit<ApiError, keyof Error>> & { status: number },
+  ) {
+    super(message);
+    this.status = status;
+    this.requestId = requestId;
+    this.retryAfterS = retryAfterS;
+    this.body = body;
+  }
+
+  /** Whether the same request may succeed later. */
+  get isTemporary(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+}
+
+export async function apiErrorOf(response: Response): Promise<ApiError> {
+  const body = await bodyOf(response);
+  const { error } = body;
+  const message = typeof error === 'string' ? error : `${response.status} ${response.statusText}`.trim();
+  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
+  return new ApiError(message, {
+    status: response.status,
+    requestId: response.headers.get('x-request-id') ?? undefined,
+    retryAfterS: Number.isFinite(retryAfter) ? retryAfter : undefined,
+    body,
+  });
+}
+
+async function bodyOf(response: Response): Promise<Record<string, unknown>> {
+  try {
+    const body: unknown = await response.json();
+    return typeof body === 'object' && body !== null ? { ...body } : {};
+  } catch {
+    return {}; // A proxy's page, or nothing: the status says what there is to say.
+  }
+}

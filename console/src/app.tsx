@@ -1,0 +1,54 @@
+import { Center, createTheme, Loader, MantineProvider } from '@mantine/core';
+import { Notifications } from '@mantine/notifications';
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { ApiError } from './api/errors.ts';
+import { router } from './routes.tsx';
+import { useSessionStatus } from './session/session.ts';
+import { SignInPage } from './session/sign-in-page.tsx';
+
+const MAX_RETRIES = 3;
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      retry: (failures, error) => failures < MAX_RETRIES && error instanceof ApiError && error.isTemporary,
+      retryDelay: (failures, error) =>
+        error instanceof ApiError && error.retryAfterS !== undefined
+          ? error.retryAfterS * 1_000
+          : Math.min(8_000, 500 * 2 ** failures),
+    },
+  },
+});
+
+const theme = createTheme({ primaryColor: 'blue', defaultRadius: 'sm', cursorType: 'pointer' });
+const nonce = () => document.querySelector<HTMLMetaElement>('meta[name=style-nonce]')?.content ?? '';
+
+export function App() {
+  return (
+    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={nonce}>
+      <Notifications />
+      <QueryClientProvider client={queries}>
+        <Content />
+      </QueryClientProvider>
+    </MantineProvider>
+  );
+}
+
+function Content() {
+  const status = useSessionStatus();
+  switch (status) {
+    case 'starting':
+      return (
+        <Center mih="100vh">
+          <Loader aria-label="Loading" />
+        </Center>
+      );
+    case 'signed-out':
+      return <SignInPage />;
+    case 'signed-in':
+    case 'expired':
+      return <RouterProvider router={router} />;
+  }
+}

@@ -1,0 +1,95 @@
+import { AppShell, Burger, Button, Group, Kbd, ScrollArea, Text, useMantineColorScheme } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
+import { spotlight } from '@mantine/spotlight';
+import { MagnifyingGlassIcon, MoonIcon, SunIcon } from '@radix-ui/react-icons';
+import { Outlet, useParams } from '@tanstack/react-router';
+import { signOut } from '../session/session.ts';
+import { TextLink } from '../shared/links.tsx';
+import { CommandPalette } from './command-palette.tsx';
+import { Menu } from './menu.tsx';
+import { WorkspaceSwitcher } from './workspace-switcher.tsx';
+
+/** What surrounds every page: head, menu, search. */
+export function Frame() {
+  const [opened, { toggle, close }] = useDisclosure(false);
+  const { workspaceId } = useParams({ strict: false });
+  return (
+    <AppShell
+      header={{ height: 56 }}
+      navbar={{ width: 232, breakpoint: 'sm', collapsed: { mobile: !opened } }}
+      padding="lg"
+    >
+      <AppShell.Header px="md">
+        <Group h="100%" justify="space-between" wrap="nowrap" gap="xs">
+          <Group gap="sm" wrap="nowrap">
+            <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label="Menu" />
+            <TextLink to="/" underline="never" c="inherit" fw={700} visibleFrom="xs">
+              Tributary
+            </TextLink>
+            <WorkspaceSwitcher workspaceId={workspaceId} />
+          </Group>
+          <Group gap="xs" wrap="nowrap">
+            <SearchButton />
+            <ColorSchemeSwitch />
+            <Button
+              variant="subtle"
+              color="gray"
+              size="compact-sm"
+              visibleFrom="sm"
+              onClick={() => void signOut()}
+            >
+              Sign out
+            </Button>
+          </Group>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="sm" aria-label="Pages">
+        <AppShell.Section grow component={ScrollArea}>
+          <Menu workspaceId={workspaceId} onNavigate={close} />
+        </AppShell.Section>
+        <AppShell.Section hiddenFrom="sm">
+          <Button variant="default" fullWidth onClick={() => void signOut()}>
+            Sign out
+          </Button>
+        </AppShell.Section>
+      </AppShell.Navbar>
+      <AppShell.Main>
+        <Outlet />
+      </AppShell.Main>
+      <CommandPalette workspaceId={workspaceId} />
+    </AppShell>
+  );
+}
+
+function SearchButton() {
+  return (
+    <Button
+      variant="default"
+      size="compact-md"
+      aria-label="Search"
+      leftSection={<MagnifyingGlassIcon aria-hidden />}
+      onClick={spotlight.open}
+    >
+      <Text span size="sm" visibleFrom="sm">
+        Search <Kbd size="xs">Ctrl K</Kbd>
+      </Text>
+    </Button>
+  );
+}
+
+function ColorSchemeSwitch() {
+  const { setColorScheme, colorScheme } = useMantineColorScheme({ keepTransitions: true });
+  const isDark =
+    colorScheme === 'dark' || (colorScheme === 'auto' && matchMedia('(prefers-color-scheme: dark)').matches);
+  return (
+    <Button
+      variant="subtle"
+      color="gray"
+      size="compact-md"
+      aria-label={isDark ? 'Light colours' : 'Dark colours'}
+      onClick={() => setColorScheme(isDark ? 'light' : 'dark')}
+    >
+      {isDark ? <SunIcon /> : <MoonIcon />}
+    </Button>
+  );
+}

@@ -1,0 +1,26 @@
+import { Loader } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { Navigate } from '@tanstack/react-router';
+import { api, pageOf } from '../api/client.ts';
+import { EmptyState } from '../shared/empty-state.tsx';
+import { ErrorAlert } from '../shared/error-alert.tsx';
+import { ButtonLink } from '../shared/links.tsx';
+
+/** `/`: goes to the workspace that was made last. */
+export function Home() {
+  const { data, error, refetch } = useQuery({
+    queryKey: ['workspaces', 'home'],
+    queryFn: () =>
+      pageOf(api.GET('/api/v1/workspaces', { params: { query: { limit: 1, status: 'active' } } })),
+  });
+  if (error !== null) return <ErrorAlert error={error} retry={() => void refetch()} />;
+  if (data === undefined) return <Loader aria-label="Loading" />;
+  const [first] = data.items;
+  if (first !== undefined)
+    return <Navigate to="/w/$workspaceId/overview" params={{ workspaceId: first.id }} replace />;
+  return (
+    <EmptyState title="You are in no workspace yet">
+      <ButtonLink to="/workspaces/new">Create a workspace</ButtonLink>
+    </EmptyState>
+  );
+}

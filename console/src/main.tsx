@@ -1,0 +1,16 @@
+import '@mantine/core/styles.css';
+import '@mantine/notifications/styles.css';
+import '@mantine/spotlight/styles.css';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { App } from './app.tsx';
+import { signInByLink } from './session/development-link.ts';
+
+const element = document.getElementById('root');
+if (element === null) throw new Error('index.html has no element #root');
+createRoot(element).render(
+  <StrictMode>
+    <App />
+  </StrictMode>,
+);
+void signInByLink();

@@ -1,0 +1,5 @@
+import { Page } from '../../shared/page.tsx';
+
+export function ContractsPage() {
+  return <Page title="Contracts">{null}</Page>;
+}

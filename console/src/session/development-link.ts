@@ -1,0 +1,32 @@
+import { type CredentialSource, type Credentials, nobodySignedIn, signedIn } from './session.ts';
+
+/** The link that `npm start` prints: the secret of this start is in the fragment, which no server and no log sees. */
+const SECRET = /^#secret=([\w-]+)$/;
+
+/** Signs in by the link, or by the cookie that an earlier use of it left in this browser (HTTP only, of this start). */
+export async function signInByLink(): Promise<void> {
+  const secret = SECRET.exec(location.hash)?.[1];
+  if (secret !== undefined) history.replaceState(null, '', location.pathname + location.search);
+  const credentials = (secret && (await exchange(secret))) || (await exchange());
+  if (credentials === undefined) nobodySignedIn();
+  else signedIn(credentials, LINK);
+}
+
+const LINK: CredentialSource = {
+  renew: () => exchange(),
+  async signOut() {
+    await fetch('/console/session', { method: 'DELETE' });
+  },
+};
+
+/** With a secret, or with the cookie. Undefined where the gateway knows neither. */
+async function exchange(secret?: string): Promise<Credentials | undefined> {
+  const response = await fetch('/console/session', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(secret === undefined ? {} : { secret }),
+  });
+  if (!response.ok) return undefined;
+  const { token, expires_at } = (await response.json()) as { token: string; expires_at: string };
+  return { token, expiresAt: Date.parse(expires_at) };
+}

@@ -1,0 +1,52 @@
+import { Alert, Button, Code, Group, Stack, Text } from '@mantine/core';
+import { ApiError } from '../api/errors.ts';
+
+interface Props {
+  readonly error: unknown;
+  readonly retry?: () => void;
+}
+
+/** What went wrong, in the words of the API, and the id of the request. */
+export function ErrorAlert({ error, retry }: Props) {
+  const { title, hint } = describe(error);
+  return (
+    <Alert color="red" title={title} role="alert">
+      <Stack gap="xs" align="flex-start">
+        {hint !== undefined && <Text size="sm">{hint}</Text>}
+        {error instanceof ApiError && error.requestId !== undefined && (
+          <Text size="xs" c="dimmed">
+            Request <Code>{error.requestId}</Code>
+          </Text>
+        )}
+        {retry !== undefined && (
+          <Group>
+            <Button size="xs" variant="light" color="red" onClick={retry}>
+              Try again
+            </Button>
+          </Group>
+        )}
+      </Stack>
+    </Alert>
+  );
+}
+
+function describe(error: unknown): { readonly title: string; readonly hint?: string } {
+  if (!(error instanceof ApiError)) return { title: error instanceof Error ? error.message : String(error) };
+  const title = error.message;
+  switch (error.status) {
+    case 0:
+      return { title, hint: 'Is it running, and can this browser reach it?' };
+    case 403:
+      return { title, hint: 'Your role does not allow this, or it is not there.' };
+    case 429:
+      return { title, hint: `Too many requests.${waitOf(error)}` };
+    case 503:
+      return { title, hint: `Something it depends on does not answer. Nothing is lost.${waitOf(error)}` };
+    default:
+      return { title };
+  }
+}
+
+function waitOf({ retryAfterS }: ApiError): string {
+  return retryAfterS === undefined ? '' : ` Try again in ${retryAfterS} s.`;
+}

@@ -1,0 +1,193 @@
+import { Button, Group, Table, Text, TextInput } from '@mantine/core';
+import { useDebouncedCallback } from '@mantine/hooks';
+import { MagnifyingGlassIcon } from '@radix-ui/react-icons';
+import { keepPreviousData, type UseQueryResult, useQuery } from '@tanstack/react-query';
+import { type ReactNode, useEffect, useState } from 'react';
+import type { Page } from '../api/client.ts';
+import { QueryState } from './query-state.tsx';
+
+/** What the URL of a list says; the same URL shows a colleague the same page of it. */
+export interface ListSearch {
+  readonly q?: string;
+  readonly sort?: string;
+  readonly cursor?: string;
+}
+
+/** Reads a list's part of the URL. Anything else in it is dropped. */
+export function listSearchOf(search: Record<string, unknown>): ListSearch {
+  const text = (name: string) =>
+    typeof search[name] === 'string' && search[name] !== '' ? search[name] : undefined;
+  const [q, sort, cursor] = [text('q'), text('sort'), text('cursor')];
+  return { ...(q && { q }), ...(sort && { sort }), ...(cursor && { cursor }) };
+}
+
+export interface Column<T> {
+  readonly title: string;
+  readonly cell: (item: T) => ReactNode;
+  /** The field that `sort` of the API knows it by; a column without one cannot be sorted. */
+  readonly sort?: string;
+}
+
+interface Props<T, S extends ListSearch> {
+  /** Names the list in the cache, with everything beside `search` that it depends on. */
+  readonly queryKey: readonly unknown[];
+  readonly load: (search: S, signal: AbortSignal) => Promise<Page<T>>;
+  readonly search: S;
+  /** Puts it into the URL. */
+  readonly onSearch: (search: S) => void;
+  readonly columns: readonly Column<T>[];
+  readonly rowKey: (item: T) => string;
+  readonly label: string;
+  /** Shown when there is nothing at all. */
+  readonly empty: ReactNode;
+  /** Filters of this list beside the field for text. */
+  readonly filters?: ReactNode;
+  /** Whether the API can look for `q` in it. Default: yes. */
+  readonly hasText?: boolean;
+  readonly refetchMs?: number;
+}
+
+/** A list of the API: filter, sort, pages forward and back, by the URL. */
+export function PagedList<T, S extends ListSearch>(props: Props<T, S>) {
+  const { queryKey, load, search, onSearch, filters, hasText = true, refetchMs } = props;
+  const query = useQuery({
+    queryKey: [...queryKey, search],
+    queryFn: ({ signal }) => load(search, signal),
+    placeholderData: keepPreviousData,
+    ...(refetchMs === undefined ? {} : { refetchInterval: refetchMs }),
+  });
+  return (
+    <>
+      {(hasText || filters !== undefined) && (
+        <Group gap="xs" wrap="wrap">
+          {hasText && (
+            <TextFilter value={search.q ?? ''} onChange={(q) => onSearch(restarted(search, { q }))} />
+          )}
+          {filters}
+        </Group>
+      )}
+      <QueryState query={query as UseQueryResult<Page<T>>}>
+        {(page) => <Rows {...props} page={page} />}
+      </QueryState>
+    </>
+  );
+}
+
+/** Another filter or order begins at the first page. */
+export function restarted<S extends ListSearch>(search: S, change: Readonly<Record<string, string>>): S {
+  const { cursor: _, ...kept } = search;
+  const entries = Object.entries({ ...kept, ...change }).filter(
+    ([, value]) => value !== undefined && value !== '',
+  );
+  return Object.fromEntries(entries) as unknown as S;
+}
+
+function TextFilter({
+  value,
+  onChange,
+}: {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  const report = useDebouncedCallback(onChange, 250);
+  return (
+    <TextInput
+      aria-label="Filter by name"
+      placeholder="Filter by name"
+      leftSection={<MagnifyingGlassIcon aria-hidden />}
+      value={text}
+      onChange={({ currentTarget }) => {
+        setText(currentTarget.value);
+        report(currentTarget.value);
+      }}
+    />
+  );
+}
+
+function Rows<T, S extends ListSearch>({
+  page,
+  columns,
+  rowKey,
+  label,
+  empty,
+  search,
+  onSearch,
+}: Props<T, S> & { readonly page: Page<T> }) {
+  const isFiltered = Object.keys(search).some((name) => name !== 'sort');
+  if (page.items.length === 0)
+    return isFiltered ? <Text c="dimmed">Nothing matches this filter.</Text> : empty;
+  return (
+    <>
+      <Table.ScrollContainer minWidth={520}>
+        <Table aria-label={label} highlightOnHover verticalSpacing="sm">
+          <Table.Thead>
+            <Table.Tr>
+              {columns.map((column) => (
+                <Head key={column.title} column={column} search={search} onSearch={onSearch} />
+              ))}
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {page.items.map((item) => (
+              <Table.Tr key={rowKey(item)}>
+                {columns.map(({ title, cell }) => (
+                  <Table.Td key={title}>{cell(item)}</Table.Td>
+                ))}
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+      <Group justify="space-between">
+        <Text size="sm" c="dimmed">
+          {page.total === undefined ? `${page.items.length} shown` : `${page.items.length} of ${page.total}`}
+        </Text>
+        <Group gap="xs">
+          <Button
+            size="xs"
+            variant="default"
+            disabled={search.cursor === undefined}
+            onClick={() => onSearch(restarted(search, {}))}
+          >
+            First page
+          </Button>
+          <Button
+            size="xs"
+            variant="default"
+            disabled={page.nextCursor === undefined}
+            onClick={() => page.nextCursor && onSearch({ ...search, cursor: page.nextCursor })}
+          >
+            Next page
+          </Button>
+        </Group>
+      </Group>
+    </>
+  );
+}
+
+interface HeadProps<T, S> {
+  readonly column: Column<T>;
+  readonly search: S;
+  readonly onSearch: (search: S) => void;
+}
+
+function Head<T, S extends ListSearch>({ column: { title, sort }, search, onSearch }: HeadProps<T, S>) {
+  if (sort === undefined) return <Table.Th>{title}</Table.Th>;
+  const isUp = search.sort === sort;
+  const isDown = search.sort === `-${sort}`;
+  return (
+    <Table.Th aria-sort={isUp ? 'ascending' : isDown ? 'descending' : 'none'}>
+      <Button
+        variant="transparent"
+        color="gray"
+        size="compact-sm"
+        px={0}
+        onClick={() => onSearch(restarted(search, { sort: isUp ? `-${sort}` : sort }))}
+      >
+        {title} {isUp ? '↑' : isDown ? '↓' : ''}
+      </Button>
+    </Table.Th>
+  );
+}
