@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { newId, WORKSPACE_ROLES, type Workspace, type WorkspaceRole } from '@tributary/core';
+import { type CatalogView, newId, WORKSPACE_ROLES, type Workspace, type WorkspaceRole } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
@@ -71,6 +71,7 @@ const workspaceResource = Type.Object(
     id: uuid,
     name,
     organization_id: uuid,
+    org_id: Type.Integer({ description: 'The number the profile API calls its organization by.' }),
     region: Type.String({ description: 'Where its profiles live.' }),
     status,
     alerts: nullable(alertsResource),
@@ -82,11 +83,18 @@ const workspaceResource = Type.Object(
 
 const workspaceList = listOf(workspaceResource);
 
-function presentWorkspace(workspace: Workspace, role: WorkspaceRole): Static<typeof workspaceResource> {
+function presentWorkspace(
+  workspace: Workspace,
+  role: WorkspaceRole,
+  state: CatalogView,
+): Static<typeof workspaceResource> {
+  const organization = state.organization(workspace.organization_id);
+  if (organization === undefined) throw new Error(`workspace ${workspace.id} has no organization`);
   return {
     id: workspace.id,
     name: workspace.name,
-    organization_id: workspace.organization_id,
+    organization_id: organization.id,
+    org_id: organization.org_id,
     region: workspace.region,
     status: workspace.status,
     alerts: workspace.alerts ?? null,
@@ -171,7 +179,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     async ({ workspace, role }, reply) => {
       if (role === undefined) throw permissionDenied();
       tagVersion(reply, workspace);
-      return reply.code(200).send(presentWorkspace(workspace, role));
+      return reply.code(200).send(presentWorkspace(workspace, role, catalog.state));
     },
   );
 
@@ -207,7 +215,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         });
       const workspace = workspaceNow(stored.id);
       tagVersion(reply, workspace);
-      return reply.code(200).send(presentWorkspace(workspace, role));
+      return reply.code(200).send(presentWorkspace(workspace, role, catalog.state));
     },
   );
 
@@ -246,6 +254,6 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
   function present(workspace: Workspace, accountId: string) {
     const role = catalog.state.workspaceRole(accountId, workspace.id);
     if (role === undefined) throw permissionDenied();
-    return presentWorkspace(workspace, role);
+    return presentWorkspace(workspace, role, catalog.state);
   }
 };

@@ -12,6 +12,7 @@ interface Workspace {
   readonly id: string;
   readonly name: string;
   readonly organization_id: string;
+  readonly org_id: number;
 }
 
 it('creates a workspace in an organization of its own, with the caller as its admin', async () => {
@@ -23,6 +24,7 @@ it('creates a workspace in an organization of its own, with the caller as its ad
     id: expect.any(String),
     name: 'Shop',
     organization_id: expect.any(String),
+    org_id: expect.any(Number),
     region: 'eu',
     status: 'active',
     alerts: null,
@@ -113,6 +115,19 @@ it('is 403 for a workspace that is foreign or missing', async () => {
   const missing = randomUUID();
   expect((await owner.with({ workspaceId: missing }).call('GET', `/workspaces/${missing}`)).status).toBe(403);
   expect((await owner.call('GET', '/workspaces/no-id')).status).toBe(403);
+});
+
+it('tells a guest the number that the profile API needs, of an organization the guest may not read', async () => {
+  const owner = await test.openWorkspace('host@example.com');
+  const guest = await test.signIn('guest@example.com');
+  await owner.ok('POST', './members', { email: 'guest@example.com', role: 'viewer' });
+  const { organization_id, org_id } = await guest
+    .with({ workspaceId: String(owner.workspaceId) })
+    .ok<Workspace>('GET', `/workspaces/${owner.workspaceId}`);
+  expect((await guest.call('GET', `/organizations/${organization_id}`)).status).toBe(403);
+  const search = { orgId: org_id, regions: ['eu'], search: { email: ['nobody@example.com'] } };
+  const headers = { scopes: 'profile.read', orgId: String(org_id) };
+  expect((await guest.call('POST', '/cdp/v1/users/_search', search, headers)).status).toBe(200);
 });
 
 it('tells an API key its own role', async () => {
