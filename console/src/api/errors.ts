@@ -21,10 +21,32 @@ export class ApiError extends Error {
     this.body = body;
   }
 
+  /** What is wrong with the request, part by part, on 400 and 413. */
+  get faults(): readonly Fault[] {
+    const { details } = this.body;
+    return Array.isArray(details) ? details.filter(isFault) : [];
+  }
+
+  /** Why the request conflicts with what is stored, on 409. */
+  get reason(): string | undefined {
+    return typeof this.body.reason === 'string' ? this.body.reason : undefined;
+  }
+
   /** Whether the same request may succeed later. */
   get isTemporary(): boolean {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
+}
+
+export interface Fault {
+  /** JSON pointer into the body, or the name of a parameter. */
+  readonly path: string;
+  readonly message: string;
+}
+
+function isFault(value: unknown): value is Fault {
+  const { path, message } = Object(value) as Partial<Fault>;
+  return typeof path === 'string' && typeof message === 'string';
 }
 
 export async function apiErrorOf(response: Response): Promise<ApiError> {

@@ -1,5 +1,19 @@
-import { Alert, Button, Code, Group, Stack, Text } from '@mantine/core';
+import { Alert, Button, Code, Group, List, Stack, Text } from '@mantine/core';
 import { ApiError } from '../api/errors.ts';
+
+const MAX_FAULTS = 10;
+
+/** The reasons of a conflict that a person can do something about. */
+const REASONS: Readonly<Record<string, string>> = {
+  taken: 'Something else has this already.',
+  in_use: 'Something else uses it.',
+  missing: 'It names something that is gone, archived or a draft.',
+  last_owner: 'An organization needs an owner.',
+  version: 'It was changed at the same time. Load it again.',
+  not_merged: 'It is a profile of its own already.',
+  unknown_origin: 'Nothing of the profile is known to have come from it.',
+  upgrade_pending: 'The operator has not finished an upgrade.',
+};
 
 interface Props {
   readonly error: unknown;
@@ -13,6 +27,15 @@ export function ErrorAlert({ error, retry }: Props) {
     <Alert color="red" title={title} role="alert">
       <Stack gap="xs" align="flex-start">
         {hint !== undefined && <Text size="sm">{hint}</Text>}
+        {error instanceof ApiError && error.faults.length > 0 && (
+          <List size="sm">
+            {error.faults.slice(0, MAX_FAULTS).map(({ path, message }) => (
+              <List.Item key={`${path} ${message}`}>
+                <Code>{path}</Code> {message}
+              </List.Item>
+            ))}
+          </List>
+        )}
         {error instanceof ApiError && error.requestId !== undefined && (
           <Text size="xs" c="dimmed">
             Request <Code>{error.requestId}</Code>
@@ -30,7 +53,7 @@ export function ErrorAlert({ error, retry }: Props) {
   );
 }
 
-function describe(error: unknown): { readonly title: string; readonly hint?: string } {
+function describe(error: unknown): { readonly title: string; readonly hint?: string | undefined } {
   if (!(error instanceof ApiError)) return { title: error instanceof Error ? error.message : String(error) };
   const title = error.message;
   switch (error.status) {
@@ -38,6 +61,8 @@ function describe(error: unknown): { readonly title: string; readonly hint?: str
       return { title, hint: 'Is it running, and can this browser reach it?' };
     case 403:
       return { title, hint: 'Your role does not allow this, or it is not there.' };
+    case 409:
+      return { title, hint: REASONS[error.reason ?? ''] ?? error.reason };
     case 429:
       return { title, hint: `Too many requests.${waitOf(error)}` };
     case 503:
