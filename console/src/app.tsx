@@ -11,7 +11,10 @@ const MAX_RETRIES = 3;
 
 const queries = new QueryClient({
   defaultOptions: {
+    // The gateway may be on this machine or in a network without internet: what the browser takes for offline says nothing.
+    mutations: { networkMode: 'always' },
     queries: {
+      networkMode: 'always',
       staleTime: 5_000,
       retry: (failures, error) => failures < MAX_RETRIES && error instanceof ApiError && error.isTemporary,
       retryDelay: (failures, error) =>

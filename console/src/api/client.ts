@@ -38,6 +38,20 @@ export async function dataOf<T>(call: Promise<{ data?: T }>): Promise<T> {
   return data;
 }
 
+/** A resource and the version it is of, for the `If-Match` of a change. */
+export interface Versioned<T> {
+  readonly value: T;
+  readonly etag: string;
+}
+
+export async function versionedOf<T>(call: Promise<{ data?: T; response: Response }>): Promise<Versioned<T>> {
+  const { data, response } = await call;
+  const etag = response.headers.get('etag');
+  if (data === undefined || etag === null)
+    throw new ApiError('The server answered without a version.', { status: 0 });
+  return { value: data, etag };
+}
+
 export interface Page<T> {
   readonly items: readonly T[];
   /** Of the next page; absent on the last. */

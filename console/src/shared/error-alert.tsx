@@ -67,9 +67,29 @@ function describe(error: unknown): { readonly title: string; readonly hint?: str
       return { title, hint: `Too many requests.${waitOf(error)}` };
     case 503:
       return { title, hint: `Something it depends on does not answer. Nothing is lost.${waitOf(error)}` };
+    case 409:
+      return { title: conflictOf(error) };
     default:
       return { title };
   }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  taken: 'The name is taken.',
+  in_use: 'It is in use.',
+  missing: 'Something that it names is gone, archived or a draft.',
+  last_owner: 'The last owner of an organization stays its owner. Make somebody else an owner first.',
+  version: 'It was changed at the same time. Look at it again.',
+  upgrade_pending: 'The operator has not finished an upgrade yet.',
+};
+
+/** What prevents the change; the entities by their kind and id. */
+function conflictOf({ message, body: { reason, causes, quota, limit } }: ApiError): string {
+  if (typeof quota === 'string')
+    return `The quota ${quota.replaceAll('_', ' ')} is used up: at most ${limit}.`;
+  const text = (typeof reason === 'string' && (REASONS[reason] ?? `${message}: ${reason}`)) || message;
+  const named = (Array.isArray(causes) ? causes : []).map(({ kind, id }) => `${kind} ${id}`);
+  return named.length === 0 ? text : `${text} ${named.join(', ')}`;
 }
 
 function waitOf({ retryAfterS }: ApiError): string {

@@ -1,0 +1,88 @@
+import { Alert, Button, Group, List, Stack, Text } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { ErrorAlert } from '../error-alert.tsx';
+import { LeaveGuard } from './leave-guard.tsx';
+import type { ApiForm } from './use-api-form.ts';
+import { VersionConflictDialog } from './version-conflict-dialog.tsx';
+
+interface Props<V extends object> {
+  readonly state: ApiForm<V>;
+  readonly children: ReactNode;
+  /** `Create source`, `Save`. */
+  readonly submitLabel: string;
+  readonly onCancel?: () => void;
+  /** Names of the fields for the comparison of versions, where the key does not do. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** A comparison of a field of its own, of code for example. */
+  readonly renderValue?: (field: string, value: unknown) => ReactNode;
+  /** More buttons, at the left of those of the form. */
+  readonly actions?: ReactNode;
+}
+
+/** What all forms over the API have: why it failed, both versions on a conflict, the buttons, the guard of what was typed. */
+export function ApiFormFrame<V extends object>({
+  state,
+  children,
+  submitLabel,
+  onCancel,
+  labels,
+  renderValue,
+  actions,
+}: Props<V>) {
+  const { isSending, isNew, error, otherFaults, conflict, isOutdated } = state;
+  return (
+    <form noValidate onSubmit={state.submit}>
+      <Stack>
+        {children}
+        {error !== null && <Failure state={state} error={error} />}
+        {otherFaults.length > 0 && (
+          <List size="sm">
+            {otherFaults.map(({ path, message }) => (
+              <List.Item key={`${path} ${message}`}>
+                {path === '' ? message : `${path}: ${message}`}
+              </List.Item>
+            ))}
+          </List>
+        )}
+        {isOutdated && conflict === undefined && state.isDirty() && (
+          <Alert color="yellow" title="Somebody saved another version">
+            <Text size="sm">
+              What you typed is kept. When you save, both versions are shown and you choose.
+            </Text>
+          </Alert>
+        )}
+        <Group justify="flex-end" gap="xs">
+          {actions}
+          {onCancel !== undefined && (
+            <Button variant="default" onClick={onCancel}>
+              Cancel
+            </Button>
+          )}
+          <Button type="submit" loading={isSending} disabled={!isNew && !state.isDirty()}>
+            {submitLabel}
+          </Button>
+        </Group>
+      </Stack>
+      <LeaveGuard isDirty={state.isDirty} />
+      {conflict !== undefined && (
+        <VersionConflictDialog
+          conflict={conflict}
+          {...(labels === undefined ? {} : { labels })}
+          {...(renderValue === undefined ? {} : { renderValue })}
+        />
+      )}
+    </form>
+  );
+}
+
+function Failure<V extends object>({ state, error }: { readonly state: ApiForm<V>; readonly error: Error }) {
+  const marked = Object.keys(state.form.errors).length;
+  if (marked === 0 || state.otherFaults.length > 0) return <ErrorAlert error={error} />;
+  return (
+    <Alert color="red" role="alert" title="Not saved">
+      <Text size="sm">
+        {marked === 1 ? 'The marked field needs a change.' : `${marked} marked fields need a change.`}
+      </Text>
+    </Alert>
+  );
+}

@@ -1,0 +1,65 @@
+import { ApiError } from '../../api/errors.ts';
+
+/** A fault of a request, from `details` of the API's error. */
+export interface Fault {
+  /** A JSON pointer into the body, or the name of a parameter. */
+  readonly path: string;
+  readonly message: string;
+}
+
+export function faultsOf(error: unknown): readonly Fault[] {
+  if (!(error instanceof ApiError) || !Array.isArray(error.body.details)) return [];
+  return error.body.details.filter(isFault);
+}
+
+function isFault(value: unknown): value is Fault {
+  const { path, message } = (value ?? {}) as Readonly<Record<string, unknown>>;
+  return typeof path === 'string' && typeof message === 'string';
+}
+
+/** `/settings/headers/0/name` as the form names it: `settings.headers.0.name`. */
+export function fieldPathOf(pointer: string): string {
+  return segmentsOf(pointer).join('.');
+}
+
+function segmentsOf(pointer: string): readonly string[] {
+  const path = pointer.startsWith('/') ? pointer.slice(1) : pointer;
+  return path === '' ? [] : path.split('/').map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+export interface PlacedFaults {
+  /** Messages by path of the field. */
+  readonly fields: Readonly<Record<string, string>>;
+  /** Those of what is no field. */
+  readonly others: readonly Fault[];
+}
+
+/**
+ * Puts each fault at its field. Where the field shows a whole object or list, the message names the place in it. `fieldOf` is for
+ * forms whose fields are named otherwise than in the body: it gets the path with dots.
+ */
+export function placeFaults(
+  faults: readonly Fault[],
+  hasField: (path: string) => boolean,
+  fieldOf: (path: string) => string = (path) => path,
+): PlacedFaults {
+  const fields: Record<string, string> = {};
+  const others: Fault[] = [];
+  for (const fault of faults) {
+    const segments = segmentsOf(fault.path);
+    const field = longestFirst(segments.length)
+      .map((length) => ({ length, path: fieldOf(segments.slice(0, length).join('.')) }))
+      .find(({ path }) => hasField(path));
+    if (field === undefined) {
+      others.push(fault);
+      continue;
+    }
+    const rest = segments.slice(field.length).join('.');
+    const message = rest === '' ? fault.message : `${rest}: ${fault.message}`;
+    const earlier = fields[field.path];
+    fields[field.path] = earlier === undefined ? message : `${earlier}; ${message}`;
+  }
+  return { fields, others };
+}
+
+const longestFirst = (length: number) => Array.from({ length }, (_, index) => length - index);

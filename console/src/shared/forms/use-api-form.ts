@@ -1,0 +1,208 @@
+import { type UseFormInput, type UseFormReturnType, useForm } from '@mantine/form';
+import { useMutation } from '@tanstack/react-query';
+import { type SyntheticEvent, useEffect, useId, useState } from 'react';
+import type { Versioned } from '../../api/client.ts';
+import { ApiError } from '../../api/errors.ts';
+import { type Fault, faultsOf, type PlacedFaults, placeFaults } from './faults.ts';
+import { differencesOf, type FieldDifference, isSame, mergedOf } from './versions.ts';
+
+/** Somebody else saved another version while the form was open. */
+export interface VersionConflict {
+  readonly differences: readonly FieldDifference[];
+  /** Saves the fields that were typed into, on top of the version that is stored. */
+  readonly saveMine: () => void;
+  /** Takes the stored version into the form. */
+  readonly takeStored: () => void;
+  /** Back to the form as it is. */
+  readonly dismiss: () => void;
+}
+
+/** A form over the API, for `ApiFormFrame`. */
+export interface ApiForm<V extends object> {
+  readonly form: UseFormReturnType<V>;
+  readonly submit: (event?: SyntheticEvent<HTMLFormElement>) => void;
+  readonly isSending: boolean;
+  /** Whether something was typed that is not saved. Reads the present state, also between two renders. */
+  readonly isDirty: () => boolean;
+  /** Whether there is something to save without anything typed: a form that creates. */
+  readonly isNew: boolean;
+  /** Why the last attempt failed; null while there is nothing to say. */
+  readonly error: Error | null;
+  /** Faults of what is no field of the form. */
+  readonly otherFaults: readonly Fault[];
+  readonly conflict: VersionConflict | undefined;
+  /** Another version is stored than the one this form was opened with. */
+  readonly isOutdated: boolean;
+}
+
+interface Options<V extends object> {
+  readonly validate?: UseFormInput<V>['validate'];
+  /** The field that shows a part of the body, where it has another name; both with dots. */
+  readonly fieldOf?: (path: string) => string;
+}
+
+interface CreateOptions<V extends object, Answer> extends Options<V> {
+  readonly initialValues: V;
+  readonly send: (values: V) => Promise<Answer>;
+  /** The form is empty again by then. */
+  readonly onSent: (answer: Answer) => void;
+}
+
+/**
+ * A form that creates a resource, or sends anything else that has no version:
+ *
+ *     const state = useCreateForm({ initialValues, send: (body) => dataOf(api.POST(...)), onSent });
+ *     <ApiFormFrame state={state} submitLabel="Create"><TextInput {...state.form.getInputProps('name')} /></ApiFormFrame>
+ *
+ * Fields are named as in the body, so that the faults that the API finds stand beside them.
+ */
+export function useCreateForm<V extends object, Answer>(options: CreateOptions<V, Answer>): ApiForm<V> {
+  const { initialValues, send, onSent } = options;
+  const { form, failed, others, clearFaults } = useFormOfApi(initialValues, options);
+  const sending = useMutation({
+    mutationFn: send,
+    onError: failed,
+    onSuccess: (answer) => {
+      form.setInitialValues(initialValues);
+      form.reset();
+      onSent(answer);
+    },
+  });
+  const submit = form.onSubmit((values) => {
+    clearFaults();
+    sending.mutate(values);
+  }, focusFirst(form));
+  return {
+    form,
+    submit,
+    isSending: sending.isPending,
+    isDirty: () => form.isDirty(),
+    isNew: true,
+    error: sending.error,
+    otherFaults: others,
+    conflict: undefined,
+    isOutdated: false,
+  };
+}
+
+interface EditOptions<T, V extends object> extends Options<V> {
+  /** The resource as the query knows it. */
+  readonly stored: Versioned<T>;
+  readonly valuesOf: (resource: T) => V;
+  /** Sends `If-Match: etag`. */
+  readonly save: (values: V, etag: string) => Promise<Versioned<T>>;
+  /** Reads what is stored now, not from a cache. */
+  readonly reload: () => Promise<Versioned<T>>;
+  /** Puts the new version into the cache. */
+  readonly onSaved: (saved: Versioned<T>) => void;
+}
+
+/**
+ * A form that changes a resource. What was typed stays until it is saved or given up by the person: a query that brings another
+ * version refills the form only while nothing is typed, and a 412 shows both versions. Give it the `Versioned` of a query.
+ */
+export function useEditForm<T, V extends object>(options: EditOptions<T, V>): ApiForm<V> {
+  const { stored, valuesOf, save, reload, onSaved } = options;
+  const [base, setBase] = useState(stored);
+  const [newer, setNewer] = useState<Versioned<T>>();
+  const { form, failed, others, clearFaults } = useFormOfApi(valuesOf(stored.value), options);
+
+  const show = (version: Versioned<T>, values: V = valuesOf(version.value)) => {
+    setBase(version);
+    form.setInitialValues(valuesOf(version.value));
+    form.resetDirty(valuesOf(version.value));
+    form.setValues(values);
+  };
+
+  const saving = useMutation({
+    mutationFn: async ({ values, etag }: { readonly values: V; readonly etag: string }) => {
+      try {
+        return await save(values, etag);
+      } catch (error) {
+        if (isVersionMismatch(error)) setNewer(await reload());
+        throw error;
+      }
+    },
+    onError: failed,
+    onSuccess: (saved, { values }) => {
+      setNewer(undefined);
+      // What was typed while the request was under way stays.
+      if (isSame(form.getValues(), values)) show(saved);
+      else show(saved, form.getValues());
+      onSaved(saved);
+    },
+  });
+  const send = (values: V, etag: string) => {
+    clearFaults();
+    saving.mutate({ values, etag });
+  };
+
+  useEffect(() => {
+    if (stored.etag !== base.etag && !form.isDirty() && !saving.isPending && newer === undefined)
+      show(stored);
+  });
+
+  const mine = form.getValues();
+  const conflict: VersionConflict | undefined = newer && {
+    differences: differencesOf(valuesOf(base.value), mine, valuesOf(newer.value)),
+    saveMine: () => {
+      const merged = mergedOf(valuesOf(base.value), mine, valuesOf(newer.value));
+      show(newer, merged);
+      setNewer(undefined);
+      send(merged, newer.etag);
+    },
+    takeStored: () => {
+      show(newer);
+      setNewer(undefined);
+      saving.reset();
+      onSaved(newer);
+    },
+    dismiss: () => setNewer(undefined),
+  };
+  return {
+    form,
+    submit: form.onSubmit((values) => send(values, base.etag), focusFirst(form)),
+    isSending: saving.isPending,
+    isDirty: () => form.isDirty(),
+    isNew: false,
+    error: conflict === undefined ? saving.error : null,
+    otherFaults: others,
+    conflict,
+    isOutdated: stored.etag !== base.etag,
+  };
+}
+
+/** 412, or 409 where the change was overtaken between its check and its commit. */
+function isVersionMismatch(error: unknown): boolean {
+  return (
+    error instanceof ApiError &&
+    (error.status === 412 || (error.status === 409 && error.body.reason === 'version'))
+  );
+}
+
+function useFormOfApi<V extends object>(initialValues: V, { validate, fieldOf }: Options<V>) {
+  const name = useId();
+  const form = useForm<V>({ name, initialValues, ...(validate === undefined ? {} : { validate }) });
+  const [others, setOthers] = useState<PlacedFaults['others']>([]);
+  return {
+    form,
+    others,
+    clearFaults: () => setOthers([]),
+    failed: (error: Error) => {
+      // A path with a quote names no field of ours, and would end the selector that Mantine makes of it.
+      const hasField = (path: string) => !/["\\]/.test(path) && form.getInputNode(path) !== null;
+      const placed = placeFaults(faultsOf(error), hasField, fieldOf);
+      setOthers(placed.others);
+      form.setErrors(placed.fields);
+      focusFirst(form)(placed.fields);
+    },
+  };
+}
+
+/** Puts the focus on the first field with an error, in the order of the errors. */
+function focusFirst<V extends object>(form: UseFormReturnType<V>) {
+  return (errors: Readonly<Record<string, unknown>>) => {
+    const [first] = Object.keys(errors);
+    if (first !== undefined) form.getInputNode(first)?.focus();
+  };
+}
