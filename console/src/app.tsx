@@ -6,6 +6,7 @@ import { ApiError } from './api/errors.ts';
 import { router } from './routes.tsx';
 import { useSessionStatus } from './session/session.ts';
 import { SignInPage } from './session/sign-in-page.tsx';
+import { styleNonce } from './shared/style-nonce.ts';
 
 const MAX_RETRIES = 3;
 
@@ -26,11 +27,10 @@ const queries = new QueryClient({
 });
 
 const theme = createTheme({ primaryColor: 'blue', defaultRadius: 'sm', cursorType: 'pointer' });
-const nonce = () => document.querySelector<HTMLMetaElement>('meta[name=style-nonce]')?.content ?? '';
 
 export function App() {
   return (
-    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={nonce}>
+    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={styleNonce}>
       <Notifications />
       <QueryClientProvider client={queries}>
         <Content />
