@@ -2,6 +2,7 @@ import type { Operation } from '@tributary/core';
 import type { FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { accessPlugin } from './authentication/access.ts';
+import { consoleRoutes } from './console/console.ts';
 import type { GatewayDependencies } from './dependencies.ts';
 import { errorsPlugin } from './errors/error-handler.ts';
 import { responseMemoryPlugin } from './limits/memory-budgets.ts';
@@ -24,6 +25,8 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
   await app.register(unknownPathsPlugin);
   await app.register(openapiPlugin);
   await app.register(referencePage);
+  if (dependencies.console !== undefined)
+    await app.register(consoleRoutes, { ...dependencies.console, clock: dependencies.clock });
   await app.register(async (api) => {
     await api.register(bodyPlugin, dependencies);
     await api.register(accessPlugin, dependencies);

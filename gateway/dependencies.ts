@@ -29,6 +29,7 @@ import type {
   VolumeCounters,
 } from '@tributary/core';
 import type { IdentityVerifier } from './authentication/id-tokens.ts';
+import type { ConsoleOptions } from './console/console.ts';
 import type { ChangeLimits } from './limits/change-limits.ts';
 import type { LiveLimits } from './live-streams/stream-slots.ts';
 import type { CrossOriginOptions } from './server/cross-origin.ts';
@@ -106,6 +107,8 @@ export interface GatewayDependencies {
   readonly memory?: MemoryBounds;
   /** Origin at which browsers reach the gateway. Absent: the scheme and host of each request. */
   readonly publicUrl?: string;
+  /** Absent: the gateway serves no console. */
+  readonly console?: ConsoleOptions;
   /** The web origins that may call. */
   readonly crossOrigin?: CrossOriginOptions;
 }

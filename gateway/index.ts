@@ -1,6 +1,8 @@
 export { gateway } from './app.ts';
 export type { Identity, IdentityVerifier } from './authentication/id-tokens.ts';
 export { createIdentityVerifier, type TrustedIssuer } from './authentication/id-tokens.ts';
+export { CONSOLE_PATH, type ConsoleOptions } from './console/console.ts';
+export type { DevelopmentLink } from './console/development-link.ts';
 export type { GatewayDependencies, Limits } from './dependencies.ts';
 export { ApiError } from './errors/api-error.ts';
 export { RecentEvents, type RecentEventsQuery, SCAN_BUDGET } from './event-search/recent-events.ts';

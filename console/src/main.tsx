@@ -4,7 +4,7 @@ import '@mantine/spotlight/styles.css';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { App } from './app.tsx';
-import { signInByLink } from './session/development-link.ts';
+import { startSession } from './session/start.ts';
 
 const element = document.getElementById('root');
 if (element === null) throw new Error('index.html has no element #root');
@@ -13,4 +13,4 @@ createRoot(element).render(
     <App />
   </StrictMode>,
 );
-void signInByLink();
+void startSession();

@@ -3,10 +3,15 @@ import { type CredentialSource, type Credentials, nobodySignedIn, signedIn } fro
 /** The link that `npm start` prints: the secret of this start is in the fragment, which no server and no log sees. */
 const SECRET = /^#secret=([\w-]+)$/;
 
-/** Signs in by the link, or by the cookie that an earlier use of it left in this browser (HTTP only, of this start). */
-export async function signInByLink(): Promise<void> {
+/** Takes the secret of the link out of the address, so that it is in no bookmark and no history. */
+export function takeSecret(): string | undefined {
   const secret = SECRET.exec(location.hash)?.[1];
   if (secret !== undefined) history.replaceState(null, '', location.pathname + location.search);
+  return secret;
+}
+
+/** Signs in by the link, or by the cookie that an earlier use of it left in this browser (HTTP only, of this start). */
+export async function signInByLink(secret: string | undefined): Promise<void> {
   const credentials = (secret && (await exchange(secret))) || (await exchange());
   if (credentials === undefined) nobodySignedIn();
   else signedIn(credentials, LINK);
@@ -26,7 +31,7 @@ async function exchange(secret?: string): Promise<Credentials | undefined> {
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(secret === undefined ? {} : { secret }),
   });
-  if (!response.ok) return undefined;
+  if (response.status !== 200) return undefined;
   const { token, expires_at } = (await response.json()) as { token: string; expires_at: string };
   return { token, expiresAt: Date.parse(expires_at) };
 }

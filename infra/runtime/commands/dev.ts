@@ -1,8 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseKey } from '@tributary/core';
-import type { GatewayDependencies } from '@tributary/gateway';
+import { CONSOLE_PATH, type GatewayDependencies } from '@tributary/gateway';
 import type { FastifyInstance } from 'fastify';
+import { decodeJwt } from 'jose';
 import { ConfigError, type Environment, readDevConfig } from '../config/config.ts';
 import { type DevIssuer, openDevIssuer } from '../issuer/dev-issuer.ts';
 import { runInOneProcess } from './serve.ts';
@@ -22,17 +24,33 @@ export async function dev(environment: Environment): Promise<number> {
     opened ??= openDevIssuer(config);
     return opened;
   };
+  const secret = randomBytes(32).toString('base64url');
   return runInOneProcess(config, {
     command: 'dev',
     issuers: () => [issuer().trusted],
+    developmentLink: { secret, mint: () => mintForConsole(issuer()) },
     async announce({ server, admin, dependencies }) {
       const quickstart = await prepareQuickstart(server.app, dependencies, issuer(), config.dataFolder);
-      return welcome(server.url, admin.url, quickstart);
+      const link = config.console
+        ? `${onThisMachine(server.url)}${CONSOLE_PATH}#secret=${secret}`
+        : undefined;
+      return welcome(server.url, admin.url, quickstart, link);
     },
   });
 }
 
 const EMAIL = 'dev@tributary.localhost';
+
+/** A browser of this machine reaches a server that listens on every address by loopback. */
+function onThisMachine(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+}
+
+async function mintForConsole(issuer: DevIssuer) {
+  const token = await issuer.mint(EMAIL);
+  const { exp = 0 } = decodeJwt(token);
+  return { token, expiresAt: new Date(exp * 1_000).toISOString() };
+}
 
 /** Everything needed to send the first event. */
 export interface Quickstart {
@@ -117,11 +135,16 @@ export function welcome(
   url: string,
   adminUrl: string,
   { workspaceId, writeKey, idToken }: Quickstart,
+  consoleLink?: string,
 ): string {
+  const opened =
+    consoleLink === undefined
+      ? ''
+      : `Open the console (the link signs you in, once):\n\n  ${consoleLink}\n\n`;
   return `
 Tributary is ready at ${url}
 
-  workspace   ${workspaceId}
+${opened}  workspace   ${workspaceId}
   write key   ${writeKey}
   ID token    ${idToken}
   admin port  ${adminUrl} (/metrics, /readyz)

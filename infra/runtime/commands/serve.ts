@@ -1,6 +1,11 @@
 import { MessageChannel } from 'node:worker_threads';
 import { type Logger, TOPIC } from '@tributary/core';
-import { type GatewayDependencies, presentSystem, type TrustedIssuer } from '@tributary/gateway';
+import {
+  type DevelopmentLink,
+  type GatewayDependencies,
+  presentSystem,
+  type TrustedIssuer,
+} from '@tributary/gateway';
 import { type Environment, readServeConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
@@ -54,6 +59,8 @@ export interface OneProcessForm {
   readonly command: 'serve' | 'dev';
   /** Issuers beside those of `TRIBUTARY_ISSUERS`, read once the data folder is locked. */
   issuers(): readonly TrustedIssuer[];
+  /** Signs in on the console without an issuer. */
+  readonly developmentLink?: DevelopmentLink;
   /** Resolves to the text that is printed once the process is ready. */
   announce(ready: Ready): Promise<string>;
 }
@@ -112,7 +119,9 @@ async function run(
     system: async () => presentSystem(await dependencies.system.read()),
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
-  const server = cleanup.use(await startServer(config, dependencies, operations, disk));
+  const server = cleanup.use(
+    await startServer(config, withLink(dependencies, form.developmentLink), operations, disk),
+  );
   await schemas.begin();
   const deadline = startDeadline(config.startTimeout, logger);
   const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
@@ -123,4 +132,12 @@ async function run(
   shutdown.drain = () => drain(server, config.drain, logger);
   process.stdout.write(text);
   return Promise.race([stages.failed, check.failed]);
+}
+
+function withLink(
+  dependencies: GatewayDependencies,
+  developmentLink: DevelopmentLink | undefined,
+): GatewayDependencies {
+  if (dependencies.console === undefined || developmentLink === undefined) return dependencies;
+  return { ...dependencies, console: { ...dependencies.console, developmentLink } };
 }

@@ -92,6 +92,12 @@ export const SETTINGS = {
     'Private JWK (JSON, ES256) of the development issuer; default: made once in the data folder.',
   ),
   ...ISSUER_SETTINGS,
+  console: setting(
+    'TRIBUTARY_CONSOLE',
+    'true',
+    flag(),
+    'Whether the gateway serves the console at /console/ (and / redirects to it). With 0 it serves the API alone.',
+  ),
   operators: setting(
     'TRIBUTARY_OPERATORS',
     '',

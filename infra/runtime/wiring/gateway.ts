@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
 import type { MessagePort } from 'node:worker_threads';
 import {
   createLightEvaluator,
@@ -11,6 +12,7 @@ import {
 } from '@tributary/core';
 import {
   ChangeLimits,
+  type ConsoleOptions,
   createIdentityVerifier,
   type GatewayDependencies,
   type Limits,
@@ -20,6 +22,7 @@ import { stageReads } from '@tributary/processors';
 import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
 import { quotasOf } from '../config/limit-settings.ts';
 import type { Config } from '../config/settings.ts';
+import { buildOf } from '../observability/build-info.ts';
 import { type EngineHealth, watchedLog, watchedProfiles } from '../observability/engine-health.ts';
 import { createSystemView } from '../observability/system-view.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
@@ -176,7 +179,21 @@ async function openDependencies(
     topicTenants: config.topicTenants,
     limits: await openLimits(config, logger, cleanup),
     ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
+    ...(config.console ? { console: consoleOf(config) } : {}),
     crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
+  };
+}
+
+/** Where `npm run build -w console` puts the built console. */
+const CONSOLE_FOLDER = fileURLToPath(new URL('../../../console/dist/', import.meta.url));
+
+function consoleOf({ issuers }: Config): ConsoleOptions {
+  return {
+    folder: CONSOLE_FOLDER,
+    version: buildOf().version,
+    issuers: issuers.flatMap(({ issuer, audiences: [clientId] }) =>
+      clientId === undefined ? [] : [{ issuer, clientId }],
+    ),
   };
 }
 
