@@ -8,7 +8,7 @@ const REASONS: Readonly<Record<string, string>> = {
   taken: 'Something else has this already.',
   in_use: 'Something else uses it.',
   missing: 'It names something that is gone, archived or a draft.',
-  last_owner: 'An organization needs an owner.',
+  last_owner: 'An organization needs an owner. Make somebody else an owner first.',
   version: 'It was changed at the same time. Load it again.',
   not_merged: 'It is a profile of its own already.',
   unknown_origin: 'Nothing of the profile is known to have come from it.',
@@ -62,34 +62,21 @@ function describe(error: unknown): { readonly title: string; readonly hint?: str
     case 403:
       return { title, hint: 'Your role does not allow this, or it is not there.' };
     case 409:
-      return { title, hint: REASONS[error.reason ?? ''] ?? error.reason };
+      return { title, hint: conflictOf(error) };
     case 429:
       return { title, hint: `Too many requests.${waitOf(error)}` };
     case 503:
       return { title, hint: `Something it depends on does not answer. Nothing is lost.${waitOf(error)}` };
-    case 409:
-      return { title: conflictOf(error) };
     default:
       return { title };
   }
 }
 
-const REASONS: Readonly<Record<string, string>> = {
-  taken: 'The name is taken.',
-  in_use: 'It is in use.',
-  missing: 'Something that it names is gone, archived or a draft.',
-  last_owner: 'The last owner of an organization stays its owner. Make somebody else an owner first.',
-  version: 'It was changed at the same time. Look at it again.',
-  upgrade_pending: 'The operator has not finished an upgrade yet.',
-};
-
-/** What prevents the change; the entities by their kind and id. */
-function conflictOf({ message, body: { reason, causes, quota, limit } }: ApiError): string {
-  if (typeof quota === 'string')
-    return `The quota ${quota.replaceAll('_', ' ')} is used up: at most ${limit}.`;
-  const text = (typeof reason === 'string' && (REASONS[reason] ?? `${message}: ${reason}`)) || message;
+/** Why a change conflicts with what there is; the entities that prevent it by kind and id. */
+function conflictOf({ reason = '', body: { causes, quota, limit } }: ApiError): string {
+  if (typeof quota === 'string') return `At most ${limit}: ${quota.replaceAll('_', ' ')}.`;
   const named = (Array.isArray(causes) ? causes : []).map(({ kind, id }) => `${kind} ${id}`);
-  return named.length === 0 ? text : `${text} ${named.join(', ')}`;
+  return [REASONS[reason] ?? reason, ...(named.length === 0 ? [] : [named.join(', ')])].join(' ');
 }
 
 function waitOf({ retryAfterS }: ApiError): string {

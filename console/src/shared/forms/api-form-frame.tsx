@@ -1,11 +1,11 @@
-import { Alert, Button, Group, List, Stack, Text } from '@mantine/core';
+import { Alert, Button, Code, Group, List, Stack, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { ErrorAlert } from '../error-alert.tsx';
 import { LeaveGuard } from './leave-guard.tsx';
-import type { ApiForm } from './use-api-form.ts';
+import type { ApiForm, FormValues } from './use-api-form.ts';
 import { VersionConflictDialog } from './version-conflict-dialog.tsx';
 
-interface Props<V extends object> {
+interface Props<V extends FormValues> {
   readonly state: ApiForm<V>;
   readonly children: ReactNode;
   /** `Create source`, `Save`. */
@@ -20,7 +20,7 @@ interface Props<V extends object> {
 }
 
 /** What all forms over the API have: why it failed, both versions on a conflict, the buttons, the guard of what was typed. */
-export function ApiFormFrame<V extends object>({
+export function ApiFormFrame<V extends FormValues>({
   state,
   children,
   submitLabel,
@@ -29,21 +29,12 @@ export function ApiFormFrame<V extends object>({
   renderValue,
   actions,
 }: Props<V>) {
-  const { isSending, isNew, error, otherFaults, conflict, isOutdated } = state;
+  const { isSending, isNew, error, conflict, isOutdated } = state;
   return (
     <form noValidate onSubmit={state.submit}>
       <Stack>
         {children}
         {error !== null && <Failure state={state} error={error} />}
-        {otherFaults.length > 0 && (
-          <List size="sm">
-            {otherFaults.map(({ path, message }) => (
-              <List.Item key={`${path} ${message}`}>
-                {path === '' ? message : `${path}: ${message}`}
-              </List.Item>
-            ))}
-          </List>
-        )}
         {isOutdated && conflict === undefined && state.isDirty() && (
           <Alert color="yellow" title="Somebody saved another version">
             <Text size="sm">
@@ -75,14 +66,29 @@ export function ApiFormFrame<V extends object>({
   );
 }
 
-function Failure<V extends object>({ state, error }: { readonly state: ApiForm<V>; readonly error: Error }) {
-  const marked = Object.keys(state.form.errors).length;
-  if (marked === 0 || state.otherFaults.length > 0) return <ErrorAlert error={error} />;
+function Failure<V extends FormValues>({
+  state: { form, otherFaults },
+  error,
+}: {
+  readonly state: ApiForm<V>;
+  readonly error: Error;
+}) {
+  const marked = Object.keys(form.errors).length;
+  if (marked === 0) return <ErrorAlert error={error} />;
   return (
     <Alert color="red" role="alert" title="Not saved">
       <Text size="sm">
         {marked === 1 ? 'The marked field needs a change.' : `${marked} marked fields need a change.`}
       </Text>
+      {otherFaults.length > 0 && (
+        <List size="sm">
+          {otherFaults.map(({ path, message }) => (
+            <List.Item key={`${path} ${message}`}>
+              <Code>{path}</Code> {message}
+            </List.Item>
+          ))}
+        </List>
+      )}
     </Alert>
   );
 }

@@ -1,15 +1,5 @@
 import { expect, it } from 'vitest';
-import { ApiError } from '../../api/errors.ts';
-import { faultsOf, fieldPathOf, placeFaults } from './faults.ts';
-
-const refused = (details: unknown) => new ApiError('invalid request', { status: 400, body: { details } });
-
-it('are the details of an error of the API, and none of anything else', () => {
-  const fault = { path: '/name', message: 'is required' };
-  expect(faultsOf(refused([fault, { path: 1 }, null, 'name']))).toEqual([fault]);
-  expect(faultsOf(refused('name is required'))).toEqual([]);
-  expect(faultsOf(new Error('details'))).toEqual([]);
-});
+import { fieldPathOf, placeFaults } from './faults.ts';
 
 it('have the path that the form gives the field', () => {
   expect(fieldPathOf('/settings/headers/0/name')).toBe('settings.headers.0.name');

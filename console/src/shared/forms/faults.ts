@@ -1,21 +1,4 @@
-import { ApiError } from '../../api/errors.ts';
-
-/** A fault of a request, from `details` of the API's error. */
-export interface Fault {
-  /** A JSON pointer into the body, or the name of a parameter. */
-  readonly path: string;
-  readonly message: string;
-}
-
-export function faultsOf(error: unknown): readonly Fault[] {
-  if (!(error instanceof ApiError) || !Array.isArray(error.body.details)) return [];
-  return error.body.details.filter(isFault);
-}
-
-function isFault(value: unknown): value is Fault {
-  const { path, message } = (value ?? {}) as Readonly<Record<string, unknown>>;
-  return typeof path === 'string' && typeof message === 'string';
-}
+import type { Fault } from '../../api/errors.ts';
 
 /** `/settings/headers/0/name` as the form names it: `settings.headers.0.name`. */
 export function fieldPathOf(pointer: string): string {

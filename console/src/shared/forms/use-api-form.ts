@@ -2,9 +2,12 @@ import { type UseFormInput, type UseFormReturnType, useForm } from '@mantine/for
 import { useMutation } from '@tanstack/react-query';
 import { type SyntheticEvent, useEffect, useId, useState } from 'react';
 import type { Versioned } from '../../api/client.ts';
-import { ApiError } from '../../api/errors.ts';
-import { type Fault, faultsOf, type PlacedFaults, placeFaults } from './faults.ts';
+import { ApiError, type Fault } from '../../api/errors.ts';
+import { type PlacedFaults, placeFaults } from './faults.ts';
 import { differencesOf, type FieldDifference, isSame, mergedOf } from './versions.ts';
+
+/** What Mantine takes for the values of a form: an object with fields of any type. */
+export type FormValues = NonNullable<NonNullable<Parameters<typeof useForm>[0]>['initialValues']>;
 
 /** Somebody else saved another version while the form was open. */
 export interface VersionConflict {
@@ -18,7 +21,7 @@ export interface VersionConflict {
 }
 
 /** A form over the API, for `ApiFormFrame`. */
-export interface ApiForm<V extends object> {
+export interface ApiForm<V extends FormValues> {
   readonly form: UseFormReturnType<V>;
   readonly submit: (event?: SyntheticEvent<HTMLFormElement>) => void;
   readonly isSending: boolean;
@@ -35,13 +38,13 @@ export interface ApiForm<V extends object> {
   readonly isOutdated: boolean;
 }
 
-interface Options<V extends object> {
+interface Options<V extends FormValues> {
   readonly validate?: UseFormInput<V>['validate'];
   /** The field that shows a part of the body, where it has another name; both with dots. */
   readonly fieldOf?: (path: string) => string;
 }
 
-interface CreateOptions<V extends object, Answer> extends Options<V> {
+interface CreateOptions<V extends FormValues, Answer> extends Options<V> {
   readonly initialValues: V;
   readonly send: (values: V) => Promise<Answer>;
   /** The form is empty again by then. */
@@ -56,7 +59,7 @@ interface CreateOptions<V extends object, Answer> extends Options<V> {
  *
  * Fields are named as in the body, so that the faults that the API finds stand beside them.
  */
-export function useCreateForm<V extends object, Answer>(options: CreateOptions<V, Answer>): ApiForm<V> {
+export function useCreateForm<V extends FormValues, Answer>(options: CreateOptions<V, Answer>): ApiForm<V> {
   const { initialValues, send, onSent } = options;
   const { form, failed, others, clearFaults } = useFormOfApi(initialValues, options);
   const sending = useMutation({
@@ -85,7 +88,7 @@ export function useCreateForm<V extends object, Answer>(options: CreateOptions<V
   };
 }
 
-interface EditOptions<T, V extends object> extends Options<V> {
+interface EditOptions<T, V extends FormValues> extends Options<V> {
   /** The resource as the query knows it. */
   readonly stored: Versioned<T>;
   readonly valuesOf: (resource: T) => V;
@@ -101,7 +104,7 @@ interface EditOptions<T, V extends object> extends Options<V> {
  * A form that changes a resource. What was typed stays until it is saved or given up by the person: a query that brings another
  * version refills the form only while nothing is typed, and a 412 shows both versions. Give it the `Versioned` of a query.
  */
-export function useEditForm<T, V extends object>(options: EditOptions<T, V>): ApiForm<V> {
+export function useEditForm<T, V extends FormValues>(options: EditOptions<T, V>): ApiForm<V> {
   const { stored, valuesOf, save, reload, onSaved } = options;
   const [base, setBase] = useState(stored);
   const [newer, setNewer] = useState<Versioned<T>>();
@@ -180,7 +183,7 @@ function isVersionMismatch(error: unknown): boolean {
   );
 }
 
-function useFormOfApi<V extends object>(initialValues: V, { validate, fieldOf }: Options<V>) {
+function useFormOfApi<V extends FormValues>(initialValues: V, { validate, fieldOf }: Options<V>) {
   const name = useId();
   const form = useForm<V>({ name, initialValues, ...(validate === undefined ? {} : { validate }) });
   const [others, setOthers] = useState<PlacedFaults['others']>([]);
@@ -191,7 +194,7 @@ function useFormOfApi<V extends object>(initialValues: V, { validate, fieldOf }:
     failed: (error: Error) => {
       // A path with a quote names no field of ours, and would end the selector that Mantine makes of it.
       const hasField = (path: string) => !/["\\]/.test(path) && form.getInputNode(path) !== null;
-      const placed = placeFaults(faultsOf(error), hasField, fieldOf);
+      const placed = placeFaults(error instanceof ApiError ? error.faults : [], hasField, fieldOf);
       setOthers(placed.others);
       form.setErrors(placed.fields);
       focusFirst(form)(placed.fields);
@@ -200,7 +203,7 @@ function useFormOfApi<V extends object>(initialValues: V, { validate, fieldOf }:
 }
 
 /** Puts the focus on the first field with an error, in the order of the errors. */
-function focusFirst<V extends object>(form: UseFormReturnType<V>) {
+function focusFirst<V extends FormValues>(form: UseFormReturnType<V>) {
   return (errors: Readonly<Record<string, unknown>>) => {
     const [first] = Object.keys(errors);
     if (first !== undefined) form.getInputNode(first)?.focus();
