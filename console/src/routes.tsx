@@ -1,6 +1,13 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 import { Frame } from './frame/frame.tsx';
 import { Home } from './frame/home.tsx';
+import { deliveriesSearchOf, newReplaySearchOf } from './pages/deliveries/search.ts';
+import {
+  destinationListSearchOf,
+  destinationSearchOf,
+  newDestinationSearchOf,
+} from './pages/destinations/search.ts';
+import { newRuleSearchOf, rulesSearchOf } from './pages/rules/search.ts';
 import { EmptyState } from './shared/empty-state.tsx';
 import { ErrorAlert } from './shared/error-alert.tsx';
 import { listSearchOf } from './shared/paged-list.tsx';
@@ -53,22 +60,63 @@ const transformations = createRoute({
 const destinations = createRoute({
   getParentRoute: () => workspace,
   path: '/destinations',
-  validateSearch: listSearchOf,
+  validateSearch: destinationListSearchOf,
   component: lazyRouteComponent(
     () => import('./pages/destinations/destinations-page.tsx'),
     'DestinationsPage',
   ),
 });
+const newDestination = createRoute({
+  getParentRoute: () => workspace,
+  path: '/destinations/new',
+  validateSearch: newDestinationSearchOf,
+  component: lazyRouteComponent(
+    () => import('./pages/destinations/new-destination-page.tsx'),
+    'NewDestinationPage',
+  ),
+});
+const destination = createRoute({
+  getParentRoute: () => workspace,
+  path: '/destinations/$destinationId',
+  validateSearch: destinationSearchOf,
+  component: lazyRouteComponent(() => import('./pages/destinations/destination-page.tsx'), 'DestinationPage'),
+});
 const rules = createRoute({
   getParentRoute: () => workspace,
   path: '/rules',
-  validateSearch: listSearchOf,
+  validateSearch: rulesSearchOf,
   component: lazyRouteComponent(() => import('./pages/rules/rules-page.tsx'), 'RulesPage'),
+});
+const newRule = createRoute({
+  getParentRoute: () => workspace,
+  path: '/rules/new',
+  validateSearch: newRuleSearchOf,
+  component: lazyRouteComponent(() => import('./pages/rules/new-rule-page.tsx'), 'NewRulePage'),
+});
+const rule = createRoute({
+  getParentRoute: () => workspace,
+  path: '/rules/$ruleId',
+  component: lazyRouteComponent(() => import('./pages/rules/rule-page.tsx'), 'RulePage'),
 });
 const deliveries = createRoute({
   getParentRoute: () => workspace,
   path: '/deliveries',
+  validateSearch: deliveriesSearchOf,
   component: lazyRouteComponent(() => import('./pages/deliveries/deliveries-page.tsx'), 'DeliveriesPage'),
+});
+const delivery = createRoute({
+  getParentRoute: () => workspace,
+  path: '/deliveries/$deliveryId',
+  component: lazyRouteComponent(() => import('./pages/deliveries/delivery-page.tsx'), 'DeliveryPage'),
+});
+const newReplay = createRoute({
+  getParentRoute: () => workspace,
+  path: '/replays/new',
+  validateSearch: newReplaySearchOf,
+  component: lazyRouteComponent(
+    () => import('./pages/deliveries/replays/new-replay-page.tsx'),
+    'NewReplayPage',
+  ),
 });
 const profiles = createRoute({
   getParentRoute: () => workspace,
@@ -107,8 +155,14 @@ const routeTree = root.addChildren([
     contracts,
     transformations,
     destinations,
+    newDestination,
+    destination,
     rules,
+    newRule,
+    rule,
     deliveries,
+    delivery,
+    newReplay,
     profiles,
   ]),
   newWorkspace,

@@ -1,0 +1,5 @@
+import { Page } from '../../shared/page.tsx';
+
+export function DeliveryPage() {
+  return <Page title="Delivery">{null}</Page>;
+}

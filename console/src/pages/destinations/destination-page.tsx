@@ -1,0 +1,5 @@
+import { Page } from '../../shared/page.tsx';
+
+export function DestinationPage() {
+  return <Page title="Destination">{null}</Page>;
+}

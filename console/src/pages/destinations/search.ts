@@ -1,0 +1,33 @@
+import { listSearchOf } from '../../shared/paged-list.tsx';
+import { oneIn, type RawSearch, stated, textIn, wholeIn } from '../../shared/url-search.ts';
+
+export const HEALTH_STATES = ['well', 'bad'] as const;
+export const SWITCHES = ['enabled', 'paused', 'disabled'] as const;
+export const DESTINATION_TABS = ['health', 'settings', 'rules'] as const;
+
+/** Ranges of the history, in hours. Up to 6 hours it is by the minute. */
+export const HISTORY_HOURS = [1, 6, 24, 168, 720] as const;
+
+export function destinationListSearchOf(search: RawSearch) {
+  return {
+    ...listSearchOf(search),
+    ...stated({
+      type: textIn(search, 'type'),
+      state: oneIn(search, 'state', HEALTH_STATES),
+      switch: oneIn(search, 'switch', SWITCHES),
+    }),
+  };
+}
+
+export type DestinationListSearch = ReturnType<typeof destinationListSearchOf>;
+
+export function newDestinationSearchOf(search: RawSearch) {
+  return stated({ type: textIn(search, 'type'), q: textIn(search, 'q') });
+}
+
+export function destinationSearchOf(search: RawSearch) {
+  return stated({
+    tab: oneIn(search, 'tab', DESTINATION_TABS),
+    hours: HISTORY_HOURS.find((hours) => hours === wholeIn(search, 'hours', 1, 720)),
+  });
+}
