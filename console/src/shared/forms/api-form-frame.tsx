@@ -1,5 +1,6 @@
 import { Alert, Button, Code, Group, List, Stack, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
+import { ApiError } from '../../api/errors.ts';
 import { ErrorAlert } from '../error-alert.tsx';
 import { LeaveGuard } from './leave-guard.tsx';
 import type { ApiForm, FormValues } from './use-api-form.ts';
@@ -74,12 +75,16 @@ function Failure<V extends FormValues>({
   readonly error: Error;
 }) {
   const marked = Object.keys(form.errors).length;
-  if (marked === 0) return <ErrorAlert error={error} />;
+  const hasFaults = error instanceof ApiError && error.faults.length > 0;
+  if (!hasFaults) return <ErrorAlert error={error} />;
+  if (marked === 0 && otherFaults.length === 0) return null; // each marked field was typed into since
   return (
     <Alert color="red" role="alert" title="Not saved">
-      <Text size="sm">
-        {marked === 1 ? 'The marked field needs a change.' : `${marked} marked fields need a change.`}
-      </Text>
+      {marked > 0 && (
+        <Text size="sm">
+          {marked === 1 ? 'The marked field needs a change.' : `${marked} marked fields need a change.`}
+        </Text>
+      )}
       {otherFaults.length > 0 && (
         <List size="sm">
           {otherFaults.map(({ path, message }) => (

@@ -96,7 +96,7 @@ interface EditOptions<T, V extends FormValues> extends Options<V> {
   readonly save: (values: V, etag: string) => Promise<Versioned<T>>;
   /** Reads what is stored now, not from a cache. */
   readonly reload: () => Promise<Versioned<T>>;
-  /** Puts the new version into the cache. */
+  /** Puts the new version into the cache, says so, closes the form. */
   readonly onSaved: (saved: Versioned<T>) => void;
 }
 
@@ -107,6 +107,7 @@ interface EditOptions<T, V extends FormValues> extends Options<V> {
 export function useEditForm<T, V extends FormValues>(options: EditOptions<T, V>): ApiForm<V> {
   const { stored, valuesOf, save, reload, onSaved } = options;
   const [base, setBase] = useState(stored);
+  const [seenEtag, setSeenEtag] = useState(stored.etag);
   const [newer, setNewer] = useState<Versioned<T>>();
   const { form, failed, others, clearFaults } = useFormOfApi(valuesOf(stored.value), options);
 
@@ -140,9 +141,13 @@ export function useEditForm<T, V extends FormValues>(options: EditOptions<T, V>)
     saving.mutate({ values, etag });
   };
 
+  // Another version came by the query: it is shown at once while nothing is typed, and else when that is saved or given up.
+  const isOutdated = stored.etag !== seenEtag && stored.etag !== base.etag;
   useEffect(() => {
-    if (stored.etag !== base.etag && !form.isDirty() && !saving.isPending && newer === undefined)
-      show(stored);
+    if (stored.etag === seenEtag) return;
+    if (isOutdated && (form.isDirty() || saving.isPending || newer !== undefined)) return;
+    if (isOutdated) show(stored);
+    setSeenEtag(stored.etag);
   });
 
   const mine = form.getValues();
@@ -158,7 +163,6 @@ export function useEditForm<T, V extends FormValues>(options: EditOptions<T, V>)
       show(newer);
       setNewer(undefined);
       saving.reset();
-      onSaved(newer);
     },
     dismiss: () => setNewer(undefined),
   };
@@ -171,7 +175,7 @@ export function useEditForm<T, V extends FormValues>(options: EditOptions<T, V>)
     error: conflict === undefined ? saving.error : null,
     otherFaults: others,
     conflict,
-    isOutdated: stored.etag !== base.etag,
+    isOutdated,
   };
 }
 

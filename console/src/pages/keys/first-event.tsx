@@ -1,0 +1,80 @@
+import { Alert, Group, Loader, Text } from '@mantine/core';
+import { CheckCircledIcon } from '@radix-ui/react-icons';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, dataOf } from '../../api/client.ts';
+import { useWorkspaceId, workspacePath } from '../../frame/workspace.tsx';
+import { ButtonLink } from '../../shared/links.tsx';
+import { Timestamp } from '../../shared/timestamp.tsx';
+import type { WriteKey } from './queries.ts';
+
+const SAMPLE_POLL_MS = 3_000;
+
+/** Waits for the first event of a key, and leads to it once it came. The page of the key reads `last_used_at` again and again. */
+export function FirstEvent({
+  writeKey: { id, status, last_used_at, environment },
+}: {
+  readonly writeKey: WriteKey;
+}) {
+  const [wasWaiting] = useState(last_used_at === null);
+  if (last_used_at === null && status === 'active')
+    return (
+      <Alert
+        role="status"
+        color="blue"
+        variant="light"
+        icon={<Loader size={16} aria-hidden />}
+        title="Waiting for the first event …"
+      >
+        Run a snippet below. This turns green by itself when the event arrives.
+      </Alert>
+    );
+  if (last_used_at === null) return null;
+  return (
+    <Alert
+      role="status"
+      color="teal"
+      variant="light"
+      icon={<CheckCircledIcon aria-hidden />}
+      title={wasWaiting ? 'The first event arrived' : 'Events arrive with this key'}
+    >
+      <Text size="sm" mb="sm">
+        Last event: <Timestamp value={last_used_at} relative />, in the environment {environment}.
+      </Text>
+      <EventLinks keyId={id} />
+    </Alert>
+  );
+}
+
+/** The newest event of the key that the funnel keeps a sample of: it is there some seconds after the event. */
+function EventLinks({ keyId }: { readonly keyId: string }) {
+  const workspaceId = useWorkspaceId();
+  const { data } = useQuery({
+    queryKey: ['write keys', workspaceId, 'sample', keyId],
+    queryFn: () =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/funnel/samples', {
+          params: { ...workspacePath(workspaceId), query: { key: keyId, limit: 1 } },
+        }),
+      ),
+    refetchInterval: ({ state }) => (state.data?.message_ids.length === 0 ? SAMPLE_POLL_MS : false),
+  });
+  const messageId = data?.message_ids[0];
+  return (
+    <Group gap="xs">
+      {messageId !== undefined && (
+        <ButtonLink
+          size="xs"
+          color="teal"
+          to="/w/$workspaceId/events/$messageId"
+          params={{ workspaceId, messageId }}
+        >
+          See what became of an event
+        </ButtonLink>
+      )}
+      <ButtonLink size="xs" variant="default" to="/w/$workspaceId/live" params={{ workspaceId }}>
+        Watch events live
+      </ButtonLink>
+    </Group>
+  );
+}

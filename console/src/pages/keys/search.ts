@@ -1,0 +1,43 @@
+import { type ListSearch, listSearchOf } from '../../shared/paged-list.tsx';
+import { definedOf, textOf, wordOf } from '../../shared/search.ts';
+
+export const TABS = ['write', 'sources', 'api'] as const;
+export type KeysTab = (typeof TABS)[number];
+
+/** What the list of a tab is narrowed by. Revoked keys are listed when asked for. */
+export interface KeyFilter extends ListSearch {
+  readonly status?: 'revoked' | 'all';
+  readonly environment?: 'production' | 'development';
+  readonly source_id?: string;
+  readonly role?: 'admin' | 'editor' | 'viewer';
+}
+
+export interface KeysSearch extends KeyFilter {
+  /** Default: `write`. */
+  readonly tab?: KeysTab;
+}
+
+export function keysSearchOf(search: Record<string, unknown>): KeysSearch {
+  return {
+    ...listSearchOf(search),
+    ...definedOf({
+      tab: wordOf(search, 'tab', TABS),
+      status: wordOf(search, 'status', ['revoked', 'all']),
+      environment: wordOf(search, 'environment', ['production', 'development']),
+      source_id: textOf(search, 'source_id'),
+      role: wordOf(search, 'role', ['admin', 'editor', 'viewer']),
+    }),
+  };
+}
+
+export const SNIPPET_NAMES = ['curl', 'browser', 'node', 'python', 'go', 'rudderstack', 'batch'] as const;
+export type SnippetName = (typeof SNIPPET_NAMES)[number];
+
+/** Of the page of one write key. */
+export interface WriteKeySearch {
+  readonly sdk?: SnippetName;
+}
+
+export function writeKeySearchOf(search: Record<string, unknown>): WriteKeySearch {
+  return definedOf({ sdk: wordOf(search, 'sdk', SNIPPET_NAMES) });
+}

@@ -1,0 +1,30 @@
+import { SegmentedControl } from '@mantine/core';
+import { restarted } from '../../shared/paged-list.tsx';
+import type { KeyFilter } from './search.ts';
+
+interface Props {
+  readonly filter: KeyFilter;
+  readonly onFilter: (filter: KeyFilter) => void;
+}
+
+/** Active keys, unless others are asked for. */
+export function StatusFilter({ filter, onFilter }: Props) {
+  return (
+    <SegmentedControl
+      aria-label="Status"
+      size="xs"
+      value={filter.status ?? 'active'}
+      data={[
+        { value: 'active', label: 'Active' },
+        { value: 'revoked', label: 'Revoked' },
+        { value: 'all', label: 'All' },
+      ]}
+      onChange={(status) => onFilter(restarted(filter, { status: status === 'active' ? '' : status }))}
+    />
+  );
+}
+
+/** What the API is asked for. */
+export function statusQuery({ status }: KeyFilter): { readonly status?: 'active' | 'revoked' } {
+  return status === 'all' ? {} : { status: status ?? 'active' };
+}
