@@ -7,6 +7,8 @@ import {
   destinationSearchOf,
   newDestinationSearchOf,
 } from './pages/destinations/search.ts';
+import { keysSearchOf, writeKeySearchOf } from './pages/keys/search.ts';
+import { newWorkspaceSearchOf, organizationSearchOf, settingsSearchOf } from './pages/organization/search.ts';
 import { newRuleSearchOf, rulesSearchOf } from './pages/rules/search.ts';
 import { EmptyState } from './shared/empty-state.tsx';
 import { ErrorAlert } from './shared/error-alert.tsx';
@@ -39,8 +41,14 @@ const events = createRoute({
 const keys = createRoute({
   getParentRoute: () => workspace,
   path: '/keys',
-  validateSearch: listSearchOf,
+  validateSearch: keysSearchOf,
   component: lazyRouteComponent(() => import('./pages/keys/keys-page.tsx'), 'KeysPage'),
+});
+const writeKey = createRoute({
+  getParentRoute: () => workspace,
+  path: '/keys/$keyId',
+  validateSearch: writeKeySearchOf,
+  component: lazyRouteComponent(() => import('./pages/keys/write-key-page.tsx'), 'WriteKeyPage'),
 });
 const contracts = createRoute({
   getParentRoute: () => workspace,
@@ -123,9 +131,19 @@ const profiles = createRoute({
   path: '/profiles',
   component: lazyRouteComponent(() => import('./pages/profiles/profiles-page.tsx'), 'ProfilesPage'),
 });
+const workspaceSettings = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings',
+  validateSearch: settingsSearchOf,
+  component: lazyRouteComponent(
+    () => import('./pages/organization/workspace-settings-page.tsx'),
+    'WorkspaceSettingsPage',
+  ),
+});
 const newWorkspace = createRoute({
   getParentRoute: () => root,
   path: '/workspaces/new',
+  validateSearch: newWorkspaceSearchOf,
   component: lazyRouteComponent(
     () => import('./pages/organization/new-workspace-page.tsx'),
     'NewWorkspacePage',
@@ -134,6 +152,7 @@ const newWorkspace = createRoute({
 const organization = createRoute({
   getParentRoute: () => root,
   path: '/organizations/$organizationId',
+  validateSearch: organizationSearchOf,
   component: lazyRouteComponent(
     () => import('./pages/organization/organization-page.tsx'),
     'OrganizationPage',
@@ -152,6 +171,7 @@ const routeTree = root.addChildren([
     live,
     events,
     keys,
+    writeKey,
     contracts,
     transformations,
     destinations,
@@ -164,6 +184,7 @@ const routeTree = root.addChildren([
     delivery,
     newReplay,
     profiles,
+    workspaceSettings,
   ]),
   newWorkspace,
   organization,

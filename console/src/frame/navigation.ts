@@ -4,6 +4,7 @@ import {
   DashboardIcon,
   ExitIcon,
   FileTextIcon,
+  GearIcon,
   HomeIcon,
   LightningBoltIcon,
   MagnifyingGlassIcon,
@@ -25,6 +26,7 @@ export const WORKSPACE_PAGES = [
   { title: 'Rules', path: '/w/$workspaceId/rules', icon: MixIcon },
   { title: 'Deliveries', path: '/w/$workspaceId/deliveries', icon: PaperPlaneIcon },
   { title: 'Profiles', path: '/w/$workspaceId/profiles', icon: PersonIcon },
+  { title: 'Workspace settings', path: '/w/$workspaceId/settings', icon: GearIcon },
 ] as const;
 
 export const ORGANIZATION_PAGE = {
