@@ -54,7 +54,7 @@ function EventLinks({ keyId }: { readonly keyId: string }) {
     queryFn: () =>
       dataOf(
         api.GET('/api/v1/workspaces/{workspaceId}/funnel/samples', {
-          params: { ...workspacePath(workspaceId), query: { key: keyId, limit: 1 } },
+          params: { ...workspacePath(workspaceId), query: { key: keyId, measure: 'received', limit: 1 } },
         }),
       ),
     refetchInterval: ({ state }) => (state.data?.message_ids.length === 0 ? SAMPLE_POLL_MS : false),
@@ -66,8 +66,8 @@ function EventLinks({ keyId }: { readonly keyId: string }) {
         <ButtonLink
           size="xs"
           color="teal"
-          to="/w/$workspaceId/events/$messageId"
-          params={{ workspaceId, messageId }}
+          to="/w/$workspaceId/events"
+          params={{ workspaceId }}
         >
           See what became of an event
         </ButtonLink>

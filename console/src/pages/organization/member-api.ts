@@ -76,8 +76,6 @@ const WORKSPACE_ROLES: readonly RoleText<WorkspaceRole>[] = [
   { role: 'admin', text: 'Also keys, members, the audit log, deletion of profiles, the workspace itself.' },
 ];
 
-const orderOf = (sort: string | undefined) => sort as '-created_at' | undefined;
-
 export function organizationMembers(organizationId: string): MemberApi {
   const path = { organizationId };
   const one = (memberId: string) => ({ organizationId, memberId });
@@ -95,7 +93,7 @@ export function organizationMembers(organizationId: string): MemberApi {
             path,
             query: {
               ...pageQuery({ q, cursor }),
-              ...(sort && { sort: orderOf(sort) }),
+              ...(sort && { sort: sort as '-created_at' }),
               ...(role && { role: role as OrganizationRole }),
               ...(status && { status }),
             },
@@ -150,7 +148,7 @@ export function workspaceMembers(workspaceId: string): MemberApi {
             header,
             query: {
               ...pageQuery({ q, cursor }),
-              ...(sort && { sort: orderOf(sort) }),
+              ...(sort && { sort: sort as '-created_at' }),
               ...(role && { role: role as WorkspaceRole }),
               ...(status && { status }),
             },
