@@ -1,0 +1,33 @@
+import { Skeleton } from '@mantine/core';
+import { lazy, Suspense } from 'react';
+import type { EditorMark } from './code-mirror/lint.ts';
+import type { CodeLanguage } from './code-view.tsx';
+
+export type { EditorMark } from './code-mirror/lint.ts';
+
+export interface CodeEditorProps {
+  readonly language: CodeLanguage;
+  /** What the text is, for readers of the screen: `Schema of the contract`. */
+  readonly label: string;
+  readonly value: string;
+  /** Absent: the text is only shown. */
+  readonly onChange?: ((value: string) => void) | undefined;
+  /** Ctrl-Enter in the editor. */
+  readonly onRun?: (() => void) | undefined;
+  /** Faults that the server found. Keep the same array while nothing changes. */
+  readonly marks?: readonly EditorMark[] | undefined;
+  /** CSS lengths. */
+  readonly minHeight?: string;
+  readonly maxHeight?: string;
+}
+
+const Editor = lazy(() => import('./code-mirror/editor.tsx').then(({ Editor }) => ({ default: Editor })));
+
+/** An editor for JavaScript or JSON, with faults of syntax marked. Escape, then Tab leaves it. It is loaded when first shown. */
+export function CodeEditor(props: CodeEditorProps) {
+  return (
+    <Suspense fallback={<Skeleton height={props.minHeight ?? '12rem'} aria-label="Loading the editor" />}>
+      <Editor {...props} />
+    </Suspense>
+  );
+}

@@ -1,0 +1,71 @@
+import { jsonParseLinter } from '@codemirror/lang-json';
+import { syntaxTree } from '@codemirror/language';
+import { type Diagnostic, linter, lintGutter } from '@codemirror/lint';
+import { type EditorState, type Extension, StateEffect, StateField } from '@codemirror/state';
+import type { EditorView } from '@codemirror/view';
+import type { CodeLanguage } from '../code-view.tsx';
+import { type Place, rangeOf } from './place.ts';
+
+/** A fault that the server found, shown at its place. */
+export interface EditorMark {
+  readonly at: Place;
+  readonly message: string;
+  readonly severity?: 'error' | 'warning';
+}
+
+export const setMarks = StateEffect.define<readonly EditorMark[]>();
+
+/** Faults from outside stay at their text while it is edited around them. */
+const marked = StateField.define<readonly Diagnostic[]>({
+  create: () => [],
+  update(current, { changes, docChanged, effects, newDoc }) {
+    const set = effects.find((effect) => effect.is(setMarks));
+    if (set !== undefined)
+      return (set.value as readonly EditorMark[]).map(({ at, message, severity = 'error' }) => ({
+        ...rangeOf(newDoc, at),
+        message,
+        severity,
+      }));
+    if (!docChanged) return current;
+    return current.map((mark) => ({ ...mark, from: changes.mapPos(mark.from), to: changes.mapPos(mark.to, 1) }));
+  },
+});
+
+/** Faults of syntax while it is typed, and those that were set from outside. */
+export function linting(language: CodeLanguage): Extension {
+  const syntaxFaults = language === 'json' ? jsonFaults : javascriptFaults;
+  return [
+    marked,
+    lintGutter(),
+    linter((view) => [...syntaxFaults(view), ...view.state.field(marked)], {
+      delay: 300,
+      needsRefresh: ({ transactions }) =>
+        transactions.some(({ effects }) => effects.some((effect) => effect.is(setMarks))),
+    }),
+  ];
+}
+
+const parseJson = jsonParseLinter();
+
+function jsonFaults(view: EditorView): readonly Diagnostic[] {
+  return view.state.doc.length === 0 ? [] : parseJson(view);
+}
+
+/** The first place that is no JavaScript. The sandbox says it exactly, once the source is run. */
+function javascriptFaults({ state }: EditorView): readonly Diagnostic[] {
+  const at = firstSyntaxError(state);
+  if (at === undefined) return [];
+  const to = Math.min(at + 1, state.doc.length);
+  return [{ from: Math.min(at, to), to, severity: 'error', message: 'This is no valid JavaScript.' }];
+}
+
+function firstSyntaxError(state: EditorState): number | undefined {
+  let found: number | undefined;
+  syntaxTree(state).iterate({
+    enter({ type, from }) {
+      if (type.isError) found ??= from;
+      return found === undefined;
+    },
+  });
+  return found;
+}
