@@ -1,6 +1,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 import { Frame } from './frame/frame.tsx';
 import { Home } from './frame/home.tsx';
+import { contractListSearchOf, contractSearchOf, newContractSearchOf } from './pages/contracts/search.ts';
 import { deliveriesSearchOf, newReplaySearchOf } from './pages/deliveries/search.ts';
 import {
   destinationListSearchOf,
@@ -10,6 +11,11 @@ import {
 import { keysSearchOf, writeKeySearchOf } from './pages/keys/search.ts';
 import { newWorkspaceSearchOf, organizationSearchOf, settingsSearchOf } from './pages/organization/search.ts';
 import { newRuleSearchOf, rulesSearchOf } from './pages/rules/search.ts';
+import {
+  newTransformationSearchOf,
+  transformationListSearchOf,
+  transformationSearchOf,
+} from './pages/transformations/search.ts';
 import { EmptyState } from './shared/empty-state.tsx';
 import { ErrorAlert } from './shared/error-alert.tsx';
 import { listSearchOf } from './shared/paged-list.tsx';
@@ -53,16 +59,46 @@ const writeKey = createRoute({
 const contracts = createRoute({
   getParentRoute: () => workspace,
   path: '/contracts',
-  validateSearch: listSearchOf,
+  validateSearch: contractListSearchOf,
   component: lazyRouteComponent(() => import('./pages/contracts/contracts-page.tsx'), 'ContractsPage'),
+});
+const newContract = createRoute({
+  getParentRoute: () => workspace,
+  path: '/contracts/new',
+  validateSearch: newContractSearchOf,
+  component: lazyRouteComponent(() => import('./pages/contracts/new-contract-page.tsx'), 'NewContractPage'),
+});
+const contract = createRoute({
+  getParentRoute: () => workspace,
+  path: '/contracts/$contractId',
+  validateSearch: contractSearchOf,
+  component: lazyRouteComponent(() => import('./pages/contracts/contract-page.tsx'), 'ContractPage'),
 });
 const transformations = createRoute({
   getParentRoute: () => workspace,
   path: '/transformations',
-  validateSearch: listSearchOf,
+  validateSearch: transformationListSearchOf,
   component: lazyRouteComponent(
     () => import('./pages/transformations/transformations-page.tsx'),
     'TransformationsPage',
+  ),
+});
+const newTransformation = createRoute({
+  getParentRoute: () => workspace,
+  path: '/transformations/new',
+  validateSearch: newTransformationSearchOf,
+  component: lazyRouteComponent(
+    () => import('./pages/transformations/new-transformation-page.tsx'),
+    'NewTransformationPage',
+  ),
+});
+const transformation = createRoute({
+  getParentRoute: () => workspace,
+  path: '/transformations/$transformationId',
+  validateSearch: transformationSearchOf,
+  component: lazyRouteComponent(
+    () => import('./pages/transformations/transformation-page.tsx'),
+    'TransformationPage',
   ),
 });
 const destinations = createRoute({
@@ -173,7 +209,11 @@ const routeTree = root.addChildren([
     keys,
     writeKey,
     contracts,
+    newContract,
+    contract,
     transformations,
+    newTransformation,
+    transformation,
     destinations,
     newDestination,
     destination,

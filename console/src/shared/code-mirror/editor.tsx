@@ -53,8 +53,7 @@ export function Editor(props: CodeEditorProps) {
       ],
     });
     view.current = created;
-    if (latest.current.marks !== undefined)
-      created.dispatch({ effects: setMarks.of(latest.current.marks) });
+    if (latest.current.marks !== undefined) created.dispatch({ effects: setMarks.of(latest.current.marks) });
     return () => {
       created.destroy();
       view.current = undefined;

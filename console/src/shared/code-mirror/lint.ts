@@ -27,7 +27,11 @@ const marked = StateField.define<readonly Diagnostic[]>({
         severity,
       }));
     if (!docChanged) return current;
-    return current.map((mark) => ({ ...mark, from: changes.mapPos(mark.from), to: changes.mapPos(mark.to, 1) }));
+    return current.map((mark) => ({
+      ...mark,
+      from: changes.mapPos(mark.from),
+      to: changes.mapPos(mark.to, 1),
+    }));
   },
 });
 

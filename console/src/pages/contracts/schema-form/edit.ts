@@ -109,5 +109,9 @@ function collectFaults({ fields = [], items }: SchemaForm, faults: Map<string, s
 /** How many fields there are at all depths. */
 export function countFields({ fields = [], items }: SchemaForm): number {
   const below = fields.map(({ content }) => (content.kind === 'form' ? countFields(content.form) : 0));
-  return fields.length + below.reduce((sum, count) => sum + count, 0) + (items === undefined ? 0 : countFields(items));
+  return (
+    fields.length +
+    below.reduce((sum, count) => sum + count, 0) +
+    (items === undefined ? 0 : countFields(items))
+  );
 }

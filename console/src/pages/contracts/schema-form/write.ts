@@ -12,7 +12,9 @@ export function formToSchema(form: SchemaForm): JsonObject {
   const members = membersOf(form);
   const known = form.order.filter((name) => members.has(name));
   const added = [...members.keys()].filter((name) => !form.order.includes(name));
-  return Object.fromEntries([...known, ...added].map((name): [string, Json] => [name, members.get(name) ?? null]));
+  return Object.fromEntries(
+    [...known, ...added].map((name): [string, Json] => [name, members.get(name) ?? null]),
+  );
 }
 
 /** In the order in which a schema that is written anew has them. */
@@ -48,7 +50,11 @@ function propertiesOf(fields: readonly FieldForm[]): JsonObject {
 }
 
 function requiredListOf({ fields = [], requiredOthers, requiredIsEmpty }: SchemaForm): Json | undefined {
-  const listed = fields.flatMap(({ name, listedAt }) => (listedAt === undefined ? [] : [{ name, at: listedAt }]));
-  const names = [...requiredOthers, ...listed].sort((one, other) => one.at - other.at).map(({ name }) => name);
+  const listed = fields.flatMap(({ name, listedAt }) =>
+    listedAt === undefined ? [] : [{ name, at: listedAt }],
+  );
+  const names = [...requiredOthers, ...listed]
+    .sort((one, other) => one.at - other.at)
+    .map(({ name }) => name);
   return names.length > 0 || requiredIsEmpty === true ? names : undefined;
 }

@@ -1,0 +1,60 @@
+import { listSearchOf } from '../../shared/paged-list.tsx';
+import { oneIn, type RawSearch, stated, textIn, wholeIn } from '../../shared/url-search.ts';
+
+export const EVENT_TYPES = ['track', 'identify', 'page', 'group'] as const;
+export const MODES = ['allow', 'warn', 'block'] as const;
+export const UNDECLARED = ['allow', 'warn', 'omit', 'block'] as const;
+export const ENVIRONMENTS = ['production', 'development'] as const;
+export const CONTRACT_TABS = ['definition', 'violations', 'versions'] as const;
+export const VIOLATION_ACTIONS = ['warned', 'omitted', 'blocked'] as const;
+export const VIOLATION_KINDS = [
+  'required',
+  'type',
+  'enum',
+  'format',
+  'pattern',
+  'bounds',
+  'undeclared',
+  'schema',
+] as const;
+
+export function contractListSearchOf(search: RawSearch) {
+  return {
+    ...listSearchOf(search),
+    ...stated({
+      /** Absent: those in force. */
+      status: oneIn(search, 'status', ['archived']),
+      type: oneIn(search, 'type', EVENT_TYPES),
+      mode: oneIn(search, 'mode', MODES),
+    }),
+  };
+}
+
+export type ContractListSearch = ReturnType<typeof contractListSearchOf>;
+
+export function newContractSearchOf(search: RawSearch) {
+  return stated({
+    type: oneIn(search, 'type', EVENT_TYPES),
+    name: textIn(search, 'name'),
+    view: oneIn(search, 'view', ['json']),
+  });
+}
+
+export function contractSearchOf(search: RawSearch) {
+  return {
+    ...listSearchOf(search),
+    ...stated({
+      tab: oneIn(search, 'tab', CONTRACT_TABS),
+      view: oneIn(search, 'view', ['json']),
+      kind: oneIn(search, 'kind', VIOLATION_KINDS),
+      action: oneIn(search, 'action', VIOLATION_ACTIONS),
+      environment: oneIn(search, 'environment', ENVIRONMENTS),
+      path: textIn(search, 'path'),
+      /** The versions that are compared. */
+      newer: wholeIn(search, 'newer', 1, 999_999_999),
+      older: wholeIn(search, 'older', 1, 999_999_999),
+    }),
+  };
+}
+
+export type ContractSearch = ReturnType<typeof contractSearchOf>;
