@@ -11,6 +11,7 @@ import {
 import { keysSearchOf, writeKeySearchOf } from './pages/keys/search.ts';
 import { newWorkspaceSearchOf, organizationSearchOf, settingsSearchOf } from './pages/organization/search.ts';
 import { newRuleSearchOf, rulesSearchOf } from './pages/rules/search.ts';
+import { systemSearchOf } from './pages/system/search.ts';
 import {
   newTransformationSearchOf,
   transformationListSearchOf,
@@ -19,6 +20,9 @@ import {
 import { EmptyState } from './shared/empty-state.tsx';
 import { ErrorAlert } from './shared/error-alert.tsx';
 import { listSearchOf } from './shared/paged-list.tsx';
+
+/** Who is looked for on a page is personal data and never in its URL. */
+const nothingOf = () => ({});
 
 /** Every page, with what its URL may say. A page is loaded when it is first opened. */
 const root = createRootRoute({
@@ -165,6 +169,7 @@ const newReplay = createRoute({
 const profiles = createRoute({
   getParentRoute: () => workspace,
   path: '/profiles',
+  validateSearch: nothingOf,
   component: lazyRouteComponent(() => import('./pages/profiles/profiles-page.tsx'), 'ProfilesPage'),
 });
 const workspaceSettings = createRoute({
@@ -197,6 +202,7 @@ const organization = createRoute({
 const system = createRoute({
   getParentRoute: () => root,
   path: '/system',
+  validateSearch: systemSearchOf,
   component: lazyRouteComponent(() => import('./pages/system/system-page.tsx'), 'SystemPage'),
 });
 

@@ -7,6 +7,8 @@ import { ErrorAlert } from './error-alert.tsx';
 interface Props extends Pick<ButtonProps, 'size' | 'variant' | 'color' | 'disabled'> {
   /** On the button and, as the question, on the dialog: `Delete "Orders"?` */
   readonly label: string;
+  /** The accessible name of the button, where several on the page have the same label: `Remove plan`. */
+  readonly name?: string;
   readonly question: string;
   /** What it will do, in plain words: what goes, what stays, whether it can be undone. */
   readonly children: ReactNode;
@@ -14,7 +16,7 @@ interface Props extends Pick<ButtonProps, 'size' | 'variant' | 'color' | 'disabl
 }
 
 /** A destructive action: asks first, says what it will do, and shows why it failed. */
-export function ConfirmButton({ label, question, children, action, color = 'red', ...look }: Props) {
+export function ConfirmButton({ label, name, question, children, action, color = 'red', ...look }: Props) {
   const [opened, { open, close }] = useDisclosure(false);
   const run = useMutation({ mutationFn: action, onSuccess: close });
   const cancel = () => {
@@ -23,7 +25,7 @@ export function ConfirmButton({ label, question, children, action, color = 'red'
   };
   return (
     <>
-      <Button variant="light" {...look} color={color} onClick={open}>
+      <Button variant="light" {...look} color={color} onClick={open} {...(name && { 'aria-label': name })}>
         {label}
       </Button>
       <Modal opened={opened} onClose={cancel} title={question} centered>

@@ -125,7 +125,7 @@ it('tells a guest the number that the profile API needs, of an organization the 
     .with({ workspaceId: String(owner.workspaceId) })
     .ok<Workspace>('GET', `/workspaces/${owner.workspaceId}`);
   expect((await guest.call('GET', `/organizations/${organization_id}`)).status).toBe(403);
-  const search = { orgId: org_id, regions: ['eu'], search: { email: ['nobody@example.com'] } };
+  const search = { orgId: org_id, regions: ['eu'], search: { email: ['ada@example.com'] } };
   const headers = { scopes: 'profile.read', orgId: String(org_id) };
   expect((await guest.call('POST', '/cdp/v1/users/_search', search, headers)).status).toBe(200);
 });

@@ -1,0 +1,34 @@
+import { Group, Paper, Stack, Title } from '@mantine/core';
+import type { ReactNode } from 'react';
+import type { ProfileScope } from './profile-calls.ts';
+import type { ProfileRecord } from './profile-record.ts';
+
+/** What each part of a profile is given. */
+export interface ProfileCardProps {
+  readonly scope: ProfileScope;
+  readonly record: ProfileRecord;
+  /** Reads the profile again, and says what was done. */
+  readonly onChanged: (what: string) => void;
+}
+
+interface Props {
+  readonly title: string;
+  readonly action?: ReactNode;
+  readonly children: ReactNode;
+}
+
+export function ProfileCard({ title, action, children }: Props) {
+  return (
+    <Paper component="section" withBorder p="md" aria-label={title}>
+      <Stack gap="sm">
+        <Group justify="space-between">
+          <Title order={2} size="h4">
+            {title}
+          </Title>
+          {action}
+        </Group>
+        {children}
+      </Stack>
+    </Paper>
+  );
+}
