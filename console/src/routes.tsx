@@ -19,7 +19,6 @@ import {
 } from './pages/transformations/search.ts';
 import { EmptyState } from './shared/empty-state.tsx';
 import { ErrorAlert } from './shared/error-alert.tsx';
-import { listSearchOf } from './shared/paged-list.tsx';
 
 /** Who is looked for on a page is personal data and never in its URL. */
 const nothingOf = () => ({});
