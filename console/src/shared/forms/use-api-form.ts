@@ -188,7 +188,7 @@ function isVersionMismatch(error: unknown): boolean {
 }
 
 function useFormOfApi<V extends FormValues>(initialValues: V, { validate, fieldOf }: Options<V>) {
-  const name = useId();
+  const name = useId().replaceAll(/[^\w-]|_/g, '-'); // Mantine takes letters, numbers and dashes
   const form = useForm<V>({ name, initialValues, ...(validate === undefined ? {} : { validate }) });
   const [others, setOthers] = useState<PlacedFaults['others']>([]);
   return {
