@@ -1,0 +1,96 @@
+import { queryOptions } from '@tanstack/react-query';
+import { api, dataOf, type Schemas } from '../../api/client.ts';
+import { ApiError } from '../../api/errors.ts';
+import { workspacePath } from '../../frame/workspace.tsx';
+import type { Environment, EventType } from '../../shared/event-fields.ts';
+
+export type EventTrace = Schemas['Whereabouts'];
+export type TracedRule = Schemas['WhereaboutsRule'];
+export type TracedDelivery = Schemas['WhereaboutsDelivery'];
+
+/** What the URL of an event says beside its id. */
+export interface EventSearch {
+  readonly environment?: Environment;
+  /** About when it was received, ISO 8601: for an old event with an id of the caller's own. */
+  readonly around?: string;
+  readonly subject?: string;
+  /** The delivery that is open. */
+  readonly delivery?: string;
+}
+
+/** How often an event is looked for again, ms: soon at first, then every now and then. */
+const SOON_MS = 2_000;
+const LATER_MS = 15_000;
+const SOON_TIMES = 30;
+
+interface TraceOptions {
+  readonly workspaceId: string;
+  readonly messageId: string;
+  readonly search: Omit<EventSearch, 'delivery'>;
+  /** Look again although nothing seems to be under way: something was asked for that takes a while. */
+  readonly isWatched: boolean;
+}
+
+/** Where an event is. Asked again by itself while the event is not found or under way. */
+export function traceQuery({ workspaceId, messageId, search, isWatched }: TraceOptions) {
+  const { environment, around, subject } = search;
+  return queryOptions({
+    queryKey: ['event', workspaceId, messageId, { environment, around, subject }],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/events/{messageId}', {
+          params: {
+            path: { workspaceId, messageId },
+            header: { 'X-Workspace-ID': workspaceId },
+            query: {
+              ...(environment && { environment }),
+              ...(around && { around }),
+              ...(subject && { subject }),
+            },
+          },
+          signal,
+        }),
+      ),
+    refetchInterval: ({ state: { data, error, dataUpdateCount, errorUpdateCount } }) => {
+      const isOpen = isNotFound(error) || (error === null && data?.status === 'under_way') || isWatched;
+      if (!isOpen) return false;
+      return dataUpdateCount + errorUpdateCount < SOON_TIMES || isWatched ? SOON_MS : LATER_MS;
+    },
+  });
+}
+
+export function isNotFound(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 404;
+}
+
+/** What the URL of the list of recent events says. */
+export interface RecentSearch {
+  readonly type?: EventType;
+  readonly name?: string;
+  readonly environment?: Environment;
+  readonly outcome?: 'accepted' | 'rejected';
+}
+
+export const RECENT_LIMIT = 50;
+
+export function recentEventsQuery(workspaceId: string, { type, name, environment, outcome }: RecentSearch) {
+  return queryOptions({
+    queryKey: ['recent-events', workspaceId, { type, name, environment, outcome }],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/recent-events', {
+          params: {
+            ...workspacePath(workspaceId),
+            query: {
+              limit: RECENT_LIMIT,
+              ...(type && { event_type: type }),
+              ...(name && { event_name: name }),
+              ...(environment && { environment }),
+              ...(outcome && { outcome }),
+            },
+          },
+          signal,
+        }),
+      ),
+  });
+}

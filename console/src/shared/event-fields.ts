@@ -1,0 +1,49 @@
+/** The types of events, as the API names them. */
+export const EVENT_TYPES = ['track', 'identify', 'page', 'group'] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+export const ENVIRONMENTS = ['production', 'development'] as const;
+export type Environment = (typeof ENVIRONMENTS)[number];
+
+export function isEventType(value: unknown): value is EventType {
+  return EVENT_TYPES.some((type) => type === value);
+}
+
+export function isEnvironment(value: unknown): value is Environment {
+  return ENVIRONMENTS.some((environment) => environment === value);
+}
+
+/** What lists show of an event. */
+export interface EventFields {
+  readonly messageId: string;
+  readonly type: string;
+  /** Of a track or page event, else empty. */
+  readonly name: string;
+  /** The user or the anonymous visitor that it is about. */
+  readonly subject: string;
+  readonly environment: string;
+  readonly receivedAt: string | undefined;
+}
+
+/** Reads an event of the API, which may have been made by a transformation: no field is sure to be there. */
+export function eventFieldsOf(event: Readonly<Record<string, unknown>>): EventFields {
+  const text = (name: string) => (typeof event[name] === 'string' ? event[name] : '');
+  return {
+    messageId: text('message_id'),
+    type: text('type'),
+    name: text('type') === 'page' ? text('name') : text('event'),
+    subject: text('user_id') || text('anonymous_id'),
+    environment: text('environment'),
+    receivedAt: text('received_at') || undefined,
+  };
+}
+
+/** `Order Completed`, or the type where events have no name: `identify`. */
+export function eventTitle({ type, name }: Pick<EventFields, 'type' | 'name'>): string {
+  return name === '' ? type : name;
+}
+
+/** The part of an event that contracts are about. */
+export function payloadOf(type: string): 'properties' | 'traits' {
+  return type === 'identify' || type === 'group' ? 'traits' : 'properties';
+}
