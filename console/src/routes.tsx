@@ -8,8 +8,11 @@ import {
   destinationSearchOf,
   newDestinationSearchOf,
 } from './pages/destinations/search.ts';
+import { eventSearchOf, recentSearchOf } from './pages/events/search.ts';
 import { keysSearchOf, writeKeySearchOf } from './pages/keys/search.ts';
+import { liveSearchOf } from './pages/live/search.ts';
 import { newWorkspaceSearchOf, organizationSearchOf, settingsSearchOf } from './pages/organization/search.ts';
+import { overviewSearchOf } from './pages/overview/search.ts';
 import { newRuleSearchOf, rulesSearchOf } from './pages/rules/search.ts';
 import { systemSearchOf } from './pages/system/search.ts';
 import {
@@ -35,17 +38,26 @@ const workspace = createRoute({ getParentRoute: () => root, path: '/w/$workspace
 const overview = createRoute({
   getParentRoute: () => workspace,
   path: '/overview',
+  validateSearch: overviewSearchOf,
   component: lazyRouteComponent(() => import('./pages/overview/overview-page.tsx'), 'OverviewPage'),
 });
 const live = createRoute({
   getParentRoute: () => workspace,
   path: '/live',
+  validateSearch: liveSearchOf,
   component: lazyRouteComponent(() => import('./pages/live/live-page.tsx'), 'LivePage'),
 });
 const events = createRoute({
   getParentRoute: () => workspace,
   path: '/events',
+  validateSearch: recentSearchOf,
   component: lazyRouteComponent(() => import('./pages/events/event-search-page.tsx'), 'EventSearchPage'),
+});
+const event = createRoute({
+  getParentRoute: () => workspace,
+  path: '/events/$messageId',
+  validateSearch: eventSearchOf,
+  component: lazyRouteComponent(() => import('./pages/events/event-page.tsx'), 'EventPage'),
 });
 const keys = createRoute({
   getParentRoute: () => workspace,
@@ -211,6 +223,7 @@ const routeTree = root.addChildren([
     overview,
     live,
     events,
+    event,
     keys,
     writeKey,
     contracts,

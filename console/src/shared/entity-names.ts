@@ -10,9 +10,11 @@ interface Named {
   readonly name: string;
 }
 
+export type NamedKind = 'destination' | 'rule' | 'contract' | 'transformation' | 'source' | 'writeKey';
+
 type Load = (workspaceId: string, ids: string) => Promise<{ readonly items: readonly Named[] }>;
 
-const LOADERS = {
+const LOADERS: Readonly<Record<NamedKind, Load>> = {
   destination: (workspaceId, ids) =>
     pageOf(
       api.GET('/api/v1/workspaces/{workspaceId}/destinations', {
@@ -49,9 +51,7 @@ const LOADERS = {
         params: { ...workspacePath(workspaceId), query: { ids } },
       }),
     ),
-} satisfies Record<string, Load>;
-
-export type NamedKind = keyof typeof LOADERS;
+};
 
 /** The names of entities by their ids, of the first 100 of them. An id that is not among them has none (yet). */
 export function useEntityNames(

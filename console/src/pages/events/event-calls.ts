@@ -2,21 +2,11 @@ import { queryOptions } from '@tanstack/react-query';
 import { api, dataOf, type Schemas } from '../../api/client.ts';
 import { ApiError } from '../../api/errors.ts';
 import { workspacePath } from '../../frame/workspace.tsx';
-import type { Environment, EventType } from '../../shared/event-fields.ts';
+import type { EventSearch, RecentSearch } from './search.ts';
 
 export type EventTrace = Schemas['Whereabouts'];
 export type TracedRule = Schemas['WhereaboutsRule'];
 export type TracedDelivery = Schemas['WhereaboutsDelivery'];
-
-/** What the URL of an event says beside its id. */
-export interface EventSearch {
-  readonly environment?: Environment;
-  /** About when it was received, ISO 8601: for an old event with an id of the caller's own. */
-  readonly around?: string;
-  readonly subject?: string;
-  /** The delivery that is open. */
-  readonly delivery?: string;
-}
 
 /** How often an event is looked for again, ms: soon at first, then every now and then. */
 const SOON_MS = 2_000;
@@ -33,9 +23,9 @@ interface TraceOptions {
 
 /** Where an event is. Asked again by itself while the event is not found or under way. */
 export function traceQuery({ workspaceId, messageId, search, isWatched }: TraceOptions) {
-  const { environment, around, subject } = search;
+  const { environment, around } = search;
   return queryOptions({
-    queryKey: ['event', workspaceId, messageId, { environment, around, subject }],
+    queryKey: ['event', workspaceId, messageId, { environment, around }],
     queryFn: ({ signal }) =>
       dataOf(
         api.GET('/api/v1/workspaces/{workspaceId}/events/{messageId}', {
@@ -45,7 +35,6 @@ export function traceQuery({ workspaceId, messageId, search, isWatched }: TraceO
             query: {
               ...(environment && { environment }),
               ...(around && { around }),
-              ...(subject && { subject }),
             },
           },
           signal,
@@ -61,14 +50,6 @@ export function traceQuery({ workspaceId, messageId, search, isWatched }: TraceO
 
 export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 404;
-}
-
-/** What the URL of the list of recent events says. */
-export interface RecentSearch {
-  readonly type?: EventType;
-  readonly name?: string;
-  readonly environment?: Environment;
-  readonly outcome?: 'accepted' | 'rejected';
 }
 
 export const RECENT_LIMIT = 50;

@@ -1,0 +1,208 @@
+import { Alert, Badge, Button, Code, Grid, Group, Loader, Paper, Stack, Text, Title } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useEffect, useState } from 'react';
+import { CopyField } from '../../shared/copy-field.tsx';
+import { useEntityNames } from '../../shared/entity-names.ts';
+import { eventFieldsOf, eventTitle } from '../../shared/event-fields.ts';
+import { TextLink } from '../../shared/links.tsx';
+import { Page } from '../../shared/page.tsx';
+import { QueryState } from '../../shared/query-state.tsx';
+import { StatusBadge } from '../../shared/status-badge.tsx';
+import { ContractSection } from './contract-section.tsx';
+import { DeliveriesSection } from './deliveries-section.tsx';
+import { type EventTrace, isNotFound, traceQuery } from './event-calls.ts';
+import { stepsOf } from './event-path.ts';
+import { EVENT_STATUS, EVENT_STATUS_MEANS } from './event-words.ts';
+import { NotFoundYet } from './not-found-yet.tsx';
+import { PathTimeline } from './path-timeline.tsx';
+import { RulesSection } from './rules-section.tsx';
+
+const ROUTE = '/w/$workspaceId/events/$messageId';
+/** How long a delivery that was sent again is looked at, ms. */
+const WATCH_MS = 60_000;
+
+/** Where an event is: its path, what its contract said, which rules took it, and each attempt of each delivery. */
+export function EventPage() {
+  const { workspaceId, messageId } = useParams({ from: ROUTE });
+  const { environment, around } = useSearch({ from: ROUTE });
+  const [isWatched, watch] = useWatch();
+  const query = useQuery(
+    traceQuery({
+      workspaceId,
+      messageId,
+      search: { ...(environment && { environment }), ...(around && { around }) },
+      isWatched,
+    }),
+  );
+  const { data, error, isFetching } = query;
+  const fields = data === undefined ? undefined : eventFieldsOf(data.event);
+  return (
+    <Page
+      title={fields === undefined ? 'Event' : eventTitle(fields)}
+      description={
+        <Group gap="xs" component="span">
+          <CopyField value={messageId} label="the message id" />
+        </Group>
+      }
+      actions={
+        <Button variant="default" size="xs" loading={isFetching} onClick={() => void query.refetch()}>
+          Look again
+        </Button>
+      }
+    >
+      {data === undefined && isNotFound(error) ? (
+        <NotFoundYet error={error} isFetching={isFetching} around={around} />
+      ) : (
+        <QueryState query={query} rows={6}>
+          {(trace) => <Trace workspaceId={workspaceId} trace={trace} onRedriven={watch} />}
+        </QueryState>
+      )}
+    </Page>
+  );
+}
+
+/** True for a while after it was asked for. */
+function useWatch(): readonly [boolean, () => void] {
+  const [until, setUntil] = useState(0);
+  useEffect(() => {
+    if (until === 0) return;
+    const timer = setTimeout(() => setUntil(0), until - Date.now());
+    return () => clearTimeout(timer);
+  }, [until]);
+  return [until > 0, () => setUntil(Date.now() + WATCH_MS)];
+}
+
+interface TraceProps {
+  readonly workspaceId: string;
+  readonly trace: EventTrace;
+  readonly onRedriven: () => void;
+}
+
+function Trace({ workspaceId, trace, onRedriven }: TraceProps) {
+  const navigate = useNavigate({ from: ROUTE });
+  const { delivery } = useSearch({ from: ROUTE });
+  const destinations = useEntityNames(workspaceId, 'destination', [
+    ...trace.rules.map(({ destination_id }) => destination_id),
+    ...trace.rules.flatMap(({ deliveries }) => deliveries.map(({ destination_id }) => destination_id)),
+  ]);
+  const contracts = useEntityNames(workspaceId, 'contract', [trace.contract?.contract_id]);
+  const steps = stepsOf(trace, { destination: destinations, contract: contracts });
+  return (
+    <Stack gap="lg">
+      <Summary workspaceId={workspaceId} trace={trace} />
+      <Grid gap="lg">
+        <Grid.Col span={{ base: 12, lg: 5 }}>
+          <Section title="Path">
+            <PathTimeline steps={steps} />
+          </Section>
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, lg: 7 }}>
+          <Section title="Event and contract">
+            <ContractSection workspaceId={workspaceId} trace={trace} />
+          </Section>
+        </Grid.Col>
+      </Grid>
+      {trace.accepted !== null && (
+        <>
+          <Section title="Deliveries">
+            <DeliveriesSection
+              workspaceId={workspaceId}
+              trace={trace}
+              destinations={destinations}
+              opened={delivery}
+              onOpen={(id) =>
+                void navigate({
+                  search: ({ delivery: _, ...kept }) => (id === undefined ? kept : { ...kept, delivery: id }),
+                  replace: true,
+                })
+              }
+              onRedriven={onRedriven}
+            />
+          </Section>
+          <Section title="Rules">
+            <RulesSection workspaceId={workspaceId} rules={trace.rules} destinations={destinations} />
+          </Section>
+        </>
+      )}
+    </Stack>
+  );
+}
+
+function Summary({ workspaceId, trace }: Omit<TraceProps, 'onRedriven'>) {
+  const { status, environment, received, looked, event } = trace;
+  const keys = useEntityNames(workspaceId, 'writeKey', [received.key_id]);
+  const sources = useEntityNames(workspaceId, 'source', [textOf(event.source_id)]);
+  const { text, tone } = EVENT_STATUS[status];
+  const source = sources.get(textOf(event.source_id) ?? '');
+  const key = keys.get(received.key_id ?? '');
+  const { type, name, subject } = eventFieldsOf(event);
+  return (
+    <Stack gap="xs">
+      <Group gap="xs">
+        <StatusBadge tone={tone}>{text}</StatusBadge>
+        <Badge variant="default" tt="none" fw={500}>
+          {environment}
+        </Badge>
+        <Badge variant="default" tt="none" fw={500}>
+          {type}
+        </Badge>
+        {status === 'under_way' && <Loader size="xs" aria-label="Looking again by itself" />}
+        <Text size="sm">{EVENT_STATUS_MEANS[status]}</Text>
+      </Group>
+      <Text size="sm" c="dimmed" style={{ overflowWrap: 'anywhere' }}>
+        {[
+          subject === '' ? '' : `About ${subject}`,
+          source === undefined ? '' : `from source ${source}`,
+          key === undefined ? '' : `with write key ${key}`,
+        ]
+          .filter((part) => part !== '')
+          .join(', ')}
+        {' · '}
+        <TextLink
+          to="/w/$workspaceId/events"
+          params={{ workspaceId }}
+          search={recentSearch(type, name)}
+          size="sm"
+        >
+          More such events
+        </TextLink>
+      </Text>
+      {(!looked.complete || looked.unanswered.length > 0) && (
+        <Alert color="yellow" title="Not everything could be read">
+          <Text size="sm">
+            {looked.unanswered.length > 0
+              ? `No answer from: ${looked.unanswered.join(', ')}.`
+              : 'The time for one look was not enough.'}{' '}
+            What rests on it is shown as unknown. Look again in a moment.
+          </Text>
+        </Alert>
+      )}
+      {trace.failed !== null && (
+        <Alert color="red" title={`Stage ${trace.failed.stage} could not process it`}>
+          <Code block>{trace.failed.error}</Code>
+        </Alert>
+      )}
+    </Stack>
+  );
+}
+
+function recentSearch(type: string, name: string) {
+  const known = (['track', 'identify', 'page', 'group'] as const).find((one) => one === type);
+  return { ...(known && { type: known }), ...(name !== '' && { name }) };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+function Section({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+  return (
+    <Paper withBorder p="md" component="section" aria-label={title}>
+      <Title order={2} size="h4" mb="md">
+        {title}
+      </Title>
+      {children}
+    </Paper>
+  );
+}

@@ -1,0 +1,20 @@
+import { ENVIRONMENTS, EVENT_TYPES } from '../../shared/event-fields.ts';
+import { oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.ts';
+
+export const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+export function liveSearchOf(search: RawSearch) {
+  return stated({
+    environment: oneIn(search, 'environment', ENVIRONMENTS),
+    type: oneIn(search, 'type', EVENT_TYPES),
+    name: textIn(search, 'name'),
+    outcome: oneIn(search, 'outcome', OUTCOMES),
+    /** Part of the event as JSON. */
+    q: textIn(search, 'q'),
+    /** The message id of the event that is open. */
+    open: textIn(search, 'open'),
+  });
+}
+
+export type LiveSearch = ReturnType<typeof liveSearchOf>;
