@@ -6,9 +6,10 @@ const inCi = process.env.CI !== undefined;
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
 // The folder and suffix of a spec decide where it runs, as CONTRIBUTING.md describes.
-const UNITS = ['{core,gateway,processors,connectors,infra}/**/*.spec.ts'];
+const UNITS = ['{core,gateway,processors,connectors,infra,console}/**/*.spec.ts'];
 const IN_PROCESS = ['test/{gateway,stages}/**/*.spec.ts'];
 const PORTS = ['test/conformance/**/*.spec.ts'];
+const CONSOLE = ['test/console/**/*.spec.ts'];
 const ALONE = isLong ? '{alone,long-alone}' : 'alone';
 const ALL_ALONE = [`test/**/*.${ALONE}.spec.ts`];
 const LONG_ONLY = isLong ? [] : ['test/**/*.long{,.alone}.spec.ts'];
@@ -92,8 +93,20 @@ export default defineConfig({
           isolate: false,
           ...inOrder(2),
           include: ['test/**/*.spec.ts'],
-          exclude: without(...IN_PROCESS, ...PORTS),
+          exclude: without(...IN_PROCESS, ...PORTS, ...CONSOLE),
           ...WITH_ENGINES,
+        },
+      },
+      // Pages in Chromium, on a server of their own and on SQLite alone.
+      {
+        extends: true,
+        test: {
+          name: 'console',
+          isolate: false,
+          ...inOrder(2),
+          include: CONSOLE,
+          exclude: without(),
+          globalSetup: ['test/console/helpers/global-setup.ts'],
         },
       },
       // Flows against a gateway and a processor on the real engines; in the long run all of them, and the SDKs.

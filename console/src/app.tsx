@@ -1,10 +1,11 @@
-import { Center, createTheme, Loader, MantineProvider } from '@mantine/core';
+import { Alert, Button, Center, createTheme, Loader, MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { ApiError } from './api/errors.ts';
 import { router } from './routes.tsx';
-import { useSessionStatus } from './session/session.ts';
+import { ExpiredDialog } from './session/expired-dialog.tsx';
+import { onSessionChange, sessionStatus, signedInSubject, useSessionStatus } from './session/session.ts';
 import { SignInPage } from './session/sign-in-page.tsx';
 import { styleNonce } from './shared/style-nonce.ts';
 
@@ -26,7 +27,21 @@ const queries = new QueryClient({
   },
 });
 
-const theme = createTheme({ primaryColor: 'blue', defaultRadius: 'sm', cursorType: 'pointer' });
+const theme = createTheme({
+  primaryColor: 'blue',
+  defaultRadius: 'sm',
+  cursorType: 'pointer',
+  respectReducedMotion: true,
+});
+
+/** What one person has read is not shown to another one. */
+let subject: string | undefined;
+onSessionChange(() => {
+  const now = signedInSubject();
+  if (sessionStatus() === 'signed-out' || (now !== undefined && subject !== undefined && now !== subject))
+    queries.clear();
+  subject = now ?? subject;
+});
 
 export function App() {
   return (
@@ -48,10 +63,25 @@ function Content() {
           <Loader aria-label="Loading" />
         </Center>
       );
+    case 'unreachable':
+      return (
+        <Center component="main" mih="100vh" p="md">
+          <Alert color="red" title="The server does not answer" role="alert">
+            <Button size="xs" variant="light" color="red" onClick={() => location.reload()}>
+              Try again
+            </Button>
+          </Alert>
+        </Center>
+      );
     case 'signed-out':
       return <SignInPage />;
     case 'signed-in':
     case 'expired':
-      return <RouterProvider router={router} />;
+      return (
+        <>
+          <RouterProvider router={router} />
+          {status === 'expired' && <ExpiredDialog />}
+        </>
+      );
   }
 }

@@ -1,6 +1,6 @@
 import { getHeapStatistics } from 'node:v8';
 import { FairBudget, Overloaded, type Permit } from '@tributary/core';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { unavailable } from '../errors/api-error.ts';

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-const sources = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
+const sources = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts', '*.tsx'], {
   cwd: root,
   encoding: 'utf8',
 })
@@ -66,7 +66,7 @@ describe('the house', () => {
   });
 
   it('has no spec that no run would find', () => {
-    const room = /^(core|gateway|processors|connectors|infra|test)\//;
+    const room = /^(core|gateway|processors|connectors|infra|console|test)\//;
     expect(offenders(({ file }) => file.endsWith('.spec.ts') && !room.test(file))).toEqual([]);
   });
 

@@ -61,6 +61,8 @@ const VIOLATIONS: readonly (readonly [rule: string, file: string, content: strin
     imports('../../../../../core/index.ts'),
   ],
   ['only-runtime-wires', 'infra/adapters/history/a.ts', imports('../../runtime/b.ts')],
+  ['console-imports-nothing-of-ours', 'console/src/a.tsx', imports('../../core/index.ts')],
+  ['nothing-imports-the-console', 'infra/runtime/shows.ts', imports('../../console/src/b.ts')],
   ['nothing-imports-tests', 'infra/runtime/a.ts', imports('../../test/b.ts')],
   ['nothing-imports-tests', 'gateway/uses-a-fixture.ts', imports('./b.fixture.ts')],
   ['specs-beside-the-code-import-no-room-of-tests', 'infra/a.spec.ts', imports('../test/b.ts')],
@@ -78,6 +80,7 @@ const IMPORTED: Readonly<Record<string, string>> = {
   'infra/index.ts': exported,
   'infra/adapters/event-log/b.ts': exported,
   'infra/runtime/b.ts': exported,
+  'console/src/b.ts': exported,
   'test/b.ts': exported,
   'gateway/b.fixture.ts': exported,
   'core/index.ts': exported,
@@ -91,7 +94,7 @@ const IMPORTED: Readonly<Record<string, string>> = {
 
 describe('the import rules', () => {
   it('hold in this tree', () => {
-    const packages = ['core', 'gateway', 'processors', 'connectors', 'infra', 'test'];
+    const packages = ['core', 'gateway', 'processors', 'connectors', 'infra', 'console/src', 'test'];
     expect(cruise(root, packages)).toEqual([]);
   });
 
@@ -105,7 +108,7 @@ describe('the import rules', () => {
         mkdirSync(dirname(join(folder, file)), { recursive: true });
         writeFileSync(join(folder, file), content);
       }
-      found = cruise(folder, ['core', 'gateway', 'processors', 'connectors', 'infra', 'test']);
+      found = cruise(folder, ['core', 'gateway', 'processors', 'connectors', 'infra', 'console', 'test']);
     });
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -14,7 +14,7 @@ export async function startEmbedded(
   folder: string,
   env: Readonly<Record<string, string>>,
   main?: string,
-): Promise<Tributary> {
+): Promise<Tributary & { readonly consoleLink: string }> {
   const environment = { TRIBUTARY_DATA_DIR: folder, ...FRUGAL, ...env };
   const server = new ServerProcess(['dev'], environment, main);
   try {
@@ -28,6 +28,7 @@ export async function startEmbedded(
   const adminUrl = found(/admin port\s+(\S+)/);
   const workspaceId = found(/workspace\s+(\S+)/);
   const writeKey = found(/write key\s+(\S+)/);
+  const consoleLink = found(/(\S+\/console\/#secret=\S+)/);
   const idToken = found(/ID token\s+(\S+)/);
   const owner = new Client(url, idToken, workspaceId);
   return {
@@ -39,6 +40,7 @@ export async function startEmbedded(
     workspaceId,
     writeKey,
     idToken,
+    consoleLink,
     owner,
     producer: owner.with({ token: writeKey }),
     log: () => server.log,

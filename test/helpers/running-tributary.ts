@@ -13,6 +13,8 @@ export interface Tributary {
   readonly workspaceId: string;
   readonly writeKey: string;
   readonly idToken: string;
+  /** Signs a browser in, once. Absent where the processes of a cluster run. */
+  readonly consoleLink?: string;
   /** Calls as the owner of the workspace, in it. */
   readonly owner: Client;
   /** Calls with the write key. */

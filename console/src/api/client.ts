@@ -1,5 +1,5 @@
 import createClient, { type Middleware } from 'openapi-fetch';
-import { bearer, sessionEnded } from '../session/session.ts';
+import { afterRefusal, bearer } from '../session/session.ts';
 import { ApiError, apiErrorOf } from './errors.ts';
 import type { components, paths } from './schema.gen.ts';
 
@@ -17,9 +17,7 @@ const conventions: Middleware = {
     return request;
   },
   async onResponse({ response }) {
-    if (response.ok) return;
-    if (response.status === 401) sessionEnded();
-    throw await apiErrorOf(response);
+    if (!response.ok) throw await apiErrorOf(response);
   },
   onError({ error }) {
     if (error instanceof ApiError || (error instanceof DOMException && error.name === 'AbortError')) return;
@@ -27,8 +25,21 @@ const conventions: Middleware = {
   },
 };
 
+/**
+ * A call that the API refuses with 401 waits until the session is renewed, or the person has signed in again, and is sent
+ * once more: what was typed and sent meanwhile is not lost.
+ */
+async function fetchSignedIn(request: Request): Promise<Response> {
+  const again = request.clone();
+  const response = await fetch(request);
+  const token = /^Bearer (.*)$/.exec(request.headers.get('authorization') ?? '')?.[1];
+  if (response.status !== 401 || token === undefined || !(await afterRefusal(token))) return response;
+  again.headers.set('authorization', `Bearer ${await bearer()}`);
+  return fetch(again);
+}
+
 /** The API of the gateway that served this page. Each call resolves with its data, or rejects with an `ApiError`. */
-export const api = createClient<paths>({ baseUrl: globalThis.location.origin });
+export const api = createClient<paths>({ baseUrl: globalThis.location.origin, fetch: fetchSignedIn });
 api.use(conventions);
 
 /** The body of a call that succeeded. */

@@ -66,7 +66,7 @@ function SearchButton() {
     <Button
       variant="default"
       size="compact-md"
-      aria-label="Search"
+      aria-label="Search Ctrl K"
       leftSection={<MagnifyingGlassIcon aria-hidden />}
       onClick={spotlight.open}
     >

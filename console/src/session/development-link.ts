@@ -1,4 +1,4 @@
-import { type CredentialSource, type Credentials, nobodySignedIn, signedIn } from './session.ts';
+import { type CredentialSource, type Credentials, signedIn } from './session.ts';
 
 /** The link that `npm start` prints: the secret of this start is in the fragment, which no server and no log sees. */
 const SECRET = /^#secret=([\w-]+)$/;
@@ -10,17 +10,22 @@ export function takeSecret(): string | undefined {
   return secret;
 }
 
-/** Signs in by the link, or by the cookie that an earlier use of it left in this browser (HTTP only, of this start). */
-export async function signInByLink(secret: string | undefined): Promise<void> {
+/**
+ * Signs in by the link, or by the cookie that an earlier use of it left in this browser (HTTP only, of this start). Resolves
+ * to whether it could.
+ */
+export async function signInByLink(secret?: string): Promise<boolean> {
   const credentials = (secret && (await exchange(secret))) || (await exchange());
-  if (credentials === undefined) nobodySignedIn();
-  else signedIn(credentials, LINK);
+  if (credentials === undefined) return false;
+  signedIn(credentials, LINK);
+  return true;
 }
 
 const LINK: CredentialSource = {
   renew: () => exchange(),
   async signOut() {
     await fetch('/console/session', { method: 'DELETE' });
+    return undefined;
   },
 };
 

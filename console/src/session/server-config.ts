@@ -29,3 +29,10 @@ export async function readServerConfig(): Promise<ServerConfig> {
     hasDevelopmentLink: development_link,
   };
 }
+
+/** How a button names an issuer: by its host, with its path where several are on one host. */
+export function issuerLabel({ issuer }: Issuer, all: readonly Issuer[]): string {
+  const { host, pathname } = new URL(issuer);
+  const isOnlyOne = all.filter((other) => new URL(other.issuer).host === host).length < 2;
+  return isOnlyOne ? host : `${host}${pathname.replace(/\/$/, '')}`;
+}

@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from 'react';
+import { claimsOf } from './claims.ts';
 
 /** Credentials of the signed-in person. They live in memory alone: a reload asks the gateway or the issuer again. */
 export interface Credentials {
@@ -11,14 +12,15 @@ export interface Credentials {
 export interface CredentialSource {
   /** New credentials without asking the person; undefined if they have to sign in again. */
   renew(): Promise<Credentials | undefined>;
-  signOut(): Promise<void>;
+  /** Resolves to the address at which the session at the issuer can be ended as well, if it has one. */
+  signOut(): Promise<string | undefined>;
 }
 
 /**
  * `expired`: the person was signed in. Pages stay as they are, with what was typed into them, and a dialog over them asks
  * to sign in again.
  */
-export type SessionStatus = 'starting' | 'signed-out' | 'signed-in' | 'expired';
+export type SessionStatus = 'starting' | 'unreachable' | 'signed-out' | 'signed-in' | 'expired';
 
 /** Credentials are renewed so long before they expire, ms. */
 const RENEW_BEFORE_MS = 120_000;
@@ -27,6 +29,8 @@ interface State {
   readonly status: SessionStatus;
   readonly credentials?: Credentials;
   readonly source?: CredentialSource;
+  /** After signing out: where the session at the issuer ends. */
+  readonly issuerSignOutUrl?: string;
 }
 
 let state: State = { status: 'starting' };
@@ -34,7 +38,7 @@ let renewal: Promise<void> | undefined;
 const listeners = new Set<() => void>();
 
 export function useSessionStatus(): SessionStatus {
-  return useSyncExternalStore(subscribe, () => state.status);
+  return useSyncExternalStore(onSessionChange, () => state.status);
 }
 
 export function signedIn(credentials: Credentials, source: CredentialSource): void {
@@ -46,42 +50,100 @@ export function nobodySignedIn(): void {
   update({ status: 'signed-out' });
 }
 
-/** The API refuses the credentials. */
-export function sessionEnded(): void {
-  if (state.status === 'signed-in') update({ status: 'expired' });
+/** The gateway does not say how people sign in. */
+export function serverUnreachable(): void {
+  update({ status: 'unreachable' });
 }
+
+/** The person has to sign in again. */
+export function sessionEnded(): void {
+  if (state.status === 'signed-in') update({ ...state, status: 'expired' });
+}
+
+/** What the address says after signing out: an issuer is not asked silently then. */
+const SIGNED_OUT = '?signed-out';
 
 export async function signOut(): Promise<void> {
   const { source } = state;
+  history.replaceState(null, '', `/console/${SIGNED_OUT}`);
   update({ status: 'signed-out' });
-  await source?.signOut();
+  const issuerSignOutUrl = await source?.signOut().catch(() => undefined);
+  if (issuerSignOutUrl !== undefined && state.status === 'signed-out')
+    update({ status: 'signed-out', issuerSignOutUrl });
+}
+
+export function hasSignedOut(): boolean {
+  return location.search === SIGNED_OUT;
+}
+
+export function useIssuerSignOutUrl(): string | undefined {
+  return useSyncExternalStore(onSessionChange, () => state.issuerSignOutUrl);
 }
 
 /** The token for a call; renewed first when it is about to expire. */
 export async function bearer(): Promise<string | undefined> {
   const { credentials } = state;
-  if (credentials !== undefined && credentials.expiresAt - Date.now() < RENEW_BEFORE_MS) {
-    renewal ??= renew().finally(() => {
-      renewal = undefined;
-    });
-    await renewal;
-  }
+  if (credentials !== undefined && credentials.expiresAt - Date.now() < RENEW_BEFORE_MS) await renew();
   return state.credentials?.token;
 }
 
-async function renew(): Promise<void> {
+/**
+ * After the API has refused a token: renews it, or waits until the person has signed in again. Resolves to whether a call
+ * may be sent again.
+ */
+export async function afterRefusal(refused: string): Promise<boolean> {
+  if (state.credentials?.token === refused && state.status === 'signed-in') await renew();
+  if (state.credentials?.token === refused) sessionEnded();
+  if (state.status === 'expired') await untilSignedIn();
+  return state.status === 'signed-in';
+}
+
+/** One renewal at a time, however many calls need it. */
+function renew(): Promise<void> {
+  renewal ??= tryRenewal().finally(() => {
+    renewal = undefined;
+  });
+  return renewal;
+}
+
+async function tryRenewal(): Promise<void> {
   const { credentials, source } = state;
   const renewed = await source?.renew().catch(() => undefined); // the old ones are used as long as they last
+  if (state.source !== source) return; // signed out, or in again, meanwhile
   if (renewed !== undefined && source !== undefined) signedIn(renewed, source);
   else if (credentials !== undefined && credentials.expiresAt <= Date.now()) sessionEnded();
 }
 
-function update(next: State): void {
-  state = next;
-  for (const listener of listeners) listener();
+/** Resolves once the person has signed in again, or out. */
+function untilSignedIn(): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = onSessionChange(() => {
+      if (state.status === 'expired') return;
+      stop();
+      resolve();
+    });
+  });
 }
 
-function subscribe(listener: () => void): () => void {
+function update(next: State): void {
+  state = next;
+  for (const listener of [...listeners]) listener();
+}
+
+/** Calls back after each change; returns what ends that. */
+export function onSessionChange(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
+}
+
+export function sessionStatus(): SessionStatus {
+  return state.status;
+}
+
+/** The person of the session, by the claims of the token; undefined while nobody is signed in. */
+export function signedInSubject(): string | undefined {
+  const { credentials } = state;
+  if (credentials === undefined) return undefined;
+  const { iss, sub } = claimsOf(credentials.token);
+  return `${iss} ${sub}`;
 }

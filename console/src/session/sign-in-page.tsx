@@ -1,15 +1,35 @@
-import { Center, Code, Stack, Text, Title } from '@mantine/core';
+import { Alert, Anchor, Center, Paper, Stack, Text, Title } from '@mantine/core';
+import { useEffect } from 'react';
+import { useIssuerSignOutUrl } from './session.ts';
+import { SignInOptions } from './sign-in-options.tsx';
 
 /** Shown while nobody is signed in. */
 export function SignInPage() {
+  const issuerSignOutUrl = useIssuerSignOutUrl();
+  useEffect(() => {
+    document.title = 'Sign in · Tributary';
+  }, []);
   return (
     <Center component="main" mih="100vh" p="md">
-      <Stack maw={480}>
-        <Title order={1}>Tributary</Title>
-        <Text>
-          Open the link that <Code>npm start</Code> printed to sign in. It is good once, for this browser.
-        </Text>
-      </Stack>
+      <Paper withBorder p="xl" w="100%" maw={440}>
+        <Stack gap="lg">
+          <Stack gap={4}>
+            <Title order={1} size="h2">
+              Tributary
+            </Title>
+            <Text c="dimmed">Sign in to the console.</Text>
+          </Stack>
+          {issuerSignOutUrl !== undefined && (
+            <Alert title="You are signed out here">
+              Your session at {new URL(issuerSignOutUrl).host} goes on.{' '}
+              <Anchor href={issuerSignOutUrl} target="_blank" rel="noreferrer" underline="always">
+                End it there as well
+              </Anchor>
+            </Alert>
+          )}
+          <SignInOptions />
+        </Stack>
+      </Paper>
     </Center>
   );
 }

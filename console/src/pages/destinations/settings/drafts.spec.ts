@@ -24,8 +24,18 @@ const field = fieldOf({
     },
     way: {
       oneOf: [
-        { title: 'Key', type: 'object', required: ['key'], properties: { kind: { const: 'key' }, key: { type: 'string' } } },
-        { title: 'User', type: 'object', required: ['user'], properties: { kind: { const: 'user' }, user: { type: 'string' } } },
+        {
+          title: 'Key',
+          type: 'object',
+          required: ['key'],
+          properties: { kind: { const: 'key' }, key: { type: 'string' } },
+        },
+        {
+          title: 'User',
+          type: 'object',
+          required: ['user'],
+          properties: { kind: { const: 'user' }, user: { type: 'string' } },
+        },
       ],
     },
   },
@@ -71,12 +81,28 @@ describe('a draft', () => {
       headers: { state: 'removed', value: [] },
     });
     expect(valueOf(field, states)).toMatchObject({ password: 'another', headers: null });
-    const pairs = changed({ headers: { state: 'stated', value: [{ name: 'x-a', value: 'b' }, { name: '', value: '' }] } });
+    const pairs = changed({
+      headers: {
+        state: 'stated',
+        value: [
+          { name: 'x-a', value: 'b' },
+          { name: '', value: '' },
+        ],
+      },
+    });
     expect(valueOf(field, pairs)).toMatchObject({ headers: { 'x-a': 'b' } });
   });
 
   it('keeps what was typed into the choice that is not chosen', () => {
-    const { way } = changed({ way: { chosen: '0', values: [{ kind: '', key: 'k' }, { kind: '', user: 'ada' }] } });
+    const { way } = changed({
+      way: {
+        chosen: '0',
+        values: [
+          { kind: '', key: 'k' },
+          { kind: '', user: 'ada' },
+        ],
+      },
+    });
     expect(valueOf(field, changed({ way: way ?? '' }))).toMatchObject({ way: { kind: 'key', key: 'k' } });
     expect(way).toMatchObject({ values: [{}, { user: 'ada' }] });
   });
@@ -89,7 +115,10 @@ describe('faultsOf', () => {
       port: 12,
       password: { state: 'stated', value: 'abc' },
       brokers: ['a'],
-      actions: [{ action: '', mapping: '{' }, { action: 'x', mapping: '[]' }],
+      actions: [
+        { action: '', mapping: '{' },
+        { action: 'x', mapping: '[]' },
+      ],
     });
     expect(faultsOf(field, draft, 'settings')).toEqual([
       { path: 'settings.url', message: 'must have a form such as https://a.example' },
@@ -103,10 +132,7 @@ describe('faultsOf', () => {
   });
 
   it('asks for what is required, a secret too when none is stored', () => {
-    expect(faultsOf(field, emptyDraft(field)).map(({ path }) => path)).toEqual([
-      'url',
-      'password.value',
-    ]);
+    expect(faultsOf(field, emptyDraft(field)).map(({ path }) => path)).toEqual(['url', 'password.value']);
   });
 });
 

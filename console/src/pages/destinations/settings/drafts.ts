@@ -38,7 +38,9 @@ function plainDraft(field: Field, value: Json | undefined, isNew: boolean): Draf
     case 'texts':
       return Array.isArray(value) ? value.map(String) : [];
     case 'pairs':
-      return isObject(value) ? Object.entries(value).map(([name, text]) => ({ name, value: String(text) })) : [];
+      return isObject(value)
+        ? Object.entries(value).map(([name, text]) => ({ name, value: String(text) }))
+        : [];
     case 'group': {
       const values = isObject(value) ? value : {};
       return Object.fromEntries(
@@ -93,7 +95,9 @@ function plainValue(field: Field, draft: Draft | undefined): Json | undefined {
       return filled(field, Array.isArray(draft) ? draft.map(String).filter((text) => text !== '') : []);
     case 'pairs': {
       const pairs = pairsOf(draft).filter(({ name }) => name !== '');
-      return pairs.length === 0 ? undefined : Object.fromEntries(pairs.map(({ name, value }) => [name, value]));
+      return pairs.length === 0
+        ? undefined
+        : Object.fromEntries(pairs.map(({ name, value }) => [name, value]));
     }
     case 'group': {
       const values = isDraftObject(draft) ? draft : {};
@@ -180,13 +184,16 @@ function boundFault(field: Field, value: Json): string | undefined {
   if (field.kind === 'texts' && Array.isArray(value)) {
     const wrong = value.find((text: Json) => !matches(field.pattern, String(text)));
     if (wrong !== undefined) return `${JSON.stringify(wrong)} ${formMessage(firstOf(field.example))}`;
-    if (field.maxItems !== undefined && value.length > field.maxItems) return `must be at most ${field.maxItems}`;
+    if (field.maxItems !== undefined && value.length > field.maxItems)
+      return `must be at most ${field.maxItems}`;
   }
   return undefined;
 }
 
 function formMessage(example: Json | undefined): string {
-  return typeof example === 'string' ? `must have a form such as ${example}` : 'does not have the form that is needed';
+  return typeof example === 'string'
+    ? `must have a form such as ${example}`
+    : 'does not have the form that is needed';
 }
 
 function firstOf(value: Json | undefined): Json | undefined {
@@ -220,13 +227,20 @@ function parsed(text: Draft | undefined): { readonly value: Json } | undefined {
 }
 
 /** Where the form shows a fault that the API found: from a JSON pointer into the settings to a path in the draft. */
-export function draftPathOf(field: Field, pointer: readonly string[], draft: Draft | undefined, path = ''): string {
+export function draftPathOf(
+  field: Field,
+  pointer: readonly string[],
+  draft: Draft | undefined,
+  path = '',
+): string {
   const inner = field.secret ? below(path, 'value') : path;
   const value = field.secret && isDraftObject(draft) ? draft.value : draft;
   const [name = '', ...rest] = pointer;
   if (field.kind === 'variants') {
     const { index, variant, value: chosen } = chosenOf(field, value);
-    return variant === undefined ? inner : draftPathOf(variant, pointer, chosen, below(inner, `values.${index}`));
+    return variant === undefined
+      ? inner
+      : draftPathOf(variant, pointer, chosen, below(inner, `values.${index}`));
   }
   if (pointer.length === 0) return inner;
   if (field.kind === 'group') {
@@ -235,7 +249,12 @@ export function draftPathOf(field: Field, pointer: readonly string[], draft: Dra
     return draftPathOf(next, rest, isDraftObject(value) ? value[name] : undefined, below(inner, name));
   }
   if (field.kind === 'list')
-    return draftPathOf(field.item, rest, Array.isArray(value) ? value[Number(name)] : undefined, below(inner, name));
+    return draftPathOf(
+      field.item,
+      rest,
+      Array.isArray(value) ? value[Number(name)] : undefined,
+      below(inner, name),
+    );
   return inner;
 }
 

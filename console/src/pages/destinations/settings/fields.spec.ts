@@ -9,7 +9,9 @@ const object = (properties: object, required: readonly string[] = []) => ({
 
 function kindsOf(schema: object) {
   const root = fieldOf(schema);
-  return root.kind === 'group' ? Object.fromEntries(root.fields.map(({ name, kind }) => [name, kind])) : root.kind;
+  return root.kind === 'group'
+    ? Object.fromEntries(root.fields.map(({ name, kind }) => [name, kind]))
+    : root.kind;
 }
 
 describe('fieldOf', () => {
@@ -61,7 +63,9 @@ describe('fieldOf', () => {
   });
 
   it('ends in JSON where objects are nested without end', () => {
-    const nested = Array.from({ length: 20 }).reduce<object>((inner) => object({ inner }), { type: 'string' });
+    const nested = Array.from({ length: 20 }).reduce<object>((inner) => object({ inner }), {
+      type: 'string',
+    });
     expect(JSON.stringify(fieldOf(nested))).toContain('"kind":"json"');
   });
 
@@ -77,7 +81,13 @@ describe('fieldOf', () => {
     );
     expect(fieldOf(schema)).toMatchObject({
       fields: [
-        { title: 'URL', description: 'Where to.', required: true, secret: false, example: 'https://a.example' },
+        {
+          title: 'URL',
+          description: 'Where to.',
+          required: true,
+          secret: false,
+          example: 'https://a.example',
+        },
         { title: 'Api key', required: false, secret: true },
         { readOnly: true },
         { default: 80, maximum: 9, integer: true },
@@ -96,7 +106,13 @@ describe('fieldOf', () => {
     expect(fieldOf(schema)).toMatchObject({
       kind: 'variants',
       variants: [
-        { title: 'By key', fields: [{ name: 'host', required: true }, { name: 'key', required: true }] },
+        {
+          title: 'By key',
+          fields: [
+            { name: 'host', required: true },
+            { name: 'key', required: true },
+          ],
+        },
         { title: 'By user', fields: [{ name: 'host' }, { name: 'user', required: false }] },
       ],
     });

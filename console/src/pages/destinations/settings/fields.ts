@@ -80,7 +80,11 @@ function build(schema: Schema, place: Place): Field {
     };
   if (schema.const !== undefined) return { ...shared, kind: 'constant', value: schema.const as Json };
   if (Array.isArray(schema.enum))
-    return { ...shared, kind: 'choice', options: (schema.enum as Json[]).filter((option) => option !== null) };
+    return {
+      ...shared,
+      kind: 'choice',
+      options: (schema.enum as Json[]).filter((option) => option !== null),
+    };
   switch (typeOf(schema)) {
     case 'string':
       return { ...shared, kind: 'text', lines: isLong(schema), ...boundsOf(schema) };
@@ -117,7 +121,9 @@ function arrayOf(schema: Schema, shared: Described, place: Place): Field {
   const { items } = schema;
   const counted = {
     minItems: numberIn(schema, 'minItems') ?? 0,
-    ...(numberIn(schema, 'maxItems') === undefined ? {} : { maxItems: numberIn(schema, 'maxItems') as number }),
+    ...(numberIn(schema, 'maxItems') === undefined
+      ? {}
+      : { maxItems: numberIn(schema, 'maxItems') as number }),
   };
   if (!isSchema(items) || place.depth >= MAX_DEPTH) return { ...shared, kind: 'json', type: 'array' };
   const item = build(items, { name: shared.title, required: true, depth: place.depth + 1 });
@@ -150,7 +156,10 @@ function describe(schema: Schema, { name, required }: Place): Described {
 
 /** `access_key_id`: "Access key id"; `apiKey`: "Api key". */
 export function titleOf(name: string): string {
-  const words = name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').replace(/[_-]+/g, ' ').toLowerCase();
+  const words = name
+    .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .replace(/[_-]+/g, ' ')
+    .toLowerCase();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

@@ -1,0 +1,128 @@
+import { InMemoryWebStorage, OidcClient, type SigninResponse, WebStorageStateStore } from 'oidc-client-ts';
+import { CALLBACK_CHANNEL } from './callback-channel.ts';
+import { claimsOf } from './claims.ts';
+import type { Issuer } from './server-config.ts';
+import type { CredentialSource, Credentials } from './session.ts';
+
+/** How long an issuer may take to answer without asking the person, ms. */
+const SILENT_TIMEOUT_MS = 10_000;
+const WINDOW = 'popup,width=520,height=720';
+
+/** What a sign-in gives. */
+interface SignIn {
+  readonly credentials: Credentials;
+  readonly source: CredentialSource;
+}
+
+/**
+ * Signs in at one issuer: authorization code with PKCE. The bearer of the API is the ID token; the access token is not used.
+ * Codes, verifiers and tokens are in memory alone.
+ */
+export class OidcSignIn {
+  readonly #client: OidcClient;
+  #last: SigninResponse | undefined;
+
+  constructor({ issuer, clientId }: Issuer) {
+    this.#client = new OidcClient({
+      authority: issuer,
+      client_id: clientId,
+      redirect_uri: new URL('/console/signed-in', location.origin).href,
+      response_type: 'code',
+      scope: 'openid email',
+      loadUserInfo: false,
+      stateStore: new WebStorageStateStore({ store: new InMemoryWebStorage() }),
+    });
+  }
+
+  /** Asks the person in a window. Call it while a click is handled: browsers block other windows. */
+  async inWindow(signal: AbortSignal): Promise<SignIn> {
+    const opened = window.open('about:blank', '_blank', WINDOW);
+    if (opened === null)
+      throw new Error('The browser blocked the window of the sign-in. Allow it, and try again.');
+    try {
+      const { url, state } = await this.#client.createSigninRequest({});
+      const answer = callbackOf(state.id, signal);
+      opened.location = url;
+      return await this.#finish(await answer);
+    } catch (error) {
+      opened.close();
+      throw error;
+    }
+  }
+
+  /** Asks the issuer alone, in a hidden frame. Undefined where it wants to ask the person, or keeps its cookies from frames. */
+  async silently(): Promise<SignIn | undefined> {
+    const { url, state } = await this.#client.createSigninRequest({ prompt: 'none' });
+    const frame = document.createElement('iframe');
+    frame.hidden = true;
+    frame.title = 'Sign-in';
+    frame.src = url;
+    const answer = callbackOf(state.id, AbortSignal.timeout(SILENT_TIMEOUT_MS));
+    document.body.append(frame);
+    try {
+      return await this.#finish(await answer);
+    } catch {
+      return undefined;
+    } finally {
+      frame.remove();
+    }
+  }
+
+  /** Where the session at the issuer ends; undefined if the issuer has no such address. */
+  async #signOutUrl(): Promise<string | undefined> {
+    if ((await this.#client.metadataService.getEndSessionEndpoint()) === undefined) return undefined;
+    const idToken = this.#last?.id_token;
+    const { url } = await this.#client.createSignoutRequest(
+      idToken === undefined ? {} : { id_token_hint: idToken },
+    );
+    return url;
+  }
+
+  async #renew(): Promise<Credentials | undefined> {
+    const refreshed = await this.#refresh().catch(() => undefined); // e.g. the refresh token has expired
+    return (refreshed ?? (await this.silently()))?.credentials;
+  }
+
+  /** By the refresh token, if the issuer gave one. */
+  async #refresh(): Promise<SignIn | undefined> {
+    if (this.#last?.refresh_token === undefined) return undefined;
+    const { refresh_token, session_state, profile } = this.#last;
+    const state = { refresh_token, session_state, profile };
+    // biome-ignore lint/correctness/useHookAtTopLevel: a call of the OIDC client, no hook
+    const response = await this.#client.useRefreshToken({ state });
+    response.refresh_token ??= refresh_token;
+    return this.#signIn(response);
+  }
+
+  async #finish(url: string): Promise<SignIn> {
+    const signIn = this.#signIn(await this.#client.processSigninResponse(url));
+    if (signIn === undefined) throw new Error('The issuer gave no ID token.');
+    return signIn;
+  }
+
+  #signIn(response: SigninResponse): SignIn | undefined {
+    if (response.id_token === undefined) return undefined;
+    this.#last = response;
+    return {
+      credentials: { token: response.id_token, expiresAt: (claimsOf(response.id_token).exp ?? 0) * 1_000 },
+      source: { renew: () => this.#renew(), signOut: () => this.#signOutUrl() },
+    };
+  }
+}
+
+/** The URL that the issuer sends the browser to, once it has answered the request of this state. */
+function callbackOf(state: string, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const channel = new BroadcastChannel(CALLBACK_CHANNEL);
+    const end = () => channel.close();
+    signal.addEventListener('abort', () => {
+      end();
+      reject(signal.reason);
+    });
+    channel.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
+      if (typeof data !== 'string' || new URL(data).searchParams.get('state') !== state) return;
+      end();
+      resolve(data);
+    });
+  });
+}

@@ -1,0 +1,26 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { AxeResults } from 'axe-core';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+
+const SOURCE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+const OPTIONS = JSON.stringify({
+  runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+});
+
+/** Expects that axe finds nothing on the page as it is now, in the light and in the dark colour scheme. */
+export async function expectAccessible(page: Page): Promise<void> {
+  // Evaluated by the debugger, which the content security policy does not concern.
+  if (!(await page.evaluate<boolean>(`'axe' in globalThis`))) await page.evaluate(SOURCE);
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.waitForFunction(`document.documentElement.dataset.mantineColorScheme === '${colorScheme}'`);
+    const { violations } = await page.evaluate<AxeResults>(`axe.run(document, ${OPTIONS})`);
+    const found = violations.flatMap(({ id, nodes }) =>
+      nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 300)} ${failureSummary ?? ''}`),
+    );
+    expect(found, `axe in the ${colorScheme} scheme`).toEqual([]);
+  }
+}

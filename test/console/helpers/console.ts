@@ -1,0 +1,113 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openDevIssuer } from '@tributary/infra';
+import type { BrowserContext, Page } from 'playwright-core';
+import { expect, onTestFinished } from 'vitest';
+import { startEmbedded } from '../../helpers/embedded.ts';
+import type { Tributary } from '../../helpers/running-tributary.ts';
+import { openBrowser } from './chromium.ts';
+import { Failures } from './failures.ts';
+import { type FlightsWorkspace, prepareFlights } from './flights-workspace.ts';
+import { PageWatch } from './page-watch.ts';
+
+export interface StartConsoleOptions {
+  /** How many flights are sent to the workspace of the flights, and processed. Default: there is no such workspace. */
+  readonly flights?: number;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface OpenPageOptions {
+  readonly width?: number;
+  readonly colorScheme?: 'light' | 'dark';
+  /** Signs in as this person. Default: as the person of the printed link, who owns all workspaces here. */
+  readonly email?: string;
+}
+
+/** A page of a test, signed in. After the test it is closed, and nothing that `PageWatch` collects may have happened. */
+export interface OpenPage {
+  readonly page: Page;
+  readonly failures: Failures;
+  readonly watch: PageWatch;
+}
+
+/** A server with the console for one spec, and a browser that signed in by the printed link. */
+export interface ConsoleUnderTest {
+  readonly tributary: Tributary;
+  /** The link that `tributary dev` printed, used up by this browser. */
+  readonly link: string;
+  readonly context: BrowserContext;
+  /** The workspace whose pages the test looks at: that of the flights if there is one, else the empty one of the start. */
+  readonly workspaceId: string;
+  /** Throws if there are none. */
+  readonly flights: FlightsWorkspace;
+  /** Opens a page: `/live` is one of the workspace, `~/system` one outside. */
+  open(path: string, options?: OpenPageOptions): Promise<OpenPage>;
+  /** An ID token of this person, who may be in no workspace yet. */
+  tokenOf(email: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+export async function startConsole({
+  flights,
+  env = {},
+}: StartConsoleOptions = {}): Promise<ConsoleUnderTest> {
+  const tributary = await startEmbedded(mkdtempSync(join(tmpdir(), 'tributary-')), env);
+  const link = tributary.consoleLink;
+  const seeded = flights === undefined ? undefined : await prepareFlights(tributary, flights);
+  const workspaceId = seeded?.workspaceId ?? tributary.workspaceId;
+  const issuer = openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' });
+  const browser = await openBrowser();
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 900 },
+    locale: 'en-GB',
+    timezoneId: 'Europe/Berlin',
+    reducedMotion: 'reduce',
+  });
+  await signInByLink(context, link);
+  return {
+    tributary,
+    link,
+    context,
+    workspaceId,
+    get flights() {
+      if (seeded === undefined) throw new Error('startConsole was not asked for flights');
+      return seeded;
+    },
+    async open(path, { width = 1440, colorScheme = 'light', email } = {}) {
+      const page = await context.newPage();
+      const watch = new PageWatch(page, tributary.url);
+      onTestFinished(async () => {
+        await page.close();
+        expect(watch.problems).toEqual([]);
+      });
+      await page.setViewportSize({ width, height: width < 600 ? 740 : 900 });
+      await page.emulateMedia({ colorScheme });
+      if (email !== undefined) await signInAs(page, await issuer.mint(email));
+      await page.goto(
+        `${tributary.url}/console${path.startsWith('~') ? path.slice(1) : `/w/${workspaceId}${path}`}`,
+      );
+      return { page, watch, failures: new Failures(page, watch) };
+    },
+    tokenOf: (email) => issuer.mint(email),
+    async close() {
+      await context.close();
+      await seeded?.webhook.close();
+      await tributary.remove();
+    },
+  };
+}
+
+/** Leaves the cookie of the link in the browser, by which every later page signs in. */
+async function signInByLink(context: BrowserContext, link: string): Promise<void> {
+  const page = await context.newPage();
+  await page.goto(link);
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor({ state: 'attached' });
+  await page.close();
+}
+
+/** Answers the exchange of the link with the token of another person. */
+async function signInAs(page: Page, token: string): Promise<void> {
+  const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+  await page.route('**/console/session', (route) => route.fulfill({ json: { token, expires_at } }));
+}
