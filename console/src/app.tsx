@@ -1,4 +1,4 @@
-import { Alert, Button, Center, createTheme, Loader, MantineProvider } from '@mantine/core';
+import { Alert, Button, Center, Loader, MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
@@ -8,6 +8,7 @@ import { ExpiredDialog } from './session/expired-dialog.tsx';
 import { onSessionChange, sessionStatus, signedInSubject, useSessionStatus } from './session/session.ts';
 import { SignInPage } from './session/sign-in-page.tsx';
 import { styleNonce } from './shared/style-nonce.ts';
+import { cssVariables, theme } from './theme.ts';
 
 const MAX_RETRIES = 3;
 
@@ -27,13 +28,6 @@ const queries = new QueryClient({
   },
 });
 
-const theme = createTheme({
-  primaryColor: 'blue',
-  defaultRadius: 'sm',
-  cursorType: 'pointer',
-  respectReducedMotion: true,
-});
-
 /** What one person has read is not shown to another one. */
 let subject: string | undefined;
 onSessionChange(() => {
@@ -45,7 +39,12 @@ onSessionChange(() => {
 
 export function App() {
   return (
-    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={styleNonce}>
+    <MantineProvider
+      theme={theme}
+      cssVariablesResolver={cssVariables}
+      defaultColorScheme="auto"
+      getStyleNonce={styleNonce}
+    >
       <Notifications />
       <QueryClientProvider client={queries}>
         <Content />

@@ -11,7 +11,7 @@ export function EmptyState({ title, children }: Props) {
   return (
     <Center py="xl">
       <Stack align="center" gap="sm" maw={520} ta="center">
-        <Title order={3} size="h4">
+        <Title order={2} size="h4">
           {title}
         </Title>
         {typeof children === 'string' ? <Text c="dimmed">{children}</Text> : children}
