@@ -16,7 +16,7 @@ export function RulesSection({ workspaceId, rules, destinations }: Props) {
     return (
       <Text size="sm">
         No rule forwards events yet.{' '}
-        <TextLink to="/w/$workspaceId/rules" params={{ workspaceId }}>
+        <TextLink to="/w/$workspaceId/rules/new" params={{ workspaceId }}>
           Create one
         </TextLink>{' '}
         to send them to a destination.
@@ -37,7 +37,15 @@ export function RulesSection({ workspaceId, rules, destinations }: Props) {
         <Table.Tbody>
           {ordered.map((rule) => (
             <Table.Tr key={rule.rule_id}>
-              <Table.Td style={{ overflowWrap: 'anywhere' }}>{rule.name}</Table.Td>
+              <Table.Td style={{ overflowWrap: 'anywhere' }}>
+                <TextLink
+                  to="/w/$workspaceId/rules/$ruleId"
+                  params={{ workspaceId, ruleId: rule.rule_id }}
+                  size="sm"
+                >
+                  {rule.name}
+                </TextLink>
+              </Table.Td>
               <Table.Td style={{ overflowWrap: 'anywhere' }}>
                 {destinations.get(rule.destination_id) ?? '–'}
               </Table.Td>

@@ -1,0 +1,199 @@
+import { eventFieldsOf } from '../../shared/event-fields.ts';
+import { plural } from '../../shared/quantities.ts';
+import { violationsIn } from '../../shared/violations.ts';
+import type { StreamItem } from './live-stream.ts';
+import type { LiveSearch } from './search.ts';
+
+/** Rows that are kept, and characters of their events: what a tab takes does not grow. */
+export const MAX_ROWS = 1_000;
+const MAX_CHARACTERS = 16 * 1024 * 1024;
+/** Seconds that the rate is an average of. */
+const RATE_SECONDS = 10;
+
+export interface EventRow {
+  readonly kind: 'event';
+  readonly key: number;
+  readonly messageId: string;
+  readonly type: string;
+  readonly name: string;
+  readonly subject: string;
+  readonly environment: string;
+  readonly outcome: string;
+  readonly violations: number;
+  readonly receivedAt: string | undefined;
+  /** The event as it came, parsed again when it is opened. */
+  readonly json: string;
+}
+
+/** Something that happened to the stream between two events. */
+interface NoticeRow {
+  readonly kind: 'notice';
+  readonly key: number;
+  readonly text: string;
+}
+
+export type LiveRow = EventRow | NoticeRow;
+
+export type RowFilter = Pick<LiveSearch, 'type' | 'name' | 'outcome' | 'q'>;
+
+export interface LiveSnapshot {
+  /** Newest first. */
+  readonly rows: readonly LiveRow[];
+  /** Rows that came while the list was held. */
+  readonly waiting: number;
+  /** Events a second, over the last seconds. */
+  readonly rate: number;
+  readonly received: number;
+}
+
+const NOTHING: LiveSnapshot = { rows: [], waiting: 0, rate: 0, received: 0 };
+
+/**
+ * The rows of the live page. Events are added as they come, and shown by `flush`, which the page calls at most once a frame;
+ * while the list is held they wait. However many come, a bounded number is kept, and what was dropped unseen is told.
+ */
+export class LiveRows {
+  #snapshot = NOTHING;
+  #filter: RowFilter = {};
+  /** Oldest first. */
+  #kept: readonly LiveRow[] = [];
+  #matching: readonly LiveRow[] = [];
+  #incoming: LiveRow[] = [];
+  #dropped = 0;
+  #isHeld = false;
+  #received = 0;
+  #nextKey = 0;
+  readonly #arrivals = new Map<number, number>();
+  readonly #now: () => number;
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now;
+  }
+
+  get snapshot(): LiveSnapshot {
+    return this.#snapshot;
+  }
+
+  add(item: StreamItem): void {
+    const key = this.#nextKey++;
+    if (item.kind === 'missed') {
+      this.#push({ kind: 'notice', key, text: missedText(item.count) });
+      return;
+    }
+    const row = rowOf(item.json, key);
+    if (row === undefined) return;
+    this.#received++;
+    const second = Math.floor(this.#now() / 1_000);
+    this.#arrivals.set(second, (this.#arrivals.get(second) ?? 0) + 1);
+    this.#push(row);
+  }
+
+  /** Shows what came since. Returns whether anything changed. */
+  flush(): boolean {
+    if (!this.#isHeld && (this.#incoming.length > 0 || this.#dropped > 0)) {
+      const added = this.#dropped > 0 ? [this.#droppedNotice(), ...this.#incoming] : this.#incoming;
+      this.#incoming = [];
+      this.#dropped = 0;
+      this.#kept = bounded([...this.#kept, ...added]);
+      this.#matching = bounded([...this.#matching, ...added.filter((row) => matches(row, this.#filter))]);
+    }
+    return this.#update();
+  }
+
+  /** While held, the rows stay as they are. */
+  hold(isHeld: boolean): void {
+    this.#isHeld = isHeld;
+  }
+
+  /** Narrows the kept rows and those to come. */
+  filter(filter: RowFilter): void {
+    this.#filter = filter;
+    this.#matching = this.#kept.filter((row) => matches(row, filter));
+    this.#update();
+  }
+
+  clear(): void {
+    this.#kept = [];
+    this.#matching = [];
+    this.#incoming = [];
+    this.#dropped = 0;
+    this.#update();
+  }
+
+  find(messageId: string): EventRow | undefined {
+    const rows = [...this.#kept, ...this.#matching, ...this.#incoming];
+    return rows.findLast((row): row is EventRow => row.kind === 'event' && row.messageId === messageId);
+  }
+
+  #push(row: LiveRow): void {
+    this.#incoming.push(row);
+    if (this.#incoming.length <= MAX_ROWS) return;
+    // In halves: moving a thousand rows for each that comes would take long.
+    const oldest = this.#incoming.splice(0, MAX_ROWS / 2);
+    this.#dropped += oldest.filter(({ kind }) => kind === 'event').length;
+  }
+
+  #droppedNotice(): NoticeRow {
+    const text = `${plural(this.#dropped, 'event')} came while the list was held, more than are kept here.`;
+    return { kind: 'notice', key: this.#nextKey++, text };
+  }
+
+  #update(): boolean {
+    const rate = this.#rate();
+    const waiting = this.#incoming.length + this.#dropped;
+    const { rows: shown, ...before } = this.#snapshot;
+    const isSame = shown.length === this.#matching.length && shown[0] === this.#matching.at(-1);
+    if (isSame && before.rate === rate && before.waiting === waiting && before.received === this.#received)
+      return false;
+    const rows = isSame ? shown : this.#matching.toReversed();
+    this.#snapshot = { rows, waiting, rate, received: this.#received };
+    return true;
+  }
+
+  #rate(): number {
+    const from = Math.floor(this.#now() / 1_000) - RATE_SECONDS;
+    let count = 0;
+    for (const [second, arrived] of this.#arrivals) {
+      if (second < from) this.#arrivals.delete(second);
+      else count += arrived;
+    }
+    return count / RATE_SECONDS;
+  }
+}
+
+function rowOf(json: string, key: number): EventRow | undefined {
+  try {
+    const event = JSON.parse(json) as Record<string, unknown>;
+    const outcome = typeof event.outcome === 'string' ? event.outcome : '';
+    const violations = violationsIn(event.violations).length;
+    return { kind: 'event', key, ...eventFieldsOf(event), outcome, violations, json };
+  } catch {
+    return undefined; // no event: nothing to show
+  }
+}
+
+/** Without the oldest beyond the bounds. */
+function bounded(rows: readonly LiveRow[]): readonly LiveRow[] {
+  let first = Math.max(0, rows.length - MAX_ROWS);
+  let characters = 0;
+  for (let index = rows.length - 1; index >= first; index--) {
+    const row = rows[index];
+    characters += row?.kind === 'event' ? row.json.length : 0;
+    if (characters > MAX_CHARACTERS) first = index + 1;
+  }
+  return first === 0 ? rows : rows.slice(first);
+}
+
+/** Notices are shown whatever is looked for: they may stand for an event that is. */
+function matches(row: LiveRow, { type, name, outcome, q }: RowFilter): boolean {
+  if (row.kind === 'notice') return true;
+  if (type !== undefined && row.type !== type) return false;
+  if (outcome !== undefined && row.outcome !== outcome) return false;
+  if (name !== undefined && !row.name.toLowerCase().includes(name.toLowerCase())) return false;
+  return q === undefined || row.json.toLowerCase().includes(q.toLowerCase());
+}
+
+function missedText(count: number | null): string {
+  if (count === null) return 'Events may be missing here: nobody knows how many are kept no more.';
+  return `${plural(count, 'event')} missing here: more came than this connection could read, or than the server keeps.`;
+}

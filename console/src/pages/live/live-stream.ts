@@ -1,0 +1,194 @@
+import { createParser } from 'eventsource-parser';
+import { ApiError, apiErrorOf } from '../../api/errors.ts';
+import { bearer, sessionEnded } from '../../session/session.ts';
+import type { Environment } from '../../shared/event-fields.ts';
+
+/** What the stream brings, beside its connection. */
+export type StreamItem =
+  | { readonly kind: 'event'; readonly json: string }
+  /** Events that are kept no more; null: nobody knows how many. */
+  | { readonly kind: 'missed'; readonly count: number | null };
+
+export type StreamStatus =
+  | { readonly state: 'connecting' | 'open' }
+  /** The engine behind the stream does not answer; the stream goes on by itself. */
+  | { readonly state: 'interrupted' }
+  | { readonly state: 'waiting'; readonly until: number; readonly reason: string }
+  /** Trying again by itself would not help. */
+  | { readonly state: 'refused'; readonly error: ApiError };
+
+interface Follow {
+  readonly workspaceId: string;
+  readonly environment: Environment | undefined;
+  /** Begin behind the event of this id. */
+  readonly after: string | undefined;
+  readonly signal: AbortSignal;
+  onItem(item: StreamItem): void;
+  onStatus(status: StreamStatus): void;
+  /** The id to come back with. */
+  onPlace(id: string): void;
+}
+
+/** The server sends something every 15 s. A connection that is quiet for longer is gone, ms. */
+const SILENCE_MS = 45_000;
+const MAX_WAIT_MS = 30_000;
+/** Somebody else needs the stream that was taken: come back later, ms. */
+const TAKEN_WAIT_MS = 10_000;
+
+/** Until the server says otherwise, ms. */
+const FIRST_WAIT_MS = 1_500;
+
+/** Follows the events of a workspace until `signal` is aborted: comes back by itself, behind the last event it has seen. */
+export async function followEvents(follow: Follow): Promise<void> {
+  const { signal, onStatus } = follow;
+  const connection = { place: follow.after, retryMs: FIRST_WAIT_MS, failures: 0 };
+  while (!signal.aborted) {
+    onStatus({ state: 'connecting' });
+    const outcome = await connect(follow, connection).catch((error: unknown) => error);
+    if (signal.aborted) return;
+    if (outcome instanceof ApiError && !outcome.isTemporary) {
+      if (outcome.status === 401) sessionEnded();
+      onStatus({ state: 'refused', error: outcome });
+      return;
+    }
+    connection.failures++;
+    const waitMs = waitOf(outcome, connection);
+    onStatus({ state: 'waiting', until: Date.now() + waitMs, reason: reasonOf(outcome) });
+    await sleep(waitMs, signal);
+  }
+}
+
+interface Connection {
+  place: string | undefined;
+  retryMs: number;
+  failures: number;
+}
+
+/** Resolves with why the server ended the stream, or undefined if the connection just ended. */
+async function connect(follow: Follow, connection: Connection): Promise<string | undefined> {
+  const silence = new AbortController();
+  let alarm = setTimeout(() => silence.abort(), SILENCE_MS);
+  try {
+    const response = await fetch(urlOf(follow), {
+      headers: await headersOf(follow, connection.place),
+      signal: AbortSignal.any([follow.signal, silence.signal]),
+      cache: 'no-store',
+    });
+    if (!response.ok) throw await apiErrorOf(response);
+    if (response.body === null) return undefined;
+    follow.onStatus({ state: 'open' });
+    let ended: string | undefined;
+    const parser = createParser({
+      onRetry: (ms) => {
+        connection.retryMs = ms;
+      },
+      onEvent: ({ id, event, data }) => {
+        if (id !== undefined) keepPlace(follow, connection, id);
+        connection.failures = 0;
+        if (event === 'end') ended = fieldOf(data, 'reason');
+        else report(follow, event, data);
+      },
+    });
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return ended;
+      clearTimeout(alarm);
+      alarm = setTimeout(() => silence.abort(), SILENCE_MS);
+      parser.feed(value);
+      const place = PLACE_OF_COMMENT.exec(value)?.[1];
+      if (place !== undefined) keepPlace(follow, connection, place);
+    }
+  } finally {
+    clearTimeout(alarm);
+  }
+}
+
+/** A comment comes with the id to come back with and no data; a parser of events does not report it. */
+const PLACE_OF_COMMENT = /^: still here\nid: ([^\n]+)\n/m;
+
+function keepPlace(follow: Follow, connection: Connection, id: string): void {
+  connection.place = id;
+  follow.onPlace(id);
+}
+
+function report({ onItem, onStatus }: Follow, event: string | undefined, data: string): void {
+  switch (event) {
+    case 'event':
+      onItem({ kind: 'event', json: data });
+      break;
+    case 'missed': {
+      const count = Number(fieldOf(data, 'count') ?? Number.NaN);
+      onItem({ kind: 'missed', count: Number.isFinite(count) ? count : null });
+      break;
+    }
+    case 'interrupted':
+      onStatus({ state: 'interrupted' });
+      break;
+    case 'resumed':
+      onStatus({ state: 'open' });
+      break;
+  }
+}
+
+function urlOf({ workspaceId, environment }: Follow): string {
+  const query = environment === undefined ? '' : `?environment=${environment}`;
+  return `/api/v1/workspaces/${workspaceId}/events/live${query}`;
+}
+
+async function headersOf(
+  { workspaceId }: Follow,
+  place: string | undefined,
+): Promise<Record<string, string>> {
+  const token = await bearer();
+  return {
+    accept: 'text/event-stream',
+    'x-workspace-id': workspaceId,
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    ...(place === undefined ? {} : { 'last-event-id': place }),
+  };
+}
+
+function waitOf(outcome: unknown, { retryMs, failures }: Connection): number {
+  const backoff = Math.min(MAX_WAIT_MS, retryMs * 2 ** Math.min(failures - 1, 5));
+  if (outcome === 'too many streams') return Math.max(TAKEN_WAIT_MS, backoff);
+  if (outcome instanceof ApiError) return Math.max((outcome.retryAfterS ?? 0) * 1_000, backoff);
+  return backoff;
+}
+
+const ENDED: Readonly<Record<string, string>> = {
+  'not authenticated': 'The sign-in ended.',
+  'permission denied': 'You may not see this workspace any more.',
+  unavailable: 'The server cannot tell at the moment who may see the stream.',
+  'shutting down': 'The server is restarting.',
+  'too many streams': 'Too many streams are open at this server.',
+};
+
+function reasonOf(outcome: unknown): string {
+  if (outcome instanceof ApiError) return outcome.message;
+  if (typeof outcome === 'string') return ENDED[outcome] ?? outcome;
+  return 'The connection ended.';
+}
+
+function fieldOf(data: string, name: string): string | undefined {
+  try {
+    const value: unknown = (JSON.parse(data) as Record<string, unknown>)[name];
+    return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
+  });
+}
