@@ -2,17 +2,20 @@ import { AppShell, Burger, Button, Group, Kbd, ScrollArea, Text, useMantineColor
 import { useDisclosure } from '@mantine/hooks';
 import { spotlight } from '@mantine/spotlight';
 import { MagnifyingGlassIcon, MoonIcon, SunIcon } from '@radix-ui/react-icons';
+import { useQuery } from '@tanstack/react-query';
 import { Outlet, useParams } from '@tanstack/react-router';
+import { useState } from 'react';
 import { signOut } from '../session/session.ts';
 import { TextLink } from '../shared/links.tsx';
 import { CommandPalette } from './command-palette.tsx';
+import { newestWorkspaceQuery } from './home.tsx';
 import { Menu } from './menu.tsx';
 import { WorkspaceSwitcher } from './workspace-switcher.tsx';
 
 /** What surrounds every page: head, menu, search. */
 export function Frame() {
   const [opened, { toggle, close }] = useDisclosure(false);
-  const { workspaceId } = useParams({ strict: false });
+  const workspaceId = useLastWorkspaceId();
   return (
     <AppShell
       header={{ height: 56 }}
@@ -59,6 +62,19 @@ export function Frame() {
       <CommandPalette workspaceId={workspaceId} />
     </AppShell>
   );
+}
+
+/**
+ * The workspace of the page; on a page of no workspace, such as the organization, the one before, else the newest: its menu
+ * stays.
+ */
+function useLastWorkspaceId(): string | undefined {
+  const { workspaceId } = useParams({ strict: false });
+  const [last, setLast] = useState(workspaceId);
+  if (workspaceId !== undefined && workspaceId !== last) setLast(workspaceId);
+  const known = workspaceId ?? last;
+  const { data: newest } = useQuery({ ...newestWorkspaceQuery, enabled: known === undefined });
+  return known ?? newest?.items[0]?.id;
 }
 
 function SearchButton() {

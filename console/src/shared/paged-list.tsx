@@ -45,6 +45,8 @@ interface Props<T, S extends ListSearch> {
   /** Whether the API can look for `q` in it. Default: yes. */
   readonly hasText?: boolean;
   readonly refetchMs?: number;
+  /** From this width on, px, the table scrolls: more for many columns. */
+  readonly minWidth?: number;
 }
 
 /** A list of the API: filter, sort, pages forward and back, by the URL. */
@@ -114,13 +116,14 @@ function Rows<T, S extends ListSearch>({
   empty,
   search,
   onSearch,
+  minWidth = 520,
 }: Props<T, S> & { readonly page: Page<T> }) {
   const isFiltered = Object.keys(search).some((name) => name !== 'sort');
   if (page.items.length === 0)
     return isFiltered ? <Text c="dimmed">Nothing matches this filter.</Text> : empty;
   return (
     <>
-      <Table.ScrollContainer minWidth={520}>
+      <Table.ScrollContainer minWidth={minWidth}>
         <Table aria-label={label} highlightOnHover verticalSpacing="sm">
           <Table.Thead>
             <Table.Tr>

@@ -30,7 +30,9 @@ export function Timestamp({ value, relative = false }: Props) {
       label={relative ? `${LOCAL.format(time)} · ${utc}` : utc}
       events={{ hover: true, focus: true, touch: true }}
     >
-      <time dateTime={value}>{relative ? ago(time) : LOCAL.format(time)}</time>
+      <time dateTime={value} style={relative ? { whiteSpace: 'nowrap' } : undefined}>
+        {relative ? ago(time) : LOCAL.format(time)}
+      </time>
     </Tooltip>
   );
 }
