@@ -1,4 +1,4 @@
-import { Badge, Button, Code, Group, List, Select, Stack, Text } from '@mantine/core';
+import { Badge, Box, Button, Code, Group, List, Select, Stack, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { PlusIcon } from '@radix-ui/react-icons';
 import { useQueryClient } from '@tanstack/react-query';
@@ -62,19 +62,19 @@ export function ApiKeys({ filter, onFilter }: Props) {
         onSearch={onFilter}
         columns={COLUMNS}
         rowKey={({ id }) => id}
+        minWidth={860}
         filters={
           <>
             <StatusFilter filter={filter} onFilter={onFilter} />
             <Select
               aria-label="Role"
               placeholder="Any role"
-              size="xs"
               clearable
               data={['admin', 'editor', 'viewer']}
               value={filter.role ?? null}
               onChange={(role) => onFilter(restarted(filter, { role: role ?? '' }))}
             />
-            {create}
+            <Box ml="auto">{create}</Box>
           </>
         }
         empty={

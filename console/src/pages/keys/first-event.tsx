@@ -63,12 +63,7 @@ function EventLinks({ keyId }: { readonly keyId: string }) {
   return (
     <Group gap="xs">
       {messageId !== undefined && (
-        <ButtonLink
-          size="xs"
-          color="teal"
-          to="/w/$workspaceId/events"
-          params={{ workspaceId }}
-        >
+        <ButtonLink size="xs" to="/w/$workspaceId/events/$messageId" params={{ workspaceId, messageId }}>
           See what became of an event
         </ButtonLink>
       )}

@@ -1,5 +1,5 @@
 import { type ListSearch, listSearchOf } from '../../shared/paged-list.tsx';
-import { definedOf, textOf, wordOf } from '../../shared/search.ts';
+import { oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.ts';
 
 export const TABS = ['write', 'sources', 'api'] as const;
 export type KeysTab = (typeof TABS)[number];
@@ -17,15 +17,15 @@ export interface KeysSearch extends KeyFilter {
   readonly tab?: KeysTab;
 }
 
-export function keysSearchOf(search: Record<string, unknown>): KeysSearch {
+export function keysSearchOf(search: RawSearch): KeysSearch {
   return {
     ...listSearchOf(search),
-    ...definedOf({
-      tab: wordOf(search, 'tab', TABS),
-      status: wordOf(search, 'status', ['revoked', 'all']),
-      environment: wordOf(search, 'environment', ['production', 'development']),
-      source_id: textOf(search, 'source_id'),
-      role: wordOf(search, 'role', ['admin', 'editor', 'viewer']),
+    ...stated({
+      tab: oneIn(search, 'tab', TABS),
+      status: oneIn(search, 'status', ['revoked', 'all']),
+      environment: oneIn(search, 'environment', ['production', 'development']),
+      source_id: textIn(search, 'source_id'),
+      role: oneIn(search, 'role', ['admin', 'editor', 'viewer']),
     }),
   };
 }
@@ -38,6 +38,6 @@ export interface WriteKeySearch {
   readonly sdk?: SnippetName;
 }
 
-export function writeKeySearchOf(search: Record<string, unknown>): WriteKeySearch {
-  return definedOf({ sdk: wordOf(search, 'sdk', SNIPPET_NAMES) });
+export function writeKeySearchOf(search: RawSearch): WriteKeySearch {
+  return stated({ sdk: oneIn(search, 'sdk', SNIPPET_NAMES) });
 }

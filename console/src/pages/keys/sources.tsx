@@ -1,4 +1,4 @@
-import { Button, Group, List, Modal, Stack, Text } from '@mantine/core';
+import { Box, Button, Group, List, Modal, Stack, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { PlusIcon } from '@radix-ui/react-icons';
 import { useQueryClient } from '@tanstack/react-query';
@@ -58,7 +58,8 @@ export function Sources({ filter: { q, sort, cursor }, onFilter }: Props) {
         onSearch={onFilter}
         columns={columnsOf(isEditor, setEdited)}
         rowKey={({ id }) => id}
-        filters={create}
+        minWidth={760}
+        filters={<Box ml="auto">{create}</Box>}
         empty={
           <EmptyState title="No source yet">
             <Text c="dimmed">

@@ -12,7 +12,6 @@ export function StatusFilter({ filter, onFilter }: Props) {
   return (
     <SegmentedControl
       aria-label="Status"
-      size="xs"
       value={filter.status ?? 'active'}
       data={[
         { value: 'active', label: 'Active' },

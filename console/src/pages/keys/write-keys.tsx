@@ -1,4 +1,4 @@
-import { Button, Code, Select, Stack, Text } from '@mantine/core';
+import { Box, Button, Code, Select, Stack, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { PlusIcon } from '@radix-ui/react-icons';
 import { useQuery } from '@tanstack/react-query';
@@ -57,6 +57,7 @@ export function WriteKeys({ filter, onFilter }: Props) {
         onSearch={onFilter}
         columns={columnsOf(sourceNames, isAdmin)}
         rowKey={({ id }) => id}
+        minWidth={900}
         refetchMs={REFETCH_MS}
         filters={
           <>
@@ -64,7 +65,6 @@ export function WriteKeys({ filter, onFilter }: Props) {
             <Select
               aria-label="Environment"
               placeholder="Any environment"
-              size="xs"
               clearable
               data={['production', 'development']}
               value={filter.environment ?? null}
@@ -73,14 +73,13 @@ export function WriteKeys({ filter, onFilter }: Props) {
             <Select
               aria-label="Source"
               placeholder="Any source"
-              size="xs"
               clearable
               searchable
               data={sources.map(({ id, name }) => ({ value: id, label: name }))}
               value={filter.source_id ?? null}
               onChange={(id) => onFilter(restarted(filter, { source_id: id ?? '' }))}
             />
-            {create}
+            <Box ml="auto">{create}</Box>
           </>
         }
         empty={

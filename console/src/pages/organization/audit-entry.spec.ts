@@ -20,6 +20,10 @@ it('says what was done to what', () => {
   expect(titleOf({ ...rest, action: 'removed', entity: { ...entity, name: null } })).toBe(
     'write key "k" removed',
   );
+  const member = { type: 'workspace_member', id: 'm', name: null };
+  expect(titleOf({ ...rest, action: 'added', entity: member, after: { email: 'ada@example.com' } })).toBe(
+    'workspace member "ada@example.com" added',
+  );
 });
 
 it('goes from the start of the first day to the end of the last, as the viewer counts days', () => {

@@ -9,8 +9,14 @@ export function actorOf({ type, id, email, key_prefix }: AuditEntry['actor']): s
   return `${wordsOf(type)} ${key_prefix === null ? id : `${key_prefix}…`}`;
 }
 
-export function titleOf({ action, entity: { type, id, name } }: AuditEntry): string {
-  return `${wordsOf(type)} "${name ?? id}" ${wordsOf(action)}`;
+/** A member has no name but an address. */
+export function entityNameOf({ entity: { id, name }, before, after }: AuditEntry): string {
+  const email = (after ?? before)?.email;
+  return name ?? (typeof email === 'string' ? email : id);
+}
+
+export function titleOf(entry: AuditEntry): string {
+  return `${wordsOf(entry.entity.type)} "${entityNameOf(entry)}" ${wordsOf(entry.action)}`;
 }
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;

@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Modal, Select, Stack, Text, TextInput } from '@mantine/core';
+import { Anchor, Badge, Button, Group, Modal, Select, Stack, Text, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import type { Page } from '../../api/client.ts';
 import { EmptyState } from '../../shared/empty-state.tsx';
@@ -6,7 +6,7 @@ import { type Column, PagedList, restarted } from '../../shared/paged-list.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { changesOf, shortOf } from './audit-changes.ts';
 import { AuditDetails } from './audit-details.tsx';
-import { type AuditEntry, actorOf, titleOf } from './audit-entry.ts';
+import { type AuditEntry, actorOf, entityNameOf, titleOf } from './audit-entry.ts';
 import { type AuditedType, wordsOf } from './audited-types.ts';
 import type { AuditFilter } from './search.ts';
 
@@ -46,6 +46,7 @@ export function AuditLog({ label, queryKey, load, filter, onFilter, types }: Pro
         search={filter}
         onSearch={onFilter}
         hasText={false}
+        minWidth={760}
         columns={columnsOf(narrow, setShown)}
         rowKey={({ id }) => id}
         filters={<Filters filter={filter} narrow={narrow} types={types} />}
@@ -78,7 +79,6 @@ function Filters({ filter, narrow, types }: FiltersProps) {
       <Select
         aria-label="What was changed"
         placeholder="Anything"
-        size="xs"
         clearable
         searchable
         data={types.map((type) => ({ value: type, label: wordsOf(type) }))}
@@ -88,7 +88,6 @@ function Filters({ filter, narrow, types }: FiltersProps) {
       <Select
         aria-label="Action"
         placeholder="Any action"
-        size="xs"
         clearable
         data={action === undefined || ACTIONS.includes(action) ? ACTIONS : [...ACTIONS, action]}
         value={action ?? null}
@@ -97,24 +96,26 @@ function Filters({ filter, narrow, types }: FiltersProps) {
       <TextInput
         type="date"
         aria-label="From day"
-        size="xs"
+        leftSection={<Text size="xs">From</Text>}
+        leftSectionWidth={44}
         value={since ?? ''}
         onChange={({ currentTarget }) => narrow({ since: currentTarget.value })}
       />
       <TextInput
         type="date"
         aria-label="To day"
-        size="xs"
+        leftSection={<Text size="xs">To</Text>}
+        leftSectionWidth={32}
         value={until ?? ''}
         onChange={({ currentTarget }) => narrow({ until: currentTarget.value })}
       />
       {actor !== undefined && (
-        <Button size="xs" variant="light" onClick={() => narrow({ actor: '' })}>
+        <Button variant="light" onClick={() => narrow({ actor: '' })}>
           By one author only: show all
         </Button>
       )}
       {entity_id !== undefined && (
-        <Button size="xs" variant="light" onClick={() => narrow({ entity_id: '' })}>
+        <Button variant="light" onClick={() => narrow({ entity_id: '' })}>
           Of one entity only: show all
         </Button>
       )}
@@ -131,27 +132,27 @@ function columnsOf(
     {
       title: 'Who',
       cell: ({ actor }) => (
-        <LinkButton label={`Only changes by ${actorOf(actor)}`} onClick={() => narrow({ actor: actor.id })}>
+        <NarrowLink label={`Only changes by ${actorOf(actor)}`} onClick={() => narrow({ actor: actor.id })}>
           {actorOf(actor)}
-        </LinkButton>
+        </NarrowLink>
       ),
     },
     {
       title: 'What',
-      cell: ({ action, entity }) => (
+      cell: (entry) => (
         <Stack gap={2} align="flex-start">
           <Group gap={6}>
-            <Badge variant="light" color={colorOf(action)}>
-              {wordsOf(action)}
+            <Badge variant="light" color={colorOf(entry.action)}>
+              {wordsOf(entry.action)}
             </Badge>
-            <Text size="sm">{wordsOf(entity.type)}</Text>
+            <Text size="sm">{wordsOf(entry.entity.type)}</Text>
           </Group>
-          <LinkButton
-            label={`Only changes of ${entity.name ?? entity.id}`}
-            onClick={() => narrow({ entity_id: entity.id })}
+          <NarrowLink
+            label={`Only changes of ${entityNameOf(entry)}`}
+            onClick={() => narrow({ entity_id: entry.entity.id })}
           >
-            {entity.name ?? entity.id}
-          </LinkButton>
+            {entityNameOf(entry)}
+          </NarrowLink>
         </Stack>
       ),
     },
@@ -159,7 +160,7 @@ function columnsOf(
   ];
 }
 
-function LinkButton({
+function NarrowLink({
   label,
   onClick,
   children,
@@ -169,9 +170,17 @@ function LinkButton({
   readonly children: string;
 }) {
   return (
-    <Button variant="transparent" size="compact-sm" px={0} maw={280} title={label} onClick={onClick}>
+    <Anchor
+      component="button"
+      type="button"
+      size="sm"
+      ta="left"
+      title={label}
+      style={{ overflowWrap: 'anywhere' }}
+      onClick={onClick}
+    >
       {children}
-    </Button>
+    </Anchor>
   );
 }
 

@@ -1,4 +1,4 @@
-import { Badge, Button, Code, Group, List, Stack, Text } from '@mantine/core';
+import { Badge, Box, Button, Code, Group, List, Stack, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { PlusIcon } from '@radix-ui/react-icons';
 import { useQueryClient } from '@tanstack/react-query';
@@ -58,10 +58,11 @@ export function ClientKeys({ organization, filter, onFilter }: Props) {
         onSearch={onFilter}
         columns={COLUMNS}
         rowKey={({ id }) => id}
+        minWidth={860}
         filters={
           <>
             <StatusFilter filter={filter} onFilter={onFilter} />
-            {create}
+            <Box ml="auto">{create}</Box>
           </>
         }
         empty={

@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Modal, Select, Stack, Text } from '@mantine/core';
+import { Badge, Box, Button, Group, Modal, Select, Stack, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { PlusIcon } from '@radix-ui/react-icons';
 import { useQuery } from '@tanstack/react-query';
@@ -74,12 +74,12 @@ export function Members({ members, filter, onFilter, isAdmin, isOwner }: Props) 
         onSearch={onFilter}
         columns={columns}
         rowKey={({ id }) => id}
+        minWidth={640}
         filters={
           <>
             <Select
               aria-label="Role"
               placeholder="Any role"
-              size="xs"
               clearable
               data={roles}
               value={filter.role ?? null}
@@ -88,7 +88,6 @@ export function Members({ members, filter, onFilter, isAdmin, isOwner }: Props) 
             <Select
               aria-label="Status"
               placeholder="Any status"
-              size="xs"
               clearable
               data={[
                 { value: 'active', label: 'signed in' },
@@ -97,7 +96,7 @@ export function Members({ members, filter, onFilter, isAdmin, isOwner }: Props) 
               value={filter.status ?? null}
               onChange={(status) => onFilter(restarted(filter, { status: status ?? '' }))}
             />
-            {add}
+            <Box ml="auto">{add}</Box>
           </>
         }
         empty={

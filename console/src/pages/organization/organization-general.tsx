@@ -1,10 +1,12 @@
-import { Fieldset, Stack, TagsInput, Text, TextInput } from '@mantine/core';
+import { Box, Fieldset, Stack, TagsInput, Text, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { api, type Versioned, versionedOf } from '../../api/client.ts';
 import { type Organization, organizationQuery } from '../../frame/organization.ts';
 import { ApiFormFrame } from '../../shared/forms/api-form-frame.tsx';
 import { useEditForm } from '../../shared/forms/use-api-form.ts';
 import { notifyDone } from '../../shared/notify.ts';
+
+const FORM_WIDTH = 560;
 
 interface Values {
   readonly name: string;
@@ -46,7 +48,7 @@ export function OrganizationGeneral({ stored, isAdmin }: Props) {
   });
   const { form } = state;
   const fields = (
-    <Stack maw={560}>
+    <Stack>
       <TextInput label="Name" withAsterisk {...form.getInputProps('name')} />
       <TextInput
         label="Number"
@@ -71,18 +73,20 @@ export function OrganizationGeneral({ stored, isAdmin }: Props) {
   );
   if (!isAdmin)
     return (
-      <>
+      <Box maw={FORM_WIDTH}>
         <Text size="sm" c="dimmed" mb="md">
           Admins of the organization change this.
         </Text>
         <Fieldset disabled variant="unstyled">
           {fields}
         </Fieldset>
-      </>
+      </Box>
     );
   return (
-    <ApiFormFrame state={state} submitLabel="Save">
-      {fields}
-    </ApiFormFrame>
+    <Box maw={FORM_WIDTH}>
+      <ApiFormFrame state={state} submitLabel="Save">
+        {fields}
+      </ApiFormFrame>
+    </Box>
   );
 }

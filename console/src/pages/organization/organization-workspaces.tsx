@@ -1,4 +1,4 @@
-import { Badge, Group, SegmentedControl, Text } from '@mantine/core';
+import { Badge, Box, Group, SegmentedControl, Text } from '@mantine/core';
 import { PlusIcon } from '@radix-ui/react-icons';
 import { api, pageOf, type Schemas } from '../../api/client.ts';
 import type { Organization } from '../../frame/organization.ts';
@@ -52,11 +52,11 @@ export function OrganizationWorkspaces({ organization: { id, role }, filter, onF
       onSearch={onFilter}
       columns={COLUMNS}
       rowKey={({ id }) => id}
+      minWidth={600}
       filters={
         <>
           <SegmentedControl
             aria-label="Status"
-            size="xs"
             value={filter.status === 'archived' ? 'archived' : 'active'}
             data={[
               { value: 'active', label: 'Active' },
@@ -64,7 +64,7 @@ export function OrganizationWorkspaces({ organization: { id, role }, filter, onF
             ]}
             onChange={(status) => onFilter(restarted(filter, { status: status === 'active' ? '' : status }))}
           />
-          {create}
+          <Box ml="auto">{create}</Box>
         </>
       }
       empty={

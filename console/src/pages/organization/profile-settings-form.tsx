@@ -1,5 +1,6 @@
 import {
   ActionIcon,
+  Box,
   Button,
   Code,
   Fieldset,
@@ -110,14 +111,16 @@ function SettingsForm({
       </Fieldset>
     );
   return (
-    <ApiFormFrame
-      state={state}
-      submitLabel="Save"
-      labels={{ max_user_ids_per_identity: 'User ids of an identity' }}
-      renderValue={(_, value) => <Code block>{linesOf(value)}</Code>}
-    >
-      {fields}
-    </ApiFormFrame>
+    <Box maw={860}>
+      <ApiFormFrame
+        state={state}
+        submitLabel="Save"
+        labels={{ max_user_ids_per_identity: 'User ids of an identity' }}
+        renderValue={(_, value) => <Code block>{linesOf(value)}</Code>}
+      >
+        {fields}
+      </ApiFormFrame>
+    </Box>
   );
 }
 

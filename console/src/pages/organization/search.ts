@@ -1,5 +1,5 @@
 import { type ListSearch, listSearchOf } from '../../shared/paged-list.tsx';
-import { definedOf, textOf, wordOf } from '../../shared/search.ts';
+import { oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.ts';
 import { AUDITED_TYPES, type AuditedType } from './audited-types.ts';
 
 /** What an audit log is narrowed by. */
@@ -47,26 +47,26 @@ export interface SettingsSearch extends Filters {
   readonly tab?: SettingsTab;
 }
 
-export function organizationSearchOf(search: Record<string, unknown>): OrganizationSearch {
-  return { ...filtersOf(search), ...definedOf({ tab: wordOf(search, 'tab', ORGANIZATION_TABS) }) };
+export function organizationSearchOf(search: RawSearch): OrganizationSearch {
+  return { ...filtersOf(search), ...stated({ tab: oneIn(search, 'tab', ORGANIZATION_TABS) }) };
 }
 
-export function settingsSearchOf(search: Record<string, unknown>): SettingsSearch {
-  return { ...filtersOf(search), ...definedOf({ tab: wordOf(search, 'tab', SETTINGS_TABS) }) };
+export function settingsSearchOf(search: RawSearch): SettingsSearch {
+  return { ...filtersOf(search), ...stated({ tab: oneIn(search, 'tab', SETTINGS_TABS) }) };
 }
 
-function filtersOf(search: Record<string, unknown>): Filters {
+function filtersOf(search: RawSearch): Filters {
   return {
     ...listSearchOf(search),
-    ...definedOf({
-      actor: textOf(search, 'actor'),
-      entity_type: wordOf(search, 'entity_type', AUDITED_TYPES),
-      entity_id: textOf(search, 'entity_id'),
-      action: textOf(search, 'action'),
-      since: textOf(search, 'since'),
-      until: textOf(search, 'until'),
-      role: textOf(search, 'role'),
-      status: textOf(search, 'status'),
+    ...stated({
+      actor: textIn(search, 'actor'),
+      entity_type: oneIn(search, 'entity_type', AUDITED_TYPES),
+      entity_id: textIn(search, 'entity_id'),
+      action: textIn(search, 'action'),
+      since: textIn(search, 'since'),
+      until: textIn(search, 'until'),
+      role: textIn(search, 'role'),
+      status: textIn(search, 'status'),
     }),
   };
 }
@@ -76,6 +76,6 @@ export interface NewWorkspaceSearch {
   readonly organization_id?: string;
 }
 
-export function newWorkspaceSearchOf(search: Record<string, unknown>): NewWorkspaceSearch {
-  return definedOf({ organization_id: textOf(search, 'organization_id') });
+export function newWorkspaceSearchOf(search: RawSearch): NewWorkspaceSearch {
+  return stated({ organization_id: textIn(search, 'organization_id') });
 }

@@ -22,7 +22,7 @@ export function WorkspaceGeneral({ workspaceId }: { readonly workspaceId: string
   const query = useQuery(versionedQuery(workspaceId));
   const isAdmin = useMay('admin');
   return (
-    <Stack gap="xl">
+    <Stack gap="xl" maw={560}>
       <QueryState query={query}>{(stored) => <GeneralForm stored={stored} isAdmin={isAdmin} />}</QueryState>
       {isAdmin && query.data !== undefined && <Archive workspace={query.data.value} />}
     </Stack>
@@ -95,7 +95,7 @@ function GeneralForm({
   });
   const { form } = state;
   const fields = (
-    <Stack maw={560}>
+    <Stack>
       <TextInput label="Name" withAsterisk {...form.getInputProps('name')} />
       <TextInput
         label="Region"
