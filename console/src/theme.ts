@@ -1,7 +1,17 @@
-import { type CSSVariablesResolver, createTheme } from '@mantine/core';
+import {
+  type CSSVariablesResolver,
+  createTheme,
+  Drawer,
+  DrawerHeader,
+  Modal,
+  ModalHeader,
+  Notification,
+} from '@mantine/core';
 
 /** Text on a lighter ground than this is black, else white: either way its contrast is above 4.5. */
 const LUMINANCE_THRESHOLD = 0.18;
+
+const CLOSABLE = { closeButtonProps: { 'aria-label': 'Close' } } as const;
 
 export const theme = createTheme({
   primaryColor: 'blue',
@@ -12,6 +22,14 @@ export const theme = createTheme({
   defaultRadius: 'sm',
   cursorType: 'pointer',
   respectReducedMotion: true,
+  components: {
+    Drawer: Drawer.extend({ defaultProps: CLOSABLE }),
+    Modal: Modal.extend({ defaultProps: CLOSABLE }),
+    Notification: Notification.extend({ defaultProps: CLOSABLE }),
+    // A <header> outside of an article or a section is the banner of the page for readers of the screen.
+    DrawerHeader: DrawerHeader.extend({ defaultProps: { role: 'presentation' } }),
+    ModalHeader: ModalHeader.extend({ defaultProps: { role: 'presentation' } }),
+  },
 });
 
 /** Mantine's colours of secondary text, errors and light grounds, with the contrast that WCAG 2.2 AA asks for. */

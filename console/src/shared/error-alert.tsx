@@ -43,7 +43,7 @@ export function ErrorAlert({ error, retry }: Props) {
         )}
         {retry !== undefined && (
           <Group>
-            <Button size="xs" variant="light" color="red" onClick={retry}>
+            <Button size="xs" variant="outline" color="red" onClick={retry}>
               Try again
             </Button>
           </Group>

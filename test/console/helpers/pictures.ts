@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import type { Page } from 'playwright-core';
+import { schemeShown } from './axe.ts';
 
 const FOLDER = fileURLToPath(new URL('../../../docs/console/', import.meta.url));
 const SIZES = [
@@ -14,7 +15,7 @@ export async function takePictures(page: Page, name: string): Promise<void> {
     for (const size of SIZES) {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
       await page.setViewportSize(size);
-      await page.waitForFunction(`document.documentElement.dataset.mantineColorScheme === '${colorScheme}'`);
+      await schemeShown(page, colorScheme);
       await page.screenshot({
         path: `${FOLDER}${name}-${colorScheme}-${size.width}.png`,
         animations: 'disabled',

@@ -5,7 +5,7 @@ import { ConfirmButton } from '../../shared/confirm-button.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { AttributeButton } from './attribute-dialog.tsx';
 import { writeProfile } from './profile-calls.ts';
-import { ProfileCard, type ProfileCardProps } from './profile-card.tsx';
+import { ActionsHead, ProfileCard, type ProfileCardProps } from './profile-card.tsx';
 import { type Attribute, type Category, categoriesOf, textOf } from './profile-record.ts';
 import { ValueText } from './value-text.tsx';
 
@@ -46,7 +46,7 @@ export function AttributesCard({ scope, record, onChanged }: ProfileCardProps) {
               <Table.Tr>
                 <Table.Th>Attribute</Table.Th>
                 <Table.Th>Value</Table.Th>
-                {mayWrite && <Table.Th aria-label="Actions" />}
+                {mayWrite && <ActionsHead />}
               </Table.Tr>
             </Table.Thead>
             {shown.map((category) => (

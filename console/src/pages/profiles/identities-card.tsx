@@ -7,7 +7,7 @@ import type { ProfileLookup } from '../../shared/profile-lookup.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { IdentityButton } from './identity-dialog.tsx';
 import { splitProfile, unlinkIdentity } from './profile-calls.ts';
-import { ProfileCard, type ProfileCardProps } from './profile-card.tsx';
+import { ActionsHead, ProfileCard, type ProfileCardProps } from './profile-card.tsx';
 import { type HeldIdentity, identitiesOf, linkedOf } from './profile-record.ts';
 
 interface Props extends ProfileCardProps {
@@ -40,7 +40,7 @@ export function IdentitiesCard({ onLookUp, ...props }: Props) {
                 <Table.Th>Type</Table.Th>
                 <Table.Th>Identity</Table.Th>
                 <Table.Th>Last written</Table.Th>
-                {mayWrite && <Table.Th aria-label="Actions" />}
+                {mayWrite && <ActionsHead />}
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>

@@ -8,7 +8,7 @@ import { ConfirmButton } from '../../shared/confirm-button.tsx';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { type ProfileChange, writeProfile } from './profile-calls.ts';
-import { ProfileCard, type ProfileCardProps } from './profile-card.tsx';
+import { ActionsHead, ProfileCard, type ProfileCardProps } from './profile-card.tsx';
 import { type NamedValue, namedValuesOf } from './profile-record.ts';
 import { ValueText } from './value-text.tsx';
 
@@ -57,7 +57,7 @@ export function NamedValuesCard({ kind, scope, record, onChanged }: Props) {
                 <Table.Th>Value</Table.Th>
                 <Table.Th>Written</Table.Th>
                 {hasWriter && <Table.Th>By</Table.Th>}
-                {mayWrite && <Table.Th aria-label="Actions" />}
+                {mayWrite && <ActionsHead />}
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>

@@ -1,4 +1,4 @@
-import { Group, Paper, Stack, Title } from '@mantine/core';
+import { Group, Paper, Stack, Table, Title, VisuallyHidden } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { ProfileScope } from './profile-calls.ts';
 import type { ProfileRecord } from './profile-record.ts';
@@ -30,5 +30,14 @@ export function ProfileCard({ title, action, children }: Props) {
         {children}
       </Stack>
     </Paper>
+  );
+}
+
+/** The head of a column of buttons. */
+export function ActionsHead() {
+  return (
+    <Table.Th>
+      <VisuallyHidden>Actions</VisuallyHidden>
+    </Table.Th>
   );
 }
