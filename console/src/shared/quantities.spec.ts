@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { durationText, plural, shareText } from './quantities.ts';
+import { durationText, perSecondText, plural, shareText } from './quantities.ts';
 
 it.each([
   [0, '0 ms'],
@@ -26,3 +26,10 @@ it('counts in words', () => {
   expect([0, 1, 2_000].map((count) => plural(count, 'rule'))).toEqual(['0 rules', '1 rule', '2,000 rules']);
   expect(plural(2, 'delivery', 'deliveries')).toBe('2 deliveries');
 });
+
+it.each([
+  [0, '0/s'],
+  [0.01, '< 0.1/s'],
+  [0.44, '0.4/s'],
+  [1_204.2, '1,204/s'],
+])('writes %d a second as %s', (rate, text) => expect(perSecondText(rate)).toBe(text));

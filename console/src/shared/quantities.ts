@@ -32,3 +32,9 @@ export function durationText(ms: number): string {
   if (ms < 3_570_000) return `${Math.round(ms / 60_000)} min`;
   return ms < 172_800_000 ? `${Math.round(ms / 3_600_000)} h` : `${Math.round(ms / 86_400_000)} days`;
 }
+
+/** `0.4/s`, `1,204/s`; a small rate is not rounded to nothing. */
+export function perSecondText(rate: number): string {
+  if (rate > 0 && rate < 0.1) return '< 0.1/s';
+  return `${rate < 10 ? Number(rate.toFixed(1)) : numberText(Math.round(rate))}/s`;
+}

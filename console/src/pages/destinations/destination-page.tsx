@@ -1,5 +1,153 @@
+import { Button, Group, Skeleton, Stack, Tabs, Text } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import type { Versioned } from '../../api/client.ts';
+import { useMay, useWorkspaceId } from '../../frame/workspace.tsx';
+import { ErrorAlert } from '../../shared/error-alert.tsx';
+import { TextLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
+import { QueryState } from '../../shared/query-state.tsx';
+import { StatusLabel } from '../../shared/status-label.tsx';
+import { ConnectionTest } from './connection-test.tsx';
+import { DeleteDestination } from './delete-destination.tsx';
+import { DestinationRules } from './destination-rules.tsx';
+import { DestinationSettings } from './destination-settings.tsx';
+import { statusOf } from './destination-status.ts';
+import { HealthTab } from './health/health-tab.tsx';
+import {
+  type Destination,
+  destinationHealthQuery,
+  destinationQuery,
+  destinationTypesQuery,
+  patchDestination,
+} from './queries.ts';
+import { DESTINATION_TABS } from './search.ts';
 
+/** One destination: how it is, its settings, and which events go there. */
 export function DestinationPage() {
-  return <Page title="Destination">{null}</Page>;
+  const workspaceId = useWorkspaceId();
+  const { destinationId } = useParams({ from: '/w/$workspaceId/destinations/$destinationId' });
+  const query = useQuery(destinationQuery(workspaceId, destinationId));
+  return (
+    <QueryState query={query}>
+      {(stored) => <Content key={destinationId} workspaceId={workspaceId} stored={stored} />}
+    </QueryState>
+  );
+}
+
+interface Props {
+  readonly workspaceId: string;
+  readonly stored: Versioned<Destination>;
+}
+
+function Content({ workspaceId, stored }: Props) {
+  const { value: destination } = stored;
+  const navigate = useNavigate();
+  const search = useSearch({ from: '/w/$workspaceId/destinations/$destinationId' });
+  const { data: types } = useQuery(destinationTypesQuery(workspaceId));
+  const { data: health } = useQuery(destinationHealthQuery(workspaceId, destination.id));
+  const type = types?.find((one) => one.type === destination.type);
+  const tab = search.tab ?? 'health';
+  const goTo = (value: string | null) => {
+    const next = DESTINATION_TABS.find((one) => one === value);
+    void navigate({
+      to: '/w/$workspaceId/destinations/$destinationId',
+      params: { workspaceId, destinationId: destination.id },
+      search: { ...search, ...(next && { tab: next }) },
+    });
+  };
+  return (
+    <Page
+      title={destination.name}
+      description={
+        <Group gap="sm" component="span">
+          {type?.title ?? destination.type}
+          <StatusLabel status={statusOf(destination, health)} />
+        </Group>
+      }
+      actions={<Switches workspaceId={workspaceId} stored={stored} />}
+    >
+      <Text>
+        <TextLink to="/w/$workspaceId/destinations" params={{ workspaceId }}>
+          All destinations
+        </TextLink>
+      </Text>
+      <ConnectionTest
+        workspaceId={workspaceId}
+        destinationId={destination.id}
+        hasTest={type?.connection_test ?? true}
+      />
+      <Tabs value={tab} onChange={goTo} keepMounted={false}>
+        <Tabs.List mb="md">
+          <Tabs.Tab value="health">Health</Tabs.Tab>
+          <Tabs.Tab value="settings">Settings</Tabs.Tab>
+          <Tabs.Tab value="rules">Rules</Tabs.Tab>
+        </Tabs.List>
+        <Tabs.Panel value="health">
+          <HealthTab workspaceId={workspaceId} destinationId={destination.id} />
+        </Tabs.Panel>
+        <Tabs.Panel value="settings" keepMounted>
+          {type === undefined ? (
+            <Skeleton height={120} />
+          ) : (
+            <DestinationSettings workspaceId={workspaceId} stored={stored} type={type} />
+          )}
+        </Tabs.Panel>
+        <Tabs.Panel value="rules">
+          <DestinationRules workspaceId={workspaceId} destinationId={destination.id} />
+        </Tabs.Panel>
+      </Tabs>
+    </Page>
+  );
+}
+
+/** Pause and resume, enable and disable, delete. */
+function Switches({ workspaceId, stored }: Props) {
+  const { value: destination, etag } = stored;
+  const queries = useQueryClient();
+  const mayEdit = useMay('editor');
+  const change = useMutation({
+    mutationFn: (body: { readonly enabled?: boolean; readonly paused?: boolean }) =>
+      patchDestination(workspaceId, destination.id, etag, body),
+    onSuccess: (saved) => {
+      queries.setQueryData(destinationQuery(workspaceId, destination.id).queryKey, saved);
+      void queries.invalidateQueries({ queryKey: ['destinations', workspaceId] });
+      notifications.show({ message: messageOf(destination, saved.value) });
+    },
+    // Somebody else changed it: show how it is now, then the person decides again.
+    onError: () => queries.invalidateQueries({ queryKey: ['destination', workspaceId, destination.id] }),
+  });
+  if (!mayEdit) return null;
+  const { enabled, paused } = destination;
+  return (
+    <Stack gap="xs" align="flex-end">
+      <Group gap="xs">
+        {enabled && (
+          <Button
+            variant={paused ? 'filled' : 'default'}
+            loading={change.isPending}
+            onClick={() => change.mutate({ paused: !paused })}
+          >
+            {paused ? 'Resume' : 'Pause'}
+          </Button>
+        )}
+        <Button
+          variant={enabled ? 'default' : 'filled'}
+          loading={change.isPending}
+          onClick={() => change.mutate({ enabled: !enabled })}
+        >
+          {enabled ? 'Disable' : 'Enable'}
+        </Button>
+        <DeleteDestination workspaceId={workspaceId} stored={stored} />
+      </Group>
+      {change.error !== null && <ErrorAlert error={change.error} />}
+    </Stack>
+  );
+}
+
+function messageOf(before: Destination, after: Destination): string {
+  if (before.enabled !== after.enabled)
+    return after.enabled ? 'Enabled. Rules deliver to it again.' : 'Disabled. Nothing is delivered to it.';
+  return after.paused ? 'Paused. Deliveries wait.' : 'Resumed. What waited is delivered now.';
 }

@@ -1,5 +1,5 @@
-import { duration } from '../../shared/numbers.ts';
-import type { Status } from '../../shared/status-badge.tsx';
+import { durationText } from '../../shared/quantities.ts';
+import type { Status } from '../../shared/status-label.tsx';
 import type { Destination, DestinationHealth } from './queries.ts';
 
 const BECAUSE: Readonly<Record<NonNullable<DestinationHealth['because']>, string>> = {
@@ -16,31 +16,30 @@ type Switches = Pick<Destination, 'enabled' | 'paused' | 'paused_because'>;
 export function statusOf(destination: Switches, health: DestinationHealth | undefined): Status {
   const { enabled, paused, paused_because } = destination;
   if (!enabled)
-    return { label: 'Disabled', color: 'gray', detail: 'Nothing is delivered, and nothing waits for it.' };
+    return { label: 'Disabled', tone: 'neutral', detail: 'Nothing is delivered, and nothing waits for it.' };
   if (paused && paused_because !== null)
     return {
       label: 'Paused: gone',
-      color: 'red',
+      tone: 'bad',
       detail: 'It answered 410 Gone. Deliveries wait until it is resumed.',
     };
-  if (paused) return { label: 'Paused', color: 'yellow', detail: 'Deliveries wait until it is resumed.' };
-  if (health === undefined) return { label: 'Enabled', color: 'gray' };
+  if (paused) return { label: 'Paused', tone: 'warning', detail: 'Deliveries wait until it is resumed.' };
+  if (health === undefined) return { label: 'Enabled', tone: 'neutral' };
   if (health.state === 'bad')
     return {
       label: 'Unhealthy',
-      color: 'red',
+      tone: 'bad',
       detail: health.because === null ? 'Most deliveries do not arrive.' : BECAUSE[health.because],
     };
-  if (health.circuit === 'open')
-    return { label: 'Circuit open', color: 'red', detail: BECAUSE.circuit_open };
+  if (health.circuit === 'open') return { label: 'Circuit open', tone: 'bad', detail: BECAUSE.circuit_open };
   if (!health.active && health.last_delivered_at === null)
-    return { label: 'Idle', color: 'gray', detail: 'No delivery in the last minutes.' };
-  return { label: 'Healthy', color: 'teal' };
+    return { label: 'Idle', tone: 'neutral', detail: 'No delivery in the last minutes.' };
+  return { label: 'Healthy', tone: 'good' };
 }
 
 /** What waits for it now: `12, oldest 3 min`. */
 export function backlogOf({ waiting, oldest_waiting_ms }: DestinationHealth): string {
   if (waiting === 0) return 'none';
-  const oldest = oldest_waiting_ms === null ? '' : `, oldest ${duration(oldest_waiting_ms)}`;
+  const oldest = oldest_waiting_ms === null ? '' : `, oldest ${durationText(oldest_waiting_ms)}`;
   return `${waiting.toLocaleString('en')}${oldest}`;
 }

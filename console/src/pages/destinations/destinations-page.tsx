@@ -5,10 +5,10 @@ import { api, type Page as ListPage, pageOf } from '../../api/client.ts';
 import { useMay, useWorkspaceId, workspacePath } from '../../frame/workspace.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
-import { duration, perSecond } from '../../shared/numbers.ts';
 import { Page } from '../../shared/page.tsx';
 import { type Column, PagedList, restarted } from '../../shared/paged-list.tsx';
-import { StatusBadge } from '../../shared/status-badge.tsx';
+import { durationText, perSecondText } from '../../shared/quantities.ts';
+import { StatusLabel } from '../../shared/status-label.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { backlogOf, statusOf } from './destination-status.ts';
 import { type Destination, type DestinationHealth, destinationTypesQuery } from './queries.ts';
@@ -124,17 +124,17 @@ function columnsOf(workspaceId: string, titles: ReadonlyMap<string, string>): re
     },
     {
       title: 'Status',
-      cell: ({ destination, health }) => <StatusBadge status={statusOf(destination, health)} />,
+      cell: ({ destination, health }) => <StatusLabel status={statusOf(destination, health)} />,
     },
     {
       title: 'Delivered',
-      cell: ({ health }) => (health?.active ? perSecond(health.delivered_per_second) : '–'),
+      cell: ({ health }) => (health?.active ? perSecondText(health.delivered_per_second) : '–'),
     },
     {
       title: 'Failed',
-      cell: ({ health }) => (health?.active ? perSecond(health.failed_per_second) : '–'),
+      cell: ({ health }) => (health?.active ? perSecondText(health.failed_per_second) : '–'),
     },
-    { title: 'p99', cell: ({ health }) => (health?.p99_ms == null ? '–' : duration(health.p99_ms)) },
+    { title: 'p99', cell: ({ health }) => (health?.p99_ms == null ? '–' : durationText(health.p99_ms)) },
     { title: 'Waiting', cell: ({ health }) => (health?.active ? backlogOf(health) : '–') },
     {
       title: 'Last delivered',

@@ -76,7 +76,5 @@ export function patchDestination(
   body: Schemas['DestinationPatch'],
 ) {
   const { path, header } = destinationPath(workspaceId, destinationId);
-  return versionedOf(
-    api.PATCH(ONE, { params: { path, header: { ...header, 'If-Match': etag } }, body }),
-  );
+  return versionedOf(api.PATCH(ONE, { params: { path, header: { ...header, 'If-Match': etag } }, body }));
 }

@@ -1,12 +1,8 @@
+import { ENVIRONMENTS, EVENT_TYPES } from '../../shared/event-fields.ts';
 import { listSearchOf } from '../../shared/paged-list.tsx';
 import { idIn, oneIn, type RawSearch, stated, textIn, wholeIn } from '../../shared/url-search.ts';
 
 export const RULE_VIEWS = ['matrix', 'list', 'try'] as const;
-export const ENVIRONMENTS = ['production', 'development'] as const;
-export const EVENT_TYPES = ['track', 'identify', 'page', 'group'] as const;
-
-export type Environment = (typeof ENVIRONMENTS)[number];
-export type EventType = (typeof EVENT_TYPES)[number];
 
 const MAX_PAGE = 10_000;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Draft, draftOf, draftPathOf, emptyDraft, faultsOf, MASK, valueOf } from './drafts.ts';
+import { type Draft, draftOf, draftPathOf, emptyDraft, faultsOf, MASK, settingOf } from './drafts.ts';
 import { fieldOf, type Json } from './fields.ts';
 
 const field = fieldOf({
@@ -60,16 +60,16 @@ const changed = (change: Readonly<Record<string, Draft>>, from: Json | undefined
 describe('a draft', () => {
   it('of stored settings gives the same back, without masks and what the server sets', () => {
     const { password: _, headers: __, until: ___, ...kept } = stored;
-    expect(valueOf(field, draftOf(field, stored))).toEqual(kept);
+    expect(settingOf(field, draftOf(field, stored))).toEqual(kept);
     expect(faultsOf(field, draftOf(field, stored))).toEqual([]);
   });
 
   it('of new settings begins with the defaults', () => {
-    expect(valueOf(field, emptyDraft(field))).toEqual({ port: 5, tls: true });
+    expect(settingOf(field, emptyDraft(field))).toEqual({ port: 5, tls: true });
   });
 
   it('does not put defaults into stored settings that lack them', () => {
-    expect(valueOf(field, draftOf(field, { url: 'https://a.example' }))).toEqual({
+    expect(settingOf(field, draftOf(field, { url: 'https://a.example' }))).toEqual({
       url: 'https://a.example',
       tls: true,
     });
@@ -80,7 +80,7 @@ describe('a draft', () => {
       password: { state: 'stated', value: 'another' },
       headers: { state: 'removed', value: [] },
     });
-    expect(valueOf(field, states)).toMatchObject({ password: 'another', headers: null });
+    expect(settingOf(field, states)).toMatchObject({ password: 'another', headers: null });
     const pairs = changed({
       headers: {
         state: 'stated',
@@ -90,7 +90,7 @@ describe('a draft', () => {
         ],
       },
     });
-    expect(valueOf(field, pairs)).toMatchObject({ headers: { 'x-a': 'b' } });
+    expect(settingOf(field, pairs)).toMatchObject({ headers: { 'x-a': 'b' } });
   });
 
   it('keeps what was typed into the choice that is not chosen', () => {
@@ -103,7 +103,7 @@ describe('a draft', () => {
         ],
       },
     });
-    expect(valueOf(field, changed({ way: way ?? '' }))).toMatchObject({ way: { kind: 'key', key: 'k' } });
+    expect(settingOf(field, changed({ way: way ?? '' }))).toMatchObject({ way: { kind: 'key', key: 'k' } });
     expect(way).toMatchObject({ values: [{}, { user: 'ada' }] });
   });
 });

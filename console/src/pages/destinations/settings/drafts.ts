@@ -6,7 +6,7 @@ export const MASK = '********';
 /** What a form holds for a field while it is edited: by the field's kind, see `emptyDraft`. */
 export type Draft = string | number | boolean | readonly Draft[] | { readonly [name: string]: Draft };
 
-/** Of a secret: what is to become of the stored one. */
+/** Of a secret: what is to become of the stored one. Its draft is `{ stored, state, value }`. */
 type SecretState = 'kept' | 'removed' | 'stated';
 
 interface Fault {
@@ -18,8 +18,9 @@ interface Fault {
 /** What the form begins with: what is stored, else the default of the schema. */
 export function draftOf(field: Field, stored: Json | undefined, isNew = stored === undefined): Draft {
   if (!field.secret) return plainDraft(field, stored ?? (isNew ? field.default : undefined), isNew);
-  const state: SecretState = stored === MASK ? 'kept' : 'stated';
-  return { state, value: plainDraft(field, state === 'kept' ? undefined : (stored ?? undefined), isNew) };
+  const isStored = stored === MASK;
+  const state: SecretState = isStored ? 'kept' : 'stated';
+  return { stored: isStored, state, value: plainDraft(field, isStored ? undefined : stored, isNew) };
 }
 
 function plainDraft(field: Field, value: Json | undefined, isNew: boolean): Draft {
@@ -70,10 +71,10 @@ export function emptyDraft(field: Field): Draft {
 }
 
 /** What is sent. Undefined: nothing, which keeps a stored secret and leaves out anything else; null: remove the secret. */
-export function valueOf(field: Field, draft: Draft | undefined): Json | undefined {
+export function settingOf(field: Field, draft: Draft | undefined): Json | undefined {
   if (field.readOnly) return undefined;
   if (!field.secret) return plainValue(field, draft);
-  const { state, value } = isDraftObject(draft) ? draft : {};
+  const { state, value } = secretOf(draft);
   if (state === 'removed') return null;
   return state === 'kept' ? undefined : plainValue(field, value);
 }
@@ -102,7 +103,7 @@ function plainValue(field: Field, draft: Draft | undefined): Json | undefined {
     case 'group': {
       const values = isDraftObject(draft) ? draft : {};
       const entries = field.fields.flatMap((inner): [string, Json][] => {
-        const value = valueOf(inner, values[inner.name]);
+        const value = settingOf(inner, values[inner.name]);
         return value === undefined ? [] : [[inner.name, value]];
       });
       return entries.length === 0 && !field.required ? undefined : Object.fromEntries(entries);
@@ -111,13 +112,13 @@ function plainValue(field: Field, draft: Draft | undefined): Json | undefined {
       return filled(
         field,
         (Array.isArray(draft) ? draft : []).flatMap((item: Draft) => {
-          const value = valueOf(field.item, item);
+          const value = settingOf(field.item, item);
           return value === undefined ? [] : [value];
         }),
       );
     case 'variants': {
       const { variant, value } = chosenOf(field, draft);
-      return variant === undefined ? undefined : valueOf(variant, value);
+      return variant === undefined ? undefined : settingOf(variant, value);
     }
     case 'json':
       return parsed(draft)?.value;
@@ -140,8 +141,9 @@ export function chosenOf(field: Field & { readonly kind: 'variants' }, draft: Dr
 export function faultsOf(field: Field, draft: Draft | undefined, path = ''): readonly Fault[] {
   if (field.readOnly) return [];
   if (!field.secret) return plainFaults(field, draft, path);
-  const { state, value } = isDraftObject(draft) ? draft : {};
-  return state === 'stated' ? plainFaults(field, value, below(path, 'value')) : [];
+  const { stored, state, value } = secretOf(draft);
+  if (state !== 'stated' || (stored && plainValue(field, value) === undefined)) return [];
+  return plainFaults(field, value, below(path, 'value'));
 }
 
 function plainFaults(field: Field, draft: Draft | undefined, path: string): readonly Fault[] {
@@ -258,6 +260,20 @@ export function draftPathOf(
   return inner;
 }
 
+/** The draft of a secret; `stored`: the API has one. */
+export function secretOf(draft: Draft | undefined): {
+  readonly stored: boolean;
+  readonly state: SecretState;
+  readonly value: Draft | undefined;
+} {
+  const { stored, state, value } = isDraftObject(draft) ? draft : {};
+  return {
+    stored: stored === true,
+    state: state === 'kept' || state === 'removed' ? state : 'stated',
+    value,
+  };
+}
+
 /** Whether a stored value may be of this field: by type, constants and what it requires. */
 function fits(field: Field, value: Json): boolean {
   switch (field.kind) {
@@ -291,7 +307,9 @@ function fitsIn(field: Field, value: Json | undefined): boolean {
   return field.secret || fits(field, value);
 }
 
-function pairsOf(draft: Draft | undefined): readonly { readonly name: string; readonly value: string }[] {
+export function pairsOf(
+  draft: Draft | undefined,
+): readonly { readonly name: string; readonly value: string }[] {
   return (Array.isArray(draft) ? draft : []).map((pair: Draft) => {
     const { name = '', value = '' } = isDraftObject(pair) ? pair : {};
     return { name: String(name), value: String(value) };
@@ -308,7 +326,7 @@ function below(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`;
 }
 
-function isDraftObject(draft: Draft | undefined): draft is { readonly [name: string]: Draft } {
+export function isDraftObject(draft: Draft | undefined): draft is { readonly [name: string]: Draft } {
   return typeof draft === 'object' && draft !== null && !Array.isArray(draft);
 }
 

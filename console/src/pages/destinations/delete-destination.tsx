@@ -1,0 +1,60 @@
+import { List, Stack, Text } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { api, dataOf, type Versioned } from '../../api/client.ts';
+import { ConfirmButton } from '../../shared/confirm-button.tsx';
+import { TextLink } from '../../shared/links.tsx';
+import { type Destination, destinationPath, destinationRulesQuery } from './queries.ts';
+
+interface Props {
+  readonly workspaceId: string;
+  readonly stored: Versioned<Destination>;
+}
+
+/** Deletes a destination; says before which rules stand in the way, and what happens to what is not delivered yet. */
+export function DeleteDestination({ workspaceId, stored: { value: destination, etag } }: Props) {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const { data: rules } = useQuery(destinationRulesQuery(workspaceId, destination.id));
+  const remove = async () => {
+    const { path, header } = destinationPath(workspaceId, destination.id);
+    await dataOf(
+      api.DELETE('/api/v1/workspaces/{workspaceId}/destinations/{destinationId}', {
+        params: { path, header: { ...header, 'If-Match': etag } },
+      }),
+    );
+    queries.removeQueries({ queryKey: ['destination', workspaceId, destination.id] });
+    void queries.invalidateQueries({ queryKey: ['destinations', workspaceId] });
+    notifications.show({ message: `Deleted "${destination.name}".` });
+    await navigate({ to: '/w/$workspaceId/destinations', params: { workspaceId } });
+  };
+  const using = rules?.items ?? [];
+  return (
+    <ConfirmButton label="Delete" question={`Delete "${destination.name}"?`} action={remove}>
+      <Stack gap="xs">
+        {using.length > 0 && (
+          <>
+            <Text>
+              {rules?.total ?? using.length} rules deliver to it. It can be deleted once they are deleted or
+              deliver elsewhere:
+            </Text>
+            <List>
+              {using.map(({ id, name }) => (
+                <List.Item key={id}>
+                  <TextLink to="/w/$workspaceId/rules/$ruleId" params={{ workspaceId, ruleId: id }}>
+                    {name}
+                  </TextLink>
+                </List.Item>
+              ))}
+            </List>
+          </>
+        )}
+        <Text>
+          Its settings and secrets go. Deliveries that wait for it are not made any more, and dead ones cannot
+          be redriven. This cannot be undone.
+        </Text>
+      </Stack>
+    </ConfirmButton>
+  );
+}

@@ -1,0 +1,91 @@
+import { Group, Stack, Table, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useMay } from '../../frame/workspace.tsx';
+import { EmptyState } from '../../shared/empty-state.tsx';
+import { ButtonLink, TextLink } from '../../shared/links.tsx';
+import { QueryState } from '../../shared/query-state.tsx';
+import { StatusLabel } from '../../shared/status-label.tsx';
+import { selectionOf } from '../rules/rule-selection.ts';
+import { destinationRulesQuery } from './queries.ts';
+
+interface Props {
+  readonly workspaceId: string;
+  readonly destinationId: string;
+}
+
+/** The rules that deliver to a destination. */
+export function DestinationRules({ workspaceId, destinationId }: Props) {
+  const mayEdit = useMay('editor');
+  const query = useQuery(destinationRulesQuery(workspaceId, destinationId));
+  const add = mayEdit && (
+    <ButtonLink
+      to="/w/$workspaceId/rules/new"
+      params={{ workspaceId }}
+      search={{ destination: destinationId }}
+    >
+      New rule to it
+    </ButtonLink>
+  );
+  return (
+    <QueryState query={query}>
+      {({ items, total }) =>
+        items.length === 0 ? (
+          <EmptyState title="No rule delivers to it">
+            <Stack align="center" gap="sm">
+              <Text c="dimmed">A rule says which events go there.</Text>
+              {add}
+            </Stack>
+          </EmptyState>
+        ) : (
+          <Stack>
+            <Table.ScrollContainer minWidth={420}>
+              <Table aria-label="Rules" verticalSpacing="sm">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>Name</Table.Th>
+                    <Table.Th>Events</Table.Th>
+                    <Table.Th>Status</Table.Th>
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>
+                  {items.map((rule) => (
+                    <Table.Tr key={rule.id}>
+                      <Table.Td>
+                        <TextLink
+                          to="/w/$workspaceId/rules/$ruleId"
+                          params={{ workspaceId, ruleId: rule.id }}
+                        >
+                          {rule.name}
+                        </TextLink>
+                      </Table.Td>
+                      <Table.Td>{selectionOf(rule)}</Table.Td>
+                      <Table.Td>
+                        <StatusLabel
+                          status={
+                            rule.enabled
+                              ? { label: 'Enabled', tone: 'good' }
+                              : { label: 'Disabled', tone: 'neutral' }
+                          }
+                        />
+                      </Table.Td>
+                    </Table.Tr>
+                  ))}
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+            <Group>
+              {add}
+              <TextLink
+                to="/w/$workspaceId/rules"
+                params={{ workspaceId }}
+                search={{ view: 'list', destination: destinationId }}
+              >
+                All {total ?? items.length} rules to it
+              </TextLink>
+            </Group>
+          </Stack>
+        )
+      }
+    </QueryState>
+  );
+}

@@ -1,0 +1,92 @@
+import { Stack } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { api, type Versioned, versionedOf } from '../../api/client.ts';
+import { useMay } from '../../frame/workspace.tsx';
+import { CopyField } from '../../shared/copy-field.tsx';
+import { ApiFormFrame } from '../../shared/forms/api-form-frame.tsx';
+import { type ApiForm, useEditForm } from '../../shared/forms/use-api-form.ts';
+import { JsonView } from '../../shared/json-view.tsx';
+import { DestinationFields } from './destination-fields.tsx';
+import {
+  bodyOf,
+  type DestinationValues,
+  errorsOf,
+  fieldPathOf,
+  labelsOf,
+  shownOf,
+  valuesOf,
+} from './destination-values.ts';
+import { About } from './new-destination-page.tsx';
+import {
+  type Destination,
+  type DestinationType,
+  destinationPath,
+  destinationQuery,
+  readDestination,
+} from './queries.ts';
+import { fieldOf } from './settings/fields.ts';
+
+interface Props {
+  readonly workspaceId: string;
+  readonly stored: Versioned<Destination>;
+  readonly type: DestinationType;
+}
+
+/** The settings: a form for those who may change them, else as they are, with secrets masked. */
+export function DestinationSettings(props: Props) {
+  const mayEdit = useMay('editor');
+  const { value: destination } = props.stored;
+  return (
+    <Stack maw={720}>
+      {mayEdit ? <Form {...props} /> : <JsonView value={destination.settings} label="Settings" />}
+      <CopyField value={destination.id} label="the id" />
+      <About type={props.type} />
+    </Stack>
+  );
+}
+
+function Form({ workspaceId, stored, type }: Props) {
+  const queries = useQueryClient();
+  const [root] = useState(() => fieldOf(type.settings_schema));
+  const { path, header } = destinationPath(workspaceId, stored.value.id);
+  const state: ApiForm<DestinationValues> = useEditForm({
+    stored,
+    valuesOf: (destination) => valuesOf(root, destination),
+    validate: (values) => errorsOf(root, values),
+    fieldOf: (at) => fieldPathOf(root, at, state.form.getValues()),
+    save: async (values, etag) => {
+      // What this form does not show is of the version that it was opened with: any other is refused with 412.
+      const current = await latest(etag);
+      return versionedOf(
+        api.PUT('/api/v1/workspaces/{workspaceId}/destinations/{destinationId}', {
+          params: { path, header: { ...header, 'If-Match': etag } },
+          body: bodyOf(root, type.type, values, current),
+        }),
+      );
+    },
+    reload: () => readDestination(workspaceId, stored.value.id),
+    onSaved: (saved) => {
+      queries.setQueryData(destinationQuery(workspaceId, saved.value.id).queryKey, saved);
+      void queries.invalidateQueries({ queryKey: ['destinations', workspaceId] });
+      notifications.show({ message: `Saved "${saved.value.name}".` });
+    },
+  });
+  const latest = async (etag: string) =>
+    stored.etag === etag ? stored.value : (await readDestination(workspaceId, stored.value.id)).value;
+  return (
+    <ApiFormFrame
+      state={state}
+      submitLabel="Save"
+      labels={labelsOf(root)}
+      renderValue={(field, value) => <Shown value={shownOf(root, field, value)} />}
+    >
+      <DestinationFields state={state} root={root} />
+    </ApiFormFrame>
+  );
+}
+
+function Shown({ value }: { readonly value: unknown }) {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

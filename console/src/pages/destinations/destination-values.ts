@@ -1,0 +1,139 @@
+import type { Schemas } from '../../api/client.ts';
+import type { Destination } from './queries.ts';
+import { type Draft, draftOf, draftPathOf, faultsOf, settingOf } from './settings/drafts.ts';
+import type { Field, Json, JsonObject } from './settings/fields.ts';
+
+export type AlertChoice = 'default' | 'none' | 'own';
+type SettingKey = `settings:${string}` | 'settings';
+
+/** What the form of a destination holds. Each setting is a field of its own, so that two persons may change two of them. */
+export type DestinationValues = {
+  name: string;
+  environments: string[];
+  max_concurrency: number | string;
+  rate_limit_per_second: number | string;
+  alerts: AlertChoice;
+  alerts_email: string;
+  alerts_destination_id: string;
+} & { [setting in SettingKey]?: Draft };
+
+interface FormField {
+  readonly key: SettingKey;
+  readonly field: Field;
+}
+
+/** The fields of the form, by their keys: those of the settings' object, or one where the schema is of another form. */
+export function formFieldsOf(root: Field): readonly FormField[] {
+  if (root.kind !== 'group') return [{ key: 'settings', field: root }];
+  return root.fields.map((field) => ({ key: `settings:${field.name}` as const, field }));
+}
+
+export function valuesOf(root: Field, destination: Destination | undefined): DestinationValues {
+  const settings = (destination?.settings ?? {}) as JsonObject;
+  const isNew = destination === undefined;
+  const drafts = formFieldsOf(root).map(({ key, field }) => {
+    const stored =
+      key === 'settings' ? (isNew ? undefined : settings) : settings[key.slice('settings:'.length)];
+    return [key, draftOf(field, stored, isNew)] as const;
+  });
+  const alerts = destination?.alerts ?? null;
+  return {
+    name: destination?.name ?? '',
+    environments: [...(destination?.environments ?? ['production', 'development'])],
+    max_concurrency: destination?.max_concurrency ?? '',
+    rate_limit_per_second: destination?.rate_limit_per_second ?? '',
+    alerts: alerts === null ? 'default' : alerts.enabled ? 'own' : 'none',
+    alerts_email: alerts?.email ?? '',
+    alerts_destination_id: alerts?.destination_id ?? '',
+    ...Object.fromEntries(drafts),
+  };
+}
+
+/** What is sent. `stored`: what the form does not show stays as it is. */
+export function bodyOf(
+  root: Field,
+  type: string,
+  values: DestinationValues,
+  stored?: Destination,
+): Schemas['DestinationBody'] {
+  return {
+    name: values.name.trim(),
+    type,
+    settings: settingsOf(root, values),
+    enabled: stored?.enabled ?? true,
+    paused: stored?.paused ?? false,
+    environments: values.environments as ('production' | 'development')[],
+    max_concurrency: numberOrNull(values.max_concurrency),
+    rate_limit_per_second: numberOrNull(values.rate_limit_per_second),
+    alerts: alertsOf(values),
+  };
+}
+
+function settingsOf(root: Field, values: DestinationValues): Record<string, unknown> {
+  const fields = formFieldsOf(root);
+  const stated = fields.flatMap(({ key, field }): [string, Json][] => {
+    const value = settingOf(field, values[key]);
+    if (value === undefined) return [];
+    return key === 'settings'
+      ? Object.entries(value as JsonObject)
+      : [[key.slice('settings:'.length), value]];
+  });
+  return Object.fromEntries(stated);
+}
+
+function alertsOf({ alerts, alerts_email, alerts_destination_id }: DestinationValues) {
+  if (alerts === 'default') return null;
+  return {
+    enabled: alerts === 'own',
+    email: alerts_email === '' ? null : alerts_email,
+    destination_id: alerts_destination_id === '' ? null : alerts_destination_id,
+  };
+}
+
+/** What is wrong before it is sent, by the path of the field. */
+export function errorsOf(root: Field, values: DestinationValues): Record<string, string> {
+  const faults = formFieldsOf(root).flatMap(({ key, field }) => faultsOf(field, values[key], key));
+  return {
+    ...(values.name.trim() === '' ? { name: 'is required' } : {}),
+    ...(values.environments.length === 0 ? { environments: 'needs one at least' } : {}),
+    ...Object.fromEntries(faults.map(({ path, message }) => [path, message])),
+  };
+}
+
+/** The path of the field for one of the body: `settings.password` is `settings:password.value`. */
+export function fieldPathOf(root: Field, bodyPath: string, values: DestinationValues): string {
+  const [first, ...pointer] = bodyPath.split('.');
+  if (first === 'alerts' && pointer.length > 0) return `alerts_${pointer.join('.')}`;
+  if (first !== 'settings') return bodyPath;
+  if (root.kind !== 'group') return draftPathOf(root, pointer, values.settings, 'settings');
+  const [name = '', ...rest] = pointer;
+  const found = formFieldsOf(root).find(({ key }) => key === `settings:${name}`);
+  return found === undefined ? bodyPath : draftPathOf(found.field, rest, values[found.key], found.key);
+}
+
+/** How a value of the form is shown where versions are compared: never a secret. */
+export function shownOf(root: Field, key: string, value: unknown): unknown {
+  const found = formFieldsOf(root).find((one) => one.key === key);
+  if (found === undefined) return value;
+  const { field } = found;
+  if (!field.secret) return settingOf(field, value as Draft) ?? '';
+  const sent = settingOf(field, value as Draft);
+  if (sent === null) return 'removed';
+  return sent === undefined ? 'as stored' : 'another one';
+}
+
+export function labelsOf(root: Field): Readonly<Record<string, string>> {
+  const settings = formFieldsOf(root).map(({ key, field }) => [key, field.title] as const);
+  return {
+    max_concurrency: 'Requests at a time',
+    rate_limit_per_second: 'Requests a second',
+    alerts_email: 'Address of alerts',
+    alerts_destination_id: 'Destination of alerts',
+    ...Object.fromEntries(settings),
+  };
+}
+
+function numberOrNull(value: number | string): number | null {
+  if (typeof value === 'number') return value;
+  return value.trim() === '' ? null : Number(value);
+}
