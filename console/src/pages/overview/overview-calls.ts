@@ -1,0 +1,225 @@
+import { queryOptions } from '@tanstack/react-query';
+import { api, dataOf, pageOf, type Schemas } from '../../api/client.ts';
+import { workspacePath } from '../../frame/workspace.tsx';
+import type { Environment } from '../../shared/event-fields.ts';
+import type { Measure, Range } from './search.ts';
+
+export type FunnelCounts = Schemas['FunnelCounts'];
+export type FunnelGroup = Schemas['FunnelGroup'];
+export type DestinationHealth = Schemas['DestinationHealth'];
+export type DeliveryGroup = Schemas['DeliveryGroup'];
+
+export const RANGE_HOURS: Readonly<Record<Range, number>> = { '24h': 24, '7d': 168, '30d': 720 };
+const HOUR_MS = 3_600_000;
+/** Hours in which a source counts as one that sends. */
+const SOURCE_HOURS = 48;
+/** Sources and contracts that are looked at: those with the most events, or changed last. */
+const MAX_SOURCES = 20;
+const MAX_CONTRACTS = 100;
+export const MAX_DESTINATIONS = 8;
+const MAX_GROUPS = 20;
+
+/** How often the numbers are read again, ms. */
+const NOW_MS = 5_000;
+const SOON_MS = 15_000;
+const LATER_MS = 60_000;
+
+interface Scope {
+  readonly workspaceId: string;
+  readonly environment: Environment | undefined;
+}
+
+const environmentOf = ({ environment }: Scope) => environment && { environment };
+const hoursAgo = (hours: number) => new Date(Date.now() - hours * HOUR_MS).toISOString();
+
+/** Received events minute by minute, of the last hour. */
+export function minutesQuery(scope: Scope) {
+  return queryOptions({
+    queryKey: ['funnel', scope.workspaceId, 'minutes', scope.environment],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/funnel', {
+          params: {
+            ...workspacePath(scope.workspaceId),
+            query: { from: hoursAgo(1), interval: 'minute', ...environmentOf(scope) },
+          },
+          signal,
+        }),
+      ),
+    refetchInterval: NOW_MS,
+  });
+}
+
+export function funnelQuery(scope: Scope, range: Range) {
+  return queryOptions({
+    queryKey: ['funnel', scope.workspaceId, range, scope.environment],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/funnel', {
+          params: {
+            ...workspacePath(scope.workspaceId),
+            query: { from: hoursAgo(RANGE_HOURS[range]), ...environmentOf(scope) },
+          },
+          signal,
+        }),
+      ),
+    refetchInterval: SOON_MS,
+  });
+}
+
+/** Received events of each source, hour by hour. */
+export function sourcesQuery(scope: Scope) {
+  return queryOptions({
+    queryKey: ['funnel', scope.workspaceId, 'sources', scope.environment],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/funnel', {
+          params: {
+            ...workspacePath(scope.workspaceId),
+            query: {
+              from: hoursAgo(SOURCE_HOURS),
+              interval: 'hour',
+              group_by: 'source',
+              limit: MAX_SOURCES,
+              ...environmentOf(scope),
+            },
+          },
+          signal,
+        }),
+      ),
+    refetchInterval: LATER_MS,
+  });
+}
+
+export function samplesQuery(scope: Scope, range: Range, measure: Measure, reason: string | undefined) {
+  return queryOptions({
+    queryKey: ['funnel', scope.workspaceId, 'samples', range, scope.environment, measure, reason],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/funnel/samples', {
+          params: {
+            ...workspacePath(scope.workspaceId),
+            query: {
+              from: hoursAgo(RANGE_HOURS[range]),
+              measure,
+              limit: 50,
+              ...(reason && { reason }),
+              ...environmentOf(scope),
+            },
+          },
+          signal,
+        }),
+      ),
+  });
+}
+
+export function volumeQuery(scope: Scope, range: Range) {
+  return queryOptions({
+    queryKey: ['volume', scope.workspaceId, range, scope.environment],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/event-volume', {
+          params: {
+            ...workspacePath(scope.workspaceId),
+            query: { hours: RANGE_HOURS[range], ...environmentOf(scope) },
+          },
+          signal,
+        }),
+      ),
+    refetchInterval: SOON_MS,
+  });
+}
+
+/** Unhealthy destinations first, then others by name. */
+export function healthQuery(workspaceId: string) {
+  const read = (query: { readonly state?: 'bad'; readonly count?: 'true' }) =>
+    pageOf(
+      api.GET('/api/v1/workspaces/{workspaceId}/destinations/health', {
+        params: { ...workspacePath(workspaceId), query: { limit: MAX_DESTINATIONS, sort: 'name', ...query } },
+      }),
+    );
+  return queryOptions({
+    queryKey: ['destinations', workspaceId, 'overview'],
+    queryFn: async () => {
+      const [bad, all] = await Promise.all([read({ state: 'bad', count: 'true' }), read({ count: 'true' })]);
+      const others = all.items.filter(({ id }) => !bad.items.some((one) => one.id === id));
+      return {
+        bad: bad.items,
+        badTotal: bad.total ?? String(bad.items.length),
+        shown: [...bad.items, ...others].slice(0, MAX_DESTINATIONS),
+        total: all.total ?? String(all.items.length),
+      };
+    },
+    refetchInterval: SOON_MS,
+  });
+}
+
+/** What dead deliveries failed with. */
+export function deadQuery(workspaceId: string) {
+  return queryOptions({
+    queryKey: ['deliveries', workspaceId, 'dead groups'],
+    queryFn: () =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/deliveries/groups', {
+          params: { ...workspacePath(workspaceId), query: { status: 'dead', limit: MAX_GROUPS } },
+        }),
+      ),
+    refetchInterval: SOON_MS,
+  });
+}
+
+/** Violations of the contracts that were changed last. */
+export function violationsQuery(scope: Scope, range: Range) {
+  return queryOptions({
+    queryKey: ['violations', scope.workspaceId, range, scope.environment],
+    queryFn: async () => {
+      const contracts = await pageOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/event-contracts', {
+          params: {
+            ...workspacePath(scope.workspaceId),
+            query: { limit: MAX_CONTRACTS, status: 'active', sort: '-updated_at' },
+          },
+        }),
+      );
+      const ids = contracts.items.map(({ id }) => id).join(',');
+      const counts =
+        ids === ''
+          ? []
+          : await dataOf(
+              api.GET('/api/v1/workspaces/{workspaceId}/event-contracts/violations/hourly', {
+                params: {
+                  ...workspacePath(scope.workspaceId),
+                  query: { ids, hours: RANGE_HOURS[range], ...environmentOf(scope) },
+                },
+              }),
+            );
+      const totals = new Map(counts.map(({ contract_id, total }) => [contract_id, total]));
+      return {
+        contracts: contracts.items
+          .map((contract) => ({ contract, violations: totals.get(contract.id) ?? 0 }))
+          .sort((left, right) => right.violations - left.violations),
+        hasMore: contracts.nextCursor !== undefined,
+      };
+    },
+    refetchInterval: LATER_MS,
+  });
+}
+
+/** Whether no write key of the workspace was ever used. */
+export function isUnusedQuery(workspaceId: string) {
+  return queryOptions({
+    queryKey: ['write keys', workspaceId, 'unused'],
+    queryFn: async () => {
+      const keys = await pageOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/event-keys', {
+          params: { ...workspacePath(workspaceId), query: { limit: 100 } },
+        }),
+      );
+      return {
+        isUnused: keys.items.every(({ last_used_at }) => last_used_at === null),
+        hasKey: keys.items.some(({ status }) => status === 'active'),
+      };
+    },
+    refetchInterval: ({ state }) => (state.data?.isUnused === false ? false : NOW_MS),
+  });
+}

@@ -1,0 +1,68 @@
+import { CAUSE } from '../events/event-words.ts';
+import type { Measure } from './search.ts';
+
+/** The numbers of the funnel, as nouns: `12 rejected`. */
+export const MEASURE: Readonly<Record<Measure, string>> = {
+  received: 'received',
+  duplicate: 'repeated',
+  rejected: 'rejected',
+  accepted: 'accepted',
+  warned: 'accepted with violations',
+  reevaluated: 'evaluated again',
+  matched: 'taken by rules',
+  replayed: 'replayed',
+  filtered: 'not wanted by rules',
+  passed: 'forwarded as they were',
+  transformed: 'transformed',
+  dropped: 'dropped by transformations',
+  failed: 'transformations failed',
+  created: 'deliveries made',
+  redriven: 'sent again',
+  delivered_first: 'delivered at the first attempt',
+  delivered_later: 'delivered later',
+  retried: 'retries',
+  dead: 'dead',
+};
+
+const FILTERED: Readonly<Record<string, string>> = {
+  environment: 'other environment',
+  event_type: 'other type',
+  event_name: 'other name',
+  filter: 'filter says no',
+  filter_failed: 'filter failed',
+  filter_not_evaluated: 'filter not evaluated',
+  destination_disabled: 'destination disabled',
+  destination_environment: 'destination takes no such environment',
+  disabled: 'rule disabled',
+};
+
+const KINDS: Readonly<Record<string, string>> = {
+  required: 'a required field is missing',
+  type: 'wrong type',
+  enum: 'not one of the values',
+  format: 'wrong format',
+  pattern: 'wrong pattern',
+  bounds: 'out of bounds',
+  undeclared: 'undeclared field',
+  schema: 'against the schema',
+};
+
+/** A reason of the funnel in words. Of rejected events it is a contract and a kind of violation. */
+export function reasonText(measure: Measure, reason: string, contracts: ReadonlyMap<string, string>): string {
+  if (measure === 'rejected') {
+    const [contractId = '', kind = ''] = reason.split('/');
+    return `${contracts.get(contractId) ?? 'Contract'}: ${KINDS[kind] ?? kind}`;
+  }
+  if (measure === 'filtered') return FILTERED[reason] ?? reason;
+  if (measure === 'dead' && reason in CAUSE) return CAUSE[reason as keyof typeof CAUSE].toLowerCase();
+  return reason.replaceAll('_', ' ');
+}
+
+/** Why a destination is unhealthy. */
+export const UNHEALTHY: Readonly<Record<string, string>> = {
+  circuit_open: 'Circuit open',
+  failing: 'Most attempts fail',
+  behind: 'Behind',
+  waiting: 'Deliveries wait too long',
+  gone: 'Answered 410 Gone',
+};
