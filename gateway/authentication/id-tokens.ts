@@ -21,6 +21,8 @@ export interface TrustedIssuer {
   readonly emailDomains: readonly string[];
   /** Finds the signing key of a token. Throws `Unavailable` while the issuer's keys cannot be read. */
   readonly keys: JWTVerifyGetKey;
+  /** The origins of its endpoints that a browser calls to sign in, as far as they are known. */
+  readonly endpointOrigins?: () => readonly string[];
 }
 
 const CLOCK_SKEW_SECONDS = 30;

@@ -1,5 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type CatalogView, newId, WORKSPACE_ROLES, type Workspace, type WorkspaceRole } from '@tributary/core';
+import {
+  type CatalogView,
+  newId,
+  WORKSPACE_ROLES,
+  type Workspace,
+  type WorkspaceRole,
+} from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';

@@ -50,7 +50,7 @@ const redirect =
 describe('the keys of an issuer', () => {
   it('are those that its discovery document leads to', async () => {
     const issuer = await serve({ [DISCOVERY]: document, '/keys': { keys: [key] } });
-    expect(await fetched(issuer)).toEqual({ keys: [key] });
+    expect(await fetched(issuer)).toMatchObject({ keys: [key] });
   });
 
   it('are found for an issuer with a path, with or without a trailing slash', async () => {
@@ -58,13 +58,13 @@ describe('the keys of an issuer', () => {
       const answers = { issuer: `URL${path}`, jwks_uri: 'URL/keys' };
       const discovery = `${path.replace(/\/$/, '')}${DISCOVERY}`;
       const url = await serve({ [discovery]: answers, '/keys': { keys: [key] } });
-      expect(await fetched(`${url}${path}`)).toEqual({ keys: [key] });
+      expect(await fetched(`${url}${path}`)).toMatchObject({ keys: [key] });
     }
   });
 
   it('do not include unusable keys', async () => {
     const issuer = await serve({ [DISCOVERY]: document, '/keys': { keys: [...spoilt, key] } });
-    expect(await fetched(issuer)).toEqual({ keys: [key] });
+    expect(await fetched(issuer)).toMatchObject({ keys: [key] });
   });
 });
 

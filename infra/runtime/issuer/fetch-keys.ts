@@ -7,10 +7,17 @@ const MAX_BYTES = 512 * 1024;
 /** Shorter RSA keys are refused by every verification. */
 const MIN_RSA_BITS = 2048;
 
+/** The public keys of an issuer, and what its discovery document says about sign-in. */
+export interface IssuerKeySet extends JSONWebKeySet {
+  /** The origins of the endpoints that a browser calls to sign in. */
+  readonly endpointOrigins?: readonly string[];
+}
+
 /** The current public keys of an issuer, by OpenID Connect discovery. Errors have a message for the operator. */
-export async function fetchKeys(issuer: string, signal: AbortSignal): Promise<JSONWebKeySet> {
+export async function fetchKeys(issuer: string, signal: AbortSignal): Promise<IssuerKeySet> {
   const discovery = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
-  const { issuer: named, jwks_uri: keysUrl } = objectOf(await fetchJson(discovery, signal), discovery);
+  const document = objectOf(await fetchJson(discovery, signal), discovery);
+  const { issuer: named, jwks_uri: keysUrl } = document;
   if (named !== issuer) throw new Error(`${discovery} says its issuer is ${shown(named)}`);
   const url = keysUrlOf(issuer, keysUrl);
   if (url === undefined)
@@ -18,7 +25,14 @@ export async function fetchKeys(issuer: string, signal: AbortSignal): Promise<JS
   const { keys } = objectOf(await fetchJson(url, signal), url);
   const usable = Array.isArray(keys) ? keys.filter(isPublicKey) : [];
   if (usable.length === 0) throw new Error(`${url} holds no public key`);
-  return { keys: usable };
+  return { keys: usable, endpointOrigins: endpointOriginsOf(document) };
+}
+
+function endpointOriginsOf(document: Readonly<Record<string, unknown>>): readonly string[] {
+  const urls = [document.authorization_endpoint, document.token_endpoint].filter(
+    (url): url is string => typeof url === 'string' && URL.canParse(url) && isSafeUrl(new URL(url)),
+  );
+  return [...new Set(urls.map((url) => new URL(url).origin))];
 }
 
 /** The start of a value from the issuer, for an error message. */

@@ -1,8 +1,8 @@
 import { type Logger, type Metrics, messageOf, Unavailable } from '@tributary/core';
 import type { TrustedIssuer } from '@tributary/gateway';
-import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
+import { createLocalJWKSet, errors, type JWTVerifyGetKey } from 'jose';
 import type { Config } from '../config/settings.ts';
-import { fetchKeys } from './fetch-keys.ts';
+import { fetchKeys, type IssuerKeySet } from './fetch-keys.ts';
 
 /** The configured identity providers. */
 export interface OidcIssuers {
@@ -33,7 +33,11 @@ export function openOidcIssuers(
   refresh();
   const timer = setInterval(refresh, FIRST_REST_MS).unref();
   return {
-    trusted: opened.map(({ settings, keys }) => ({ ...settings, keys: keys.key })),
+    trusted: opened.map(({ settings, keys }) => ({
+      ...settings,
+      keys: keys.key,
+      endpointOrigins: () => keys.endpointOrigins,
+    })),
     status: () =>
       Object.fromEntries(opened.map(({ settings, keys }) => [`issuer ${settings.issuer}`, keys.status])),
     async close() {
@@ -49,7 +53,7 @@ const TIMEOUT_MS = 5_000;
 export interface IssuerKeysOptions {
   readonly issuer: string;
   /** Fetches the issuer's keys; rejects with a message for the operator. */
-  fetch(signal: AbortSignal): Promise<JSONWebKeySet>;
+  fetch(signal: AbortSignal): Promise<IssuerKeySet>;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Monotonic, ms. */
@@ -68,6 +72,7 @@ export class IssuerKeys {
   #history: KeyHistory = {};
   #fetching: Promise<void> | undefined;
   #status = 'not asked yet';
+  #endpointOrigins: readonly string[] = [];
 
   constructor(options: IssuerKeysOptions) {
     this.#options = { now: () => performance.now(), ...options };
@@ -76,6 +81,11 @@ export class IssuerKeys {
   /** The result of the last fetch, for `/readyz`. */
   get status(): string {
     return this.#status;
+  }
+
+  /** Of the last fetch that succeeded. */
+  get endpointOrigins(): readonly string[] {
+    return this.#endpointOrigins;
   }
 
   /** The key that a token names. */
@@ -138,7 +148,9 @@ export class IssuerKeys {
     const wasFailing = this.#history.failedAt !== undefined;
     try {
       const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(TIMEOUT_MS)]);
-      this.#set = createLocalJWKSet(await fetch(signal));
+      const { keys, endpointOrigins = [] } = await fetch(signal);
+      this.#set = createLocalJWKSet({ keys });
+      this.#endpointOrigins = endpointOrigins;
       this.#history = { ...this.#history, fetchedAt: now(), failedAt: undefined };
       this.#status = 'answers';
       if (wasFailing) logger.info({ issuer }, 'the issuer tells its keys again');

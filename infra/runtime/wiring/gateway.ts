@@ -179,7 +179,7 @@ async function openDependencies(
     topicTenants: config.topicTenants,
     limits: await openLimits(config, logger, cleanup),
     ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
-    ...(config.console ? { console: consoleOf(config) } : {}),
+    ...(config.console ? { console: consoleOf(config, issuers) } : {}),
     crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
   };
 }
@@ -187,13 +187,14 @@ async function openDependencies(
 /** Where `npm run build -w console` puts the built console. */
 const CONSOLE_FOLDER = fileURLToPath(new URL('../../../console/dist/', import.meta.url));
 
-function consoleOf({ issuers }: Config): ConsoleOptions {
+function consoleOf({ issuers }: Config, trusted: readonly TrustedIssuer[]): ConsoleOptions {
   return {
     folder: CONSOLE_FOLDER,
     version: buildOf().version,
     issuers: issuers.flatMap(({ issuer, audiences: [clientId] }) =>
       clientId === undefined ? [] : [{ issuer, clientId }],
     ),
+    endpointOrigins: () => trusted.flatMap(({ endpointOrigins }) => endpointOrigins?.() ?? []),
   };
 }
 
