@@ -112,7 +112,7 @@ describe('the console', () => {
     const answer = await get('/console/signed-in?code=abc');
     expect(answer.body).toBe('back');
     expect(answer.headers['content-security-policy']).toBe(
-      "default-src 'none'; script-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'",
+      "default-src 'none'; script-src 'self'; img-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'",
     );
   });
 });

@@ -45,7 +45,11 @@ export function callbackPage(template: string): Page {
   return {
     headers: {
       ...COMMON_HEADERS,
-      'content-security-policy': policyOf({ 'script-src': ["'self'"], 'frame-ancestors': ["'self'"] }),
+      'content-security-policy': policyOf({
+        'script-src': ["'self'"],
+        'img-src': ["'self'"],
+        'frame-ancestors': ["'self'"],
+      }),
     },
     html: template,
   };

@@ -29,6 +29,8 @@ export interface OidcProvider {
   readonly key: JWK;
   /** The ID token of a person after a regular sign-in: authorization code flow with PKCE. */
   signIn(person: Person): Promise<string>;
+  /** The person who has an account in the browser, and signs in at the next request that may ask them. */
+  inBrowser(person: Person): void;
   /** A token signed with the provider's key, with contents that the provider itself would never issue. */
   sign(
     changes?: Readonly<Record<string, unknown>>,
@@ -44,11 +46,17 @@ export interface OidcProvider {
   close(): Promise<void>;
 }
 
-export async function startOidcProvider(): Promise<OidcProvider> {
+export interface OidcProviderOptions {
+  /** The address of a gateway whose console is a public client (PKCE without a secret). Default: a client with a secret. */
+  readonly consoleAt?: string;
+}
+
+export async function startOidcProvider({ consoleAt }: OidcProviderOptions = {}): Promise<OidcProvider> {
   const people = new Map<string, Person>();
   let key = await makeKey();
   let asked = 0;
   let handler: RequestListener = () => {};
+  let browserPerson: string | undefined;
   const server = createServer((request, response) => handler(request, response));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -56,11 +64,11 @@ export async function startOidcProvider(): Promise<OidcProvider> {
   const issuer = `http://127.0.0.1:${port}`;
 
   const answer = () => {
-    const provider = openProvider(issuer, key, people);
+    const provider = openProvider(issuer, key, people, consoleAt);
     const callback = provider.callback();
     handler = (request, response) => {
       if (request.url?.startsWith('/jwks')) asked++;
-      if (request.url?.startsWith('/interaction/')) void logIn(provider, request, response);
+      if (request.url?.startsWith('/interaction/')) void logIn(provider, browserPerson, request, response);
       else void callback(request, response);
     };
   };
@@ -83,6 +91,10 @@ export async function startOidcProvider(): Promise<OidcProvider> {
     signIn(person) {
       people.set(person.sub, person);
       return codeFlow(issuer, person.sub);
+    },
+    inBrowser(person) {
+      people.set(person.sub, person);
+      browserPerson = person.sub;
     },
     async sign(changes = {}, header = {}) {
       const now = Math.floor(Date.now() / 1000);
@@ -119,16 +131,23 @@ async function makeKey(): Promise<JWK> {
   };
 }
 
-function openProvider(issuer: string, key: JWK, people: ReadonlyMap<string, Person>): Provider {
+function openProvider(
+  issuer: string,
+  key: JWK,
+  people: ReadonlyMap<string, Person>,
+  consoleAt: string | undefined,
+): Provider {
   return new Provider(issuer, {
     clients: [
       {
         client_id: CLIENT_ID,
-        client_secret: CLIENT_SECRET,
-        redirect_uris: [REDIRECT_URI],
+        ...(consoleAt === undefined
+          ? { client_secret: CLIENT_SECRET, redirect_uris: [REDIRECT_URI] }
+          : { token_endpoint_auth_method: 'none', redirect_uris: [`${consoleAt}/console/signed-in`] }),
         id_token_signed_response_alg: ALGORITHM,
       },
     ],
+    clientBasedCORS: (_, origin) => origin === consoleAt,
     jwks: { keys: [{ ...key, kty: 'RSA' }] },
     cookies: { keys: ['cookies of the tests'] },
     claims: { email: ['email', 'email_verified'] },
@@ -162,9 +181,15 @@ async function grantAll({ oidc }: KoaContextWithOIDC) {
 }
 
 /** Logs in the person named by the client's login hint. */
-async function logIn(provider: Provider, ...[request, response]: Parameters<RequestListener>): Promise<void> {
+async function logIn(
+  provider: Provider,
+  browserPerson: string | undefined,
+  ...[request, response]: Parameters<RequestListener>
+): Promise<void> {
   const { params } = await provider.interactionDetails(request, response);
-  await provider.interactionFinished(request, response, { login: { accountId: String(params.login_hint) } });
+  await provider.interactionFinished(request, response, {
+    login: { accountId: String(params.login_hint ?? browserPerson) },
+  });
 }
 
 /** The sign-in steps of a browser and of its client, in order. */

@@ -80,10 +80,11 @@ export function useIssuerSignOutUrl(): string | undefined {
   return useSyncExternalStore(onSessionChange, () => state.issuerSignOutUrl);
 }
 
-/** The token for a call; renewed first when it is about to expire. */
+/** The token for a call; renewed first when it is about to expire. While the session is over, calls wait. */
 export async function bearer(): Promise<string | undefined> {
   const { credentials } = state;
   if (credentials !== undefined && credentials.expiresAt - Date.now() < RENEW_BEFORE_MS) await renew();
+  if (state.status === 'expired') await untilSignedIn();
   return state.credentials?.token;
 }
 

@@ -8,13 +8,14 @@ const FAILED_LOAD = /^Failed to load resource/;
  * security policy, requests to other hosts, and answers of 400 and above that no test asked for.
  */
 export class PageWatch {
-  readonly #origin: string;
+  readonly #origins: readonly string[];
   readonly #problems: string[] = [];
   readonly #expected = new Set<number>();
   readonly #simulated = new Set<string>();
 
-  constructor(page: Page, origin: string) {
-    this.#origin = origin;
+  /** `origins`: the hosts that the page may call. */
+  constructor(page: Page, ...origins: readonly string[]) {
+    this.#origins = origins;
     page.on('console', (message) => this.#onConsole(message));
     page.on('pageerror', (error) => this.#problems.push(`uncaught: ${error.stack ?? error.message}`));
     page.on('request', (request) => this.#onRequest(request));
@@ -42,7 +43,7 @@ export class PageWatch {
 
   #onRequest(request: Request): void {
     const { protocol, origin } = new URL(request.url());
-    if (protocol !== 'data:' && protocol !== 'blob:' && origin !== this.#origin)
+    if (protocol !== 'data:' && protocol !== 'blob:' && !this.#origins.includes(origin))
       this.#problems.push(`request to another host: ${request.url()}`);
   }
 
