@@ -1,10 +1,9 @@
+import { ENVIRONMENTS, EVENT_TYPES } from '../../shared/event-fields.ts';
 import { listSearchOf } from '../../shared/paged-list.tsx';
 import { oneIn, type RawSearch, stated, textIn, wholeIn } from '../../shared/url-search.ts';
 
-export const EVENT_TYPES = ['track', 'identify', 'page', 'group'] as const;
 export const MODES = ['allow', 'warn', 'block'] as const;
 export const UNDECLARED = ['allow', 'warn', 'omit', 'block'] as const;
-export const ENVIRONMENTS = ['production', 'development'] as const;
 export const CONTRACT_TABS = ['definition', 'violations', 'versions'] as const;
 export const VIOLATION_ACTIONS = ['warned', 'omitted', 'blocked'] as const;
 export const VIOLATION_KINDS = [

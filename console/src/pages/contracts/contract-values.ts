@@ -1,0 +1,104 @@
+import type { Schemas } from '../../api/client.ts';
+import type { Fault } from '../../api/errors.ts';
+import type { EditorMark } from '../../shared/code-editor.tsx';
+import { isJsonObject, type Json, type JsonObject } from './schema-form/model.ts';
+
+export type Contract = Schemas['Contract'];
+
+/** What the form of a contract holds. The schema is a text, so that one that is no JSON yet is kept as well. */
+export type ContractValues = {
+  readonly name: string;
+  readonly event_type: Contract['event_type'];
+  readonly event_name: string;
+  readonly description: string;
+  readonly schema_text: string;
+  readonly enforcement_mode: Contract['enforcement_mode'];
+  readonly undeclared_fields: Contract['undeclared_fields'];
+};
+
+type Described = Pick<
+  Contract,
+  'name' | 'event_type' | 'event_name' | 'schema_definition' | 'enforcement_mode' | 'undeclared_fields'
+> & { readonly description?: string | null };
+
+export function newContractValues(
+  event_type: Contract['event_type'] = 'track',
+  event_name = '',
+): ContractValues {
+  return {
+    name: event_name,
+    event_type,
+    event_name,
+    description: '',
+    schema_text: textOf({ properties: {} }),
+    enforcement_mode: 'warn',
+    undeclared_fields: 'allow',
+  };
+}
+
+export function valuesOf(contract: Described): ContractValues {
+  const { name, event_type, event_name, schema_definition, enforcement_mode, undeclared_fields } = contract;
+  return {
+    name,
+    event_type,
+    event_name,
+    description: contract.description ?? '',
+    schema_text: textOf(schema_definition),
+    enforcement_mode,
+    undeclared_fields,
+  };
+}
+
+/** The body of a change. The schema has to be one, see `schemaFault`. */
+export function bodyOf({ schema_text, event_name, ...values }: ContractValues): Schemas['ContractBody'] {
+  const { definition } = readSchema(schema_text);
+  return {
+    ...values,
+    event_name: hasName(values.event_type) ? event_name : '',
+    schema_definition: { ...definition },
+  };
+}
+
+/** Only these types of events have a name. */
+export function hasName(type: Contract['event_type']): boolean {
+  return type === 'track' || type === 'page';
+}
+
+export function textOf(definition: unknown): string {
+  return JSON.stringify(definition, null, 2);
+}
+
+export interface ReadSchema {
+  readonly definition?: JsonObject;
+  /** Why the text is no schema. */
+  readonly fault?: string;
+}
+
+export function readSchema(text: string): ReadSchema {
+  try {
+    const value: Json = JSON.parse(text);
+    return isJsonObject(value) ? { definition: value } : { fault: 'A schema is an object: { ... }.' };
+  } catch (error) {
+    return { fault: `This is no valid JSON: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+const SCHEMA_PATH = '/schema_definition';
+
+/** The faults that the API found in the schema, at their places in its text. */
+export function schemaMarks(faults: readonly Fault[]): readonly EditorMark[] {
+  return faults
+    .filter(({ path }) => path === SCHEMA_PATH || path.startsWith(`${SCHEMA_PATH}/`))
+    .map(({ path, message }) => ({ at: { pointer: path.slice(SCHEMA_PATH.length) }, message }));
+}
+
+/** The field of the form that shows a part of the body. */
+export function fieldOfBody(path: string): string {
+  return path === 'schema_definition' ? 'schema_text' : path;
+}
+
+/** `track "Order Placed"`: what a contract is for, in words. */
+export function eventsOf({ event_type, event_name }: Pick<Contract, 'event_type' | 'event_name'>): string {
+  if (!hasName(event_type)) return event_type;
+  return event_name === '' ? `${event_type}, names without a contract` : `${event_type} "${event_name}"`;
+}

@@ -1,0 +1,28 @@
+import type { Schemas } from '../../api/client.ts';
+import { Timestamp } from '../../shared/timestamp.tsx';
+
+const STOPPED = {
+  events: 'as many events as were asked for',
+  records: 'as much of the log as one look may take',
+  bytes: 'as much of the log as one look may take',
+  time: 'as much of the log as one look may take',
+} as const;
+
+/** How much of the log was looked at, in a sentence. */
+export function CoverageText({ coverage }: { readonly coverage: Schemas['Coverage'] }) {
+  const { since, oldest, stopped_by, complete, omitted } = coverage;
+  return (
+    <>
+      {complete || stopped_by === null ? (
+        <>
+          Looked at every event since <Timestamp value={since} />.
+        </>
+      ) : (
+        <>
+          Looked back to <Timestamp value={oldest ?? since} />, {STOPPED[stopped_by]}.
+        </>
+      )}
+      {omitted > 0 && ` ${omitted} of them had lost undeclared fields before, and were seen without.`}
+    </>
+  );
+}
