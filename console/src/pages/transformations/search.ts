@@ -1,7 +1,7 @@
 import { listSearchOf } from '../../shared/paged-list.tsx';
 import { oneIn, type RawSearch, stated, textIn, wholeIn } from '../../shared/url-search.ts';
 
-export const TRANSFORMATION_TABS = ['code', 'runs', 'versions'] as const;
+export const TRANSFORMATION_TABS = ['code', 'runs', 'versions', 'rules'] as const;
 export const STATUSES = ['draft', 'active', 'error'] as const;
 
 /** Ranges of the runs, in hours. */
