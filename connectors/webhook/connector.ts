@@ -54,9 +54,9 @@ function createWebhookConnector(context: ConnectorContext): Connector {
       }),
 
     async test(agent, settings, call) {
-      const compose = () => composeTest(settings, newId(), call.destination, clock());
-      const { result } = await send(agent, settings, compose, call);
-      return testResultOf(result);
+      const message = composeTest(settings, newId(), call.destination, clock());
+      const { result } = await send(agent, settings, () => message, call);
+      return { ...testResultOf(result), request: requestText(message, settings) };
     },
   });
 }
@@ -110,6 +110,22 @@ function signed(settings: WebhookSettings, id: string, text: string, now: number
   const own = ['idempotency-key', id, 'webhook-id', id, 'webhook-timestamp', timestamp];
   const headers = [...standingHeaders(settings), ...own, 'webhook-signature', signature];
   return { method: 'POST', url: settings.url, headers, body };
+}
+
+const MASKED = '********';
+
+/** A request as text for people. The values of the headers that the settings state are masked: they are secret. */
+function requestText(
+  { method, url, headers, body = '' }: HttpRequest,
+  { headers: stated }: Pick<WebhookSettings, 'headers'>,
+): string {
+  const secret = new Set(stated.map(([name]) => name.toLowerCase()));
+  const lines = [`${method} ${url.href}`];
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at] ?? '';
+    lines.push(`${name}: ${secret.has(name) && name !== 'content-type' ? MASKED : headers[at + 1]}`);
+  }
+  return [...lines, '', Buffer.from(body).toString()].join('\n');
 }
 
 /** The headers of all messages to a destination; its settings may replace the user agent. */

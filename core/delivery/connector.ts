@@ -46,14 +46,18 @@ export interface BatchLimits {
   readonly ms?: number;
 }
 
-/** The result of a connection test. `reason` is shown to users: short, no secrets. */
+/**
+ * The result of a connection test. `reason` is shown to users: short, no secrets. So is `request`: what was sent, as text,
+ * with secrets masked, where the connector composes it itself.
+ */
 export type ConnectionTest =
-  | { readonly ok: true; readonly status?: number; readonly response?: string }
+  | { readonly ok: true; readonly status?: number; readonly response?: string; readonly request?: string }
   | {
       readonly ok: false;
       readonly reason: string;
       readonly status?: number;
       readonly response?: string;
+      readonly request?: string;
     };
 
 /**

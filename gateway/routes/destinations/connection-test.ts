@@ -123,6 +123,7 @@ function presentTest(test: ConnectionTest, durationMs: number): Static<typeof de
     ok: test.ok,
     reason: test.ok ? null : test.reason,
     status: test.status ?? null,
+    request: test.request ?? null,
     response: test.response ?? null,
     duration_ms: durationMs,
   };

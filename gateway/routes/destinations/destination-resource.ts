@@ -92,6 +92,12 @@ export const destinationTestResult = Type.Object(
     ok: Type.Boolean({ description: 'Whether the destination is reachable and would accept deliveries.' }),
     reason: nullable(Type.String({ description: 'Why not.' })),
     status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+    request: nullable(
+      Type.String({
+        description:
+          'The request as it was sent, of types that send HTTP requests of their own; secret headers are masked.',
+      }),
+    ),
     response: nullable(Type.String({ description: 'The start of its response.' })),
     duration_ms: Type.Integer(),
   },

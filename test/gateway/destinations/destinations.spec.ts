@@ -298,12 +298,18 @@ it('is tested as it is, with its secrets, and says why it cannot be reached', as
   const files = { name: 'Files', type: 'ndjson', settings: { folder: 'tested' } };
   const { id } = await owner.ok<Destination>('POST', './destinations', files);
   expect(await owner.ok('POST', `./destinations/${id}/test`)).toMatchObject({ ok: true, reason: null });
-  const inside = await create({ url: 'http://127.0.0.1:9/in' });
-  expect(await owner.ok('POST', `./destinations/${inside.id}/test`)).toMatchObject({
+  const inside = await create({ url: 'http://127.0.0.1:9/in', headers: { Authorization: 'Bearer q1w2e3' } });
+  const tested = await owner.ok<{ readonly request: string }>('POST', `./destinations/${inside.id}/test`);
+  expect(tested).toMatchObject({
     ok: false,
     reason: expect.stringMatching(/./),
     duration_ms: expect.any(Number),
   });
+  const [line, ...rest] = tested.request.split('\n');
+  expect(line).toBe('POST http://127.0.0.1:9/in');
+  expect(rest).toContain('authorization: ********');
+  expect(tested.request).not.toContain('q1w2e3');
+  expect(JSON.parse(rest.at(-1) ?? '')).toMatchObject({ type: 'test', destination_id: inside.id });
   expect((await owner.call('POST', `./destinations/${randomUUID()}/test`)).status).toBe(404);
 });
 

@@ -42,7 +42,7 @@ export function ConnectionTest({ workspaceId, destinationId, hasTest = true }: P
 }
 
 function Result({ trial }: { readonly trial: Schemas['DestinationTrial'] }) {
-  const { ok, reason, status, response, duration_ms } = trial;
+  const { ok, reason, status, request, response, duration_ms } = trial;
   const answered = status === null ? '' : `, answered ${status}`;
   return (
     <Alert
@@ -55,6 +55,7 @@ function Result({ trial }: { readonly trial: Schemas['DestinationTrial'] }) {
           {reason ?? 'No event was sent'}
           {answered}, after {durationText(duration_ms)}.
         </Text>
+        {request !== null && <Block title="Request" text={request} />}
         {response !== null && <Block title="Answer" text={response === '' ? '(empty)' : response} />}
       </Stack>
     </Alert>
