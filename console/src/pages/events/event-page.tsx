@@ -7,6 +7,7 @@ import { useEntityNames } from '../../shared/entity-names.ts';
 import { eventFieldsOf, eventTitle } from '../../shared/event-fields.ts';
 import { TextLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
+import { ProfileLink } from '../../shared/profile-lookup.tsx';
 import { QueryState } from '../../shared/query-state.tsx';
 import { StatusBadge } from '../../shared/status-badge.tsx';
 import { ContractSection } from './contract-section.tsx';
@@ -151,13 +152,19 @@ function Summary({ workspaceId, trace }: Omit<TraceProps, 'onRedriven'>) {
         <Text size="sm">{EVENT_STATUS_MEANS[status]}</Text>
       </Group>
       <Text size="sm" c="dimmed" style={{ overflowWrap: 'anywhere' }}>
+        {subject !== '' && (
+          <>
+            About{' '}
+            <ProfileLink workspaceId={workspaceId} type={subjectTypeOf(event)} value={subject}>
+              {subject}
+            </ProfileLink>
+          </>
+        )}
         {[
-          subject === '' ? '' : `About ${subject}`,
-          source === undefined ? '' : `from source ${source}`,
+          subject === '' ? '' : ' ',
+          source === undefined ? '' : `from source ${source} `,
           key === undefined ? '' : `with write key ${key}`,
-        ]
-          .filter((part) => part !== '')
-          .join(', ')}
+        ].join('')}
         {' · '}
         <TextLink
           to="/w/$workspaceId/events"
@@ -185,6 +192,11 @@ function Summary({ workspaceId, trace }: Omit<TraceProps, 'onRedriven'>) {
       )}
     </Stack>
   );
+}
+
+/** Of the identity that `eventFieldsOf` takes for the subject. */
+function subjectTypeOf({ user_id }: EventTrace['event']): 'user_id' | 'anonymous_id' {
+  return typeof user_id === 'string' && user_id !== '' ? 'user_id' : 'anonymous_id';
 }
 
 function recentSearch(type: string, name: string) {

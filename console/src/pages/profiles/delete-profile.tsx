@@ -73,7 +73,7 @@ function DeleteForm({ scope, record, lookup, onDeleted, onClose }: Props & { rea
           </List>
         </div>
         <Text size="sm">
-          Events from before the deletion bring the person back in no case. A later one makes a new profile.
+          No event from before the deletion brings the person back. A later one makes a new profile.
         </Text>
         <TextInput
           label="Type the identity again"

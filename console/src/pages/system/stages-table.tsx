@@ -32,8 +32,8 @@ export function StagesTable({ stages, processes, opened, onOpen }: Props) {
                 <Table.Th>Stage</Table.Th>
                 <Table.Th ta="right">Records left</Table.Th>
                 <Table.Th ta="right">Oldest</Table.Th>
-                <Table.Th ta="right">Come</Table.Th>
-                <Table.Th ta="right">Done</Table.Th>
+                <Table.Th ta="right">Incoming</Table.Th>
+                <Table.Th ta="right">Processed</Table.Th>
                 <Table.Th ta="right">Empty in</Table.Th>
                 <Table.Th ta="right">Members</Table.Th>
               </Table.Tr>
