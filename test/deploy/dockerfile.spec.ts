@@ -12,7 +12,7 @@ const instructions = read('infra/deploy/Dockerfile')
   .replaceAll('\\\n', '')
   .split('\n')
   .filter((line) => line !== '');
-const [build = [], final = []] = stages();
+const [build = [], site = [], final = []] = stages();
 const { workspaces } = JSON.parse(read('package.json')) as { readonly workspaces: readonly string[] };
 
 function stages(): readonly (readonly string[])[] {
@@ -29,7 +29,7 @@ function copied(stage: readonly string[]): readonly string[] {
 
 describe('the Dockerfile', () => {
   it('copies files that exist, and that the context has', () => {
-    const files = [...copied(build), ...copied(final)];
+    const files = [...copied(build), ...copied(site), ...copied(final)];
     expect(files.length).toBeGreaterThan(10);
     expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
     const sent = [...read('.dockerignore').matchAll(/^!(.*)$/gm)].map(([, path = '']) => path);
@@ -47,7 +47,8 @@ describe('the Dockerfile', () => {
       copied(final)
         .filter((file) => file !== 'LICENSE')
         .sort(),
-    ).toEqual(workspaces.filter((name) => name !== 'test').sort());
+    ).toEqual(workspaces.filter((name) => name !== 'test' && name !== 'console').sort());
+    expect(final).toContain('COPY --from=console --chown=0:0 /app/console/dist console/dist/');
   });
 
   it('runs as a numeric user that is not root, by tini, with data in a volume', () => {
