@@ -87,7 +87,7 @@ function ApiKeyForm({ onCancel, onCreated }: FormProps) {
   });
   const { form } = state;
   return (
-    <ApiFormFrame state={state} submitLabel="Create API key" onCancel={onCancel}>
+    <ApiFormFrame isOfTab state={state} submitLabel="Create API key" onCancel={onCancel}>
       <TextInput
         label="Name"
         description="The program that calls with it: nightly export"

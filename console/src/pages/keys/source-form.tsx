@@ -41,7 +41,7 @@ export function NewSource({ onClose }: { readonly onClose: () => void }) {
     },
   });
   return (
-    <ApiFormFrame state={state} submitLabel="Create source" onCancel={onClose}>
+    <ApiFormFrame isOfTab state={state} submitLabel="Create source" onCancel={onClose}>
       <Fields form={state.form} />
     </ApiFormFrame>
   );
@@ -99,7 +99,7 @@ function EditForm({ stored, onClose }: { readonly stored: Versioned<Source>; rea
     },
   });
   return (
-    <ApiFormFrame state={state} submitLabel="Save" onCancel={onClose} labels={{ type: 'Kind' }}>
+    <ApiFormFrame isOfTab state={state} submitLabel="Save" onCancel={onClose} labels={{ type: 'Kind' }}>
       <Fields form={state.form} />
     </ApiFormFrame>
   );

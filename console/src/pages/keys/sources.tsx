@@ -104,7 +104,7 @@ function columnsOf(isEditor: boolean, edit: (source: Source) => void): readonly 
           to="/w/$workspaceId/keys"
           params={{ workspaceId: workspace_id }}
           search={{ tab: 'write', source_id: id }}
-          aria-label={`Write keys of ${name}`}
+          aria-label={`Show keys of ${name}`}
         >
           Show keys
         </TextLink>

@@ -55,7 +55,7 @@ function WriteKeyForm({ onCancel, onCreated }: FormProps) {
   });
   const { form } = state;
   return (
-    <ApiFormFrame state={state} submitLabel="Create write key" onCancel={onCancel}>
+    <ApiFormFrame isOfTab state={state} submitLabel="Create write key" onCancel={onCancel}>
       <TextInput
         label="Name"
         description="What sends with it: Shop, website"

@@ -73,7 +73,7 @@ function ClientKeyForm({ organization: { id }, onCancel, onCreated }: FormProps)
   });
   const { form } = state;
   return (
-    <ApiFormFrame state={state} submitLabel="Create client key" onCancel={onCancel}>
+    <ApiFormFrame isOfTab state={state} submitLabel="Create client key" onCancel={onCancel}>
       <TextInput
         label="Name"
         description="The program that calls with it: support desk"

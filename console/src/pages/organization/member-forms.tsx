@@ -27,7 +27,7 @@ export function AddMember({ members, isOwner, onClose }: AddProps) {
     },
   });
   return (
-    <ApiFormFrame state={state} submitLabel="Add member" onCancel={onClose}>
+    <ApiFormFrame isOfTab state={state} submitLabel="Add member" onCancel={onClose}>
       <TextInput
         type="email"
         label="E-mail address"
@@ -91,7 +91,13 @@ function ChangeForm({
   const { form } = state;
   const isLower = rankOf(members, form.values.role) < rankOf(members, present);
   return (
-    <ApiFormFrame state={state} submitLabel="Change role" onCancel={onClose} labels={{ keys: 'Their keys' }}>
+    <ApiFormFrame
+      isOfTab
+      state={state}
+      submitLabel="Change role"
+      onCancel={onClose}
+      labels={{ keys: 'Their keys' }}
+    >
       <Roles roles={rolesFor(members, isOwner)} {...form.getInputProps('role')} />
       {isLower && !isMe && (
         <KeysChoice

@@ -51,7 +51,7 @@ export function Members({ members, filter, onFilter, isAdmin, isOwner }: Props) 
             <Button
               size="xs"
               variant="default"
-              aria-label={`Change the role of ${nameOf(member)}`}
+              aria-label={`Change role of ${nameOf(member)}`}
               onClick={() => setChanged(member)}
             >
               Change role

@@ -84,7 +84,7 @@ export function OrganizationGeneral({ stored, isAdmin }: Props) {
     );
   return (
     <Box maw={FORM_WIDTH}>
-      <ApiFormFrame state={state} submitLabel="Save">
+      <ApiFormFrame isOfTab state={state} submitLabel="Save">
         {fields}
       </ApiFormFrame>
     </Box>

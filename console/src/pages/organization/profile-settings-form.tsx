@@ -113,6 +113,7 @@ function SettingsForm({
   return (
     <Box maw={860}>
       <ApiFormFrame
+        isOfTab
         state={state}
         submitLabel="Save"
         labels={{ max_user_ids_per_identity: 'User ids of an identity' }}

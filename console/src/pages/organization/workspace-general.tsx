@@ -144,7 +144,7 @@ function GeneralForm({
       </Fieldset>
     );
   return (
-    <ApiFormFrame state={state} submitLabel="Save" labels={{ alerts: 'Notices' }}>
+    <ApiFormFrame isOfTab state={state} submitLabel="Save" labels={{ alerts: 'Notices' }}>
       {fields}
     </ApiFormFrame>
   );

@@ -16,6 +16,8 @@ interface Props<V extends FormValues> {
   readonly labels?: Readonly<Record<string, string>>;
   /** A comparison of a field of its own, of code for example. */
   readonly renderValue?: (field: string, value: unknown) => ReactNode;
+  /** Whether the form is gone when the URL names another `tab`. Default: no. */
+  readonly isOfTab?: boolean;
   /** More buttons, at the left of those of the form. */
   readonly actions?: ReactNode;
 }
@@ -28,6 +30,7 @@ export function ApiFormFrame<V extends FormValues>({
   onCancel,
   labels,
   renderValue,
+  isOfTab = false,
   actions,
 }: Props<V>) {
   const { isSending, isNew, error, conflict, isOutdated } = state;
@@ -55,7 +58,7 @@ export function ApiFormFrame<V extends FormValues>({
           </Button>
         </Group>
       </Stack>
-      <LeaveGuard isDirty={state.isDirty} />
+      <LeaveGuard isDirty={state.isDirty} isOfTab={isOfTab} />
       {conflict !== undefined && (
         <VersionConflictDialog
           conflict={conflict}

@@ -1,10 +1,17 @@
 import { Button, Group, Modal, Stack, Text } from '@mantine/core';
 import { useBlocker } from '@tanstack/react-router';
 
-/** Asks before the page is left with something typed that is not saved. A change of the URL's search is no leaving. */
-export function LeaveGuard({ isDirty }: { readonly isDirty: () => boolean }) {
+interface Props {
+  readonly isDirty: () => boolean;
+  /** The form is gone when the URL names another `tab`. Any other change of the URL's search is no leaving. */
+  readonly isOfTab: boolean;
+}
+
+/** Asks before the page is left with something typed that is not saved. */
+export function LeaveGuard({ isDirty, isOfTab }: Props) {
   const blocker = useBlocker({
-    shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && isDirty(),
+    shouldBlockFn: ({ current, next }) =>
+      (current.pathname !== next.pathname || (isOfTab && tabOf(current) !== tabOf(next))) && isDirty(),
     enableBeforeUnload: isDirty,
     withResolver: true,
   });
@@ -24,4 +31,8 @@ export function LeaveGuard({ isDirty }: { readonly isDirty: () => boolean }) {
       </Stack>
     </Modal>
   );
+}
+
+function tabOf({ search }: { readonly search: unknown }): unknown {
+  return (search as { readonly tab?: unknown }).tab;
 }
