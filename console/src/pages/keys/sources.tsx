@@ -11,6 +11,7 @@ import { TextLink } from '../../shared/links.tsx';
 import { notifyDone } from '../../shared/notify.ts';
 import { type Column, PagedList } from '../../shared/paged-list.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
+import { DayCountCell, type DayCounts, useDayCounts } from './day-counts.tsx';
 import type { Source } from './queries.ts';
 import type { KeyFilter } from './search.ts';
 import { EditSource, NewSource } from './source-form.tsx';
@@ -27,6 +28,7 @@ export function Sources({ filter: { q, sort, cursor }, onFilter }: Props) {
   const isEditor = useMay('editor');
   const [isNew, { open, close }] = useDisclosure(false);
   const [edited, setEdited] = useState<Source>();
+  const dayCounts = useDayCounts(workspaceId, 'source');
   const create = isEditor && (
     <Button leftSection={<PlusIcon aria-hidden />} onClick={open}>
       Create source
@@ -56,9 +58,9 @@ export function Sources({ filter: { q, sort, cursor }, onFilter }: Props) {
         }
         search={{ ...(q && { q }), ...(sort && { sort }), ...(cursor && { cursor }) }}
         onSearch={onFilter}
-        columns={columnsOf(isEditor, setEdited)}
+        columns={columnsOf(dayCounts, isEditor, setEdited)}
         rowKey={({ id }) => id}
-        minWidth={760}
+        minWidth={860}
         filters={<Box ml="auto">{create}</Box>}
         empty={
           <EmptyState title="No source yet">
@@ -85,7 +87,11 @@ export function Sources({ filter: { q, sort, cursor }, onFilter }: Props) {
   );
 }
 
-function columnsOf(isEditor: boolean, edit: (source: Source) => void): readonly Column<Source>[] {
+function columnsOf(
+  dayCounts: DayCounts,
+  isEditor: boolean,
+  edit: (source: Source) => void,
+): readonly Column<Source>[] {
   return [
     { title: 'Name', sort: 'name', cell: ({ name }) => <Text fw={500}>{name}</Text> },
     { title: 'Kind', cell: ({ type }) => type },
@@ -97,6 +103,7 @@ function columnsOf(isEditor: boolean, edit: (source: Source) => void): readonly 
         </Text>
       ),
     },
+    { title: 'Events, 24 h', cell: ({ id }) => <DayCountCell counts={dayCounts} id={id} /> },
     {
       title: 'Write keys',
       cell: ({ id, name, workspace_id }) => (

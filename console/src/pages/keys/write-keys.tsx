@@ -9,6 +9,7 @@ import { EmptyState } from '../../shared/empty-state.tsx';
 import { TextLink } from '../../shared/links.tsx';
 import { type Column, PagedList, restarted } from '../../shared/paged-list.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
+import { DayCountCell, type DayCounts, useDayCounts } from './day-counts.tsx';
 import { EnvironmentBadge } from './environment.tsx';
 import { sourcesQuery, type WriteKey } from './queries.ts';
 import { RevokeWriteKey } from './revoke-write-key.tsx';
@@ -32,6 +33,7 @@ export function WriteKeys({ filter, onFilter }: Props) {
   const [isNew, { open, close }] = useDisclosure(false);
   const { data: sources = [] } = useQuery(sourcesQuery(workspaceId));
   const sourceNames = new Map(sources.map(({ id, name }) => [id, name]));
+  const dayCounts = useDayCounts(workspaceId, 'key');
   const create = isAdmin && (
     <Button leftSection={<PlusIcon aria-hidden />} onClick={open}>
       Create write key
@@ -55,9 +57,9 @@ export function WriteKeys({ filter, onFilter }: Props) {
         }
         search={filter}
         onSearch={onFilter}
-        columns={columnsOf(sourceNames, isAdmin)}
+        columns={columnsOf(sourceNames, dayCounts, isAdmin)}
         rowKey={({ id }) => id}
-        minWidth={900}
+        minWidth={960}
         refetchMs={REFETCH_MS}
         filters={
           <>
@@ -113,7 +115,11 @@ function queryOf({ role: _, status, sort, ...rest }: KeyFilter) {
   };
 }
 
-function columnsOf(sourceNames: ReadonlyMap<string, string>, isAdmin: boolean): readonly Column<WriteKey>[] {
+function columnsOf(
+  sourceNames: ReadonlyMap<string, string>,
+  dayCounts: DayCounts,
+  isAdmin: boolean,
+): readonly Column<WriteKey>[] {
   return [
     { title: 'Name', sort: 'name', cell: (key) => <KeyName writeKey={key} /> },
     { title: 'Environment', cell: ({ environment }) => <EnvironmentBadge environment={environment} /> },
@@ -123,6 +129,7 @@ function columnsOf(sourceNames: ReadonlyMap<string, string>, isAdmin: boolean): 
         source_id === null ? <Text c="dimmed">none</Text> : (sourceNames.get(source_id) ?? source_id),
     },
     { title: 'Key', cell: ({ key_prefix }) => <Code>{key_prefix}…</Code> },
+    { title: 'Events, 24 h', cell: ({ id }) => <DayCountCell counts={dayCounts} id={id} /> },
     { title: 'Last used', cell: ({ last_used_at }) => <Timestamp value={last_used_at} relative /> },
     {
       title: 'Created',
