@@ -25,6 +25,8 @@ export const theme = createTheme({
   components: {
     Drawer: Drawer.extend({ defaultProps: CLOSABLE }),
     Modal: Modal.extend({ defaultProps: CLOSABLE }),
+    // Its labels would keep the colours of the other scheme for a moment when the scheme changes.
+    SegmentedControl: { defaultProps: { transitionDuration: 0 } },
     Notification: Notification.extend({ defaultProps: CLOSABLE }),
     // A <header> outside of an article or a section is the banner of the page for readers of the screen.
     DrawerHeader: DrawerHeader.extend({ defaultProps: { role: 'presentation' } }),

@@ -50,9 +50,11 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     await expectAccessible(page);
     await takePictures(page, 'write-key-waiting');
 
-    const sent = await app.tributary.owner.with({ token: key }).call('POST', './events/track', {
-      body: { event: 'Test Event', user_id: 'ada' },
-    });
+    const sent = await client()
+      .with({ token: key })
+      .call('POST', './events/track', {
+        body: { event: 'Test Event', user_id: 'ada' },
+      });
     expect(sent.status).toBe(202);
     await page.getByRole('status').getByText('The first event arrived').waitFor();
     await expectAccessible(page);
