@@ -19,7 +19,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
   const client = () => app.tributary.owner.with({ workspaceId: app.workspaceId });
   const organization = (tab: string) => `~/organizations/${organizationId}?tab=${tab}`;
   beforeAll(async () => {
-    app = await startConsole({ flights: 50 });
+    app = await startConsole();
     const workspace = await client().get<{ organization_id: string }>(`/workspaces/${app.workspaceId}`);
     organizationId = workspace.organization_id;
   });
