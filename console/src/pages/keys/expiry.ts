@@ -20,7 +20,7 @@ export function expiryOf(lifetime: Lifetime, day: string, now: number): string |
   return Number.isNaN(end.getTime()) ? day : end.toISOString(); // the API says what is wrong with it
 }
 
-export type ExpiryState = 'never' | 'expired' | 'soon' | 'later';
+type ExpiryState = 'never' | 'expired' | 'soon' | 'later';
 
 const SOON_MS = 14 * DAY_MS;
 

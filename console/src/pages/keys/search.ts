@@ -1,7 +1,7 @@
 import { type ListSearch, listSearchOf } from '../../shared/paged-list.tsx';
 import { oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.ts';
 
-export const TABS = ['write', 'sources', 'api'] as const;
+const TABS = ['write', 'sources', 'api'] as const;
 export type KeysTab = (typeof TABS)[number];
 
 /** What the list of a tab is narrowed by. Revoked keys are listed when asked for. */
@@ -30,7 +30,7 @@ export function keysSearchOf(search: RawSearch): KeysSearch {
   };
 }
 
-export const SNIPPET_NAMES = ['curl', 'browser', 'node', 'python', 'go', 'rudderstack', 'batch'] as const;
+const SNIPPET_NAMES = ['curl', 'browser', 'node', 'python', 'go', 'rudderstack', 'batch'] as const;
 export type SnippetName = (typeof SNIPPET_NAMES)[number];
 
 /** Of the page of one write key. */

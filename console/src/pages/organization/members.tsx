@@ -137,7 +137,7 @@ export function Members({ members, filter, onFilter, isAdmin, isOwner }: Props) 
   );
 }
 
-export const nameOf = ({ email, id }: Member): string => email ?? id;
+const nameOf = ({ email, id }: Member): string => email ?? id;
 
 function Email({ member, isMe }: { readonly member: Member; readonly isMe: boolean }) {
   return (

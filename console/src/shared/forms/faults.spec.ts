@@ -1,21 +1,16 @@
 import { expect, it } from 'vitest';
-import { fieldPathOf, placeFaults } from './faults.ts';
-
-it('have the path that the form gives the field', () => {
-  expect(fieldPathOf('/settings/headers/0/name')).toBe('settings.headers.0.name');
-  expect(fieldPathOf('/traits/a~1b~0c')).toBe('traits.a/b~c');
-  expect(fieldPathOf('since')).toBe('since');
-  expect(fieldPathOf('')).toBe('');
-});
+import { placeFaults } from './faults.ts';
 
 it('stand at the innermost field that shows them', () => {
-  const fields = new Set(['name', 'settings.url', 'settings.headers']);
+  const fields = new Set(['name', 'since', 'settings.url', 'settings.headers', 'traits.a/b~c']);
   expect(
     placeFaults(
       [
         { path: '/settings/url', message: 'is required' },
         { path: '/settings/headers/0/name', message: 'is taken' },
         { path: '/settings/headers/1', message: 'is empty' },
+        { path: '/traits/a~1b~0c', message: 'is empty' },
+        { path: 'since', message: 'is no time' },
         { path: '/settings/secret', message: 'is unknown' },
         { path: '', message: 'is too large' },
       ],
@@ -25,6 +20,8 @@ it('stand at the innermost field that shows them', () => {
     fields: {
       'settings.url': 'is required',
       'settings.headers': '0.name: is taken; 1: is empty',
+      'traits.a/b~c': 'is empty',
+      since: 'is no time',
     },
     others: [
       { path: '/settings/secret', message: 'is unknown' },

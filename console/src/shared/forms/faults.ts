@@ -1,10 +1,6 @@
 import type { Fault } from '../../api/errors.ts';
 
-/** `/settings/headers/0/name` as the form names it: `settings.headers.0.name`. */
-export function fieldPathOf(pointer: string): string {
-  return segmentsOf(pointer).join('.');
-}
-
+/** The parts of a JSON pointer, or of the name of a parameter. */
 function segmentsOf(pointer: string): readonly string[] {
   const path = pointer.startsWith('/') ? pointer.slice(1) : pointer;
   return path === '' ? [] : path.split('/').map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
