@@ -26,7 +26,11 @@ const Editor = lazy(() => import('./code-mirror/editor.tsx').then(({ Editor }) =
 /** An editor for JavaScript or JSON, with faults of syntax marked. Escape, then Tab leaves it. It is loaded when first shown. */
 export function CodeEditor(props: CodeEditorProps) {
   return (
-    <Suspense fallback={<Skeleton height={props.minHeight ?? '12rem'} aria-label="Loading the editor" />}>
+    <Suspense
+      fallback={
+        <Skeleton height={props.minHeight ?? '12rem'} role="status" aria-label="Loading the editor" />
+      }
+    >
       <Editor {...props} />
     </Suspense>
   );

@@ -74,7 +74,7 @@ export function InferPanel({ isAsked, onInferred, ...asked }: Props) {
               onChange={setName}
             />
           )}
-          <Button variant="light" loading={infer.isPending} onClick={() => infer.mutate()}>
+          <Button variant="default" loading={infer.isPending} onClick={() => infer.mutate()}>
             Look at recent events
           </Button>
         </Group>

@@ -1,11 +1,15 @@
-import type { Schemas } from '../../api/client.ts';
+interface EventOfTest {
+  [field: string]: unknown;
+}
 
 /** A transformation to begin with. Its test passes, so it may be used at once. */
-export interface Recipe extends Required<Pick<Schemas['TransformationBody'], 'test_input' | 'test_output'>> {
+export interface Recipe {
   readonly id: string;
   readonly name: string;
   readonly description: string;
   readonly source_code: string;
+  readonly test_input: EventOfTest;
+  readonly test_output: EventOfTest | EventOfTest[];
 }
 
 const track = (event: string, properties: object, more: object = {}) => ({

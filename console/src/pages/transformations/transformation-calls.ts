@@ -1,5 +1,6 @@
 import { api, dataOf, pageOf, type Schemas, type Versioned, versionedOf } from '../../api/client.ts';
 import { workspacePath } from '../../frame/workspace.tsx';
+import { EVENT_TYPES, type EventType } from '../../shared/event-fields.ts';
 import type { TransformationListSearch } from './search.ts';
 import type { EventJson, Transformation, Trial } from './transformation-values.ts';
 
@@ -7,6 +8,7 @@ import type { EventJson, Transformation, Trial } from './transformation-values.t
 const LIST_LIMIT = 50;
 const RECENT = 20;
 const MAX_RULES = 100;
+const WEEK_MS = 604_800_000;
 
 export function transformationPath(workspaceId: string, transformationId: string) {
   const { path, header } = workspacePath(workspaceId);
@@ -139,24 +141,41 @@ export const usedByQuery = (workspaceId: string, id: string) => ({
     ),
 });
 
+/** What samples are narrowed to: the events that the rules take, where that is one type or one name. */
+export interface SampleFilter {
+  readonly event_type?: EventType;
+  readonly event_name?: string;
+}
+
+export function sampleFilterOf(rules: readonly Schemas['Rule'][]): SampleFilter {
+  const types = new Set(
+    rules.flatMap(({ event_types }) => (event_types.length === 0 ? EVENT_TYPES : event_types)),
+  );
+  const names = new Set(rules.flatMap(({ event_names }) => (event_names.length === 0 ? [''] : event_names)));
+  const [type, ...otherTypes] = types;
+  const [name, ...otherNames] = names;
+  return {
+    ...(type !== undefined && otherTypes.length === 0 && { event_type: type }),
+    ...(name !== undefined && name !== '' && otherNames.length === 0 && { event_name: name }),
+  };
+}
+
 /** Events that were accepted lately: samples for a trial. */
-export const recentEventsQuery = (workspaceId: string) => ({
-  queryKey: ['recent-events', workspaceId, 'samples'],
+export const recentEventsQuery = (workspaceId: string, filter: SampleFilter | undefined) => ({
+  queryKey: ['recent-events', workspaceId, 'samples', filter],
   queryFn: async (): Promise<readonly EventJson[]> => {
+    const since = new Date(Date.now() - WEEK_MS).toISOString();
     const { events } = await dataOf(
       api.GET('/api/v1/workspaces/{workspaceId}/recent-events', {
         params: {
           ...workspacePath(workspaceId),
-          query: {
-            limit: RECENT,
-            outcome: 'accepted',
-            since: new Date(Date.now() - 604_800_000).toISOString(),
-          },
+          query: { limit: RECENT, outcome: 'accepted', since, ...filter },
         },
       }),
     );
     return events;
   },
+  enabled: filter !== undefined,
   // The samples stay while they are looked at.
   staleTime: Number.POSITIVE_INFINITY,
 });

@@ -77,7 +77,7 @@ function Figures({
     { title: 'Dropped the event', value: `${numberText(dropped)} (${shareText(dropped, runs)})` },
     { title: 'Made several events', value: numberText(fanned_out) },
     { title: 'Events made', value: numberText(outputs) },
-    { title: 'Time of a run, p50 / p99', value: `${timeText(p50_ms)} / ${timeText(p99_ms)}` },
+    { title: 'Time, p50 / p99', value: `${timeText(p50_ms)} / ${timeText(p99_ms)}` },
   ];
   return (
     <Stack>

@@ -14,7 +14,7 @@ export const EDITING_LOOK: Extension = EditorView.theme({
   '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': {
     backgroundColor: inScheme('blue-1', 'blue-9'),
   },
-  '.cm-activeLine': { backgroundColor: 'light-dark(#1c7ed60d, #ffffff0a)' },
+  '.cm-activeLine': { backgroundColor: 'light-dark(#1c7ed608, #ffffff0a)' },
   '.cm-activeLineGutter': { backgroundColor: inScheme('gray-2', 'dark-6'), color: TEXT },
   '&.cm-focused .cm-matchingBracket': { backgroundColor: inScheme('teal-1', 'teal-9'), color: 'inherit' },
   '&.cm-focused .cm-nonmatchingBracket': { backgroundColor: inScheme('red-1', 'red-9'), color: 'inherit' },

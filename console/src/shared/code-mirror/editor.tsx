@@ -45,6 +45,7 @@ export function Editor(props: CodeEditorProps) {
         isReadOnly ? EditorState.readOnly.of(true) : linting(language),
         EditorView.contentAttributes.of({
           'aria-label': label,
+          tabindex: '0',
           ...(isReadOnly ? {} : { 'aria-describedby': helpId }),
         }),
         EditorView.updateListener.of(({ docChanged, state }) => {

@@ -54,6 +54,19 @@ const LOOK = {
     color: inScheme('red-9', 'red-3'),
   },
   '.cm-mark-message-warning': { color: inScheme('gray-8', 'yellow-3') },
+  // Of a comparison. The backgrounds are pale: the text on them keeps its colours.
+  '&.cm-merge-b .cm-changedLine': { backgroundColor: inScheme('teal-0', 'dark-7') },
+  '&.cm-merge-b .cm-changedText, &.cm-merge-b .cm-insertedLine': {
+    background: inScheme('teal-0', 'dark-7'),
+    boxShadow: `inset 0 -1px ${inScheme('teal-7', 'teal-5')}`,
+  },
+  '&.cm-merge-b .cm-deletedChunk': { backgroundColor: inScheme('red-0', 'dark-7') },
+  '&.cm-merge-b .cm-deletedChunk .cm-deletedText': {
+    background: inScheme('red-0', 'dark-7'),
+    boxShadow: `inset 0 -1px ${inScheme('red-7', 'red-5')}`,
+  },
+  // The signs of CodeMirror are missing in many fonts.
+  '.cm-collapsedLines:before, .cm-collapsedLines:after': { content: '"…"' },
   '.cm-foldPlaceholder, .cm-collapsedLines': {
     color: inScheme('gray-8', 'dark-0'),
     background: inScheme('gray-2', 'dark-5'),

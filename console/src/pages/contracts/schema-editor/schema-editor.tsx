@@ -36,6 +36,7 @@ export function SchemaEditor({ value, onChange, view, onView, marks, error, ...f
         </Text>
         <SegmentedControl
           size="xs"
+          transitionDuration={0}
           aria-label="Show the schema as"
           value={view}
           data={[
@@ -71,6 +72,12 @@ export function SchemaEditor({ value, onChange, view, onView, marks, error, ...f
 
 const NO_FAULTS: ReadonlyMap<string, string> = new Map();
 
+/** The same map while there are none, so that rows of other fields are not rendered again. */
+function faultsOf(form: SchemaForm | undefined): ReadonlyMap<string, string> {
+  const faults = form === undefined ? NO_FAULTS : fieldFaults(form);
+  return faults.size === 0 ? NO_FAULTS : faults;
+}
+
 interface Read extends ReadSchema {
   readonly text: string;
   readonly form?: SchemaForm;
@@ -100,7 +107,7 @@ function SchemaAsForm({
     [onChange],
   );
   const { form, fault, definition } = read;
-  const faults = useMemo(() => (form === undefined ? NO_FAULTS : fieldFaults(form)), [form]);
+  const faults = useMemo(() => faultsOf(form), [form]);
   const [firstFault] = faults.values();
   useEffect(() => {
     onFormFault(firstFault);

@@ -12,8 +12,10 @@ import {
   readTransformation,
   recentEventsQuery,
   replaceTransformation,
+  sampleFilterOf,
   transformationKey,
   tryTransformation,
+  usedByQuery,
 } from '../transformation-calls.ts';
 import {
   bodyOf,
@@ -69,7 +71,10 @@ export function Workbench({ stored, isReadOnly }: Props) {
     },
   });
   const { form } = state;
-  const recent = useQuery(recentEventsQuery(workspaceId));
+  const usedBy = useQuery(usedByQuery(workspaceId, id));
+  // Where the rules cannot be read, any events are samples.
+  const rules = usedBy.data?.items ?? (usedBy.error === null ? undefined : []);
+  const recent = useQuery(recentEventsQuery(workspaceId, rules && sampleFilterOf(rules)));
   const [typed, setTyped] = useState<string>();
   const sample = typed ?? (form.getValues().test_input_text || textOf(recent.data?.[0]));
   const sampleFault = sample.trim() === '' ? 'Choose or write an event.' : jsonFault(sample, false);
@@ -84,60 +89,64 @@ export function Workbench({ stored, isReadOnly }: Props) {
     form.setFieldValue('test_input_text', sample);
     form.setFieldValue('test_output_text', expectedOf(result));
   };
+  const content = (
+    <Stack>
+      <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="sm">
+        <TextInput label="Name" required readOnly={isReadOnly} {...form.getInputProps('name')} />
+        <TextInput label="Description" readOnly={isReadOnly} {...form.getInputProps('description')} />
+      </SimpleGrid>
+      <Grid gap="md">
+        <Grid.Col span={{ base: 12, md: 6, xl: 3 }} order={{ base: 2, xl: 1 }}>
+          <SamplePanel
+            text={sample}
+            fault={sampleFault}
+            recent={recent}
+            testInput={form.getValues().test_input_text}
+            onChange={setTyped}
+            onRun={run}
+            height={EDITOR_HEIGHT}
+          />
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, xl: 5 }} order={{ base: 1, xl: 2 }}>
+          <CodeField
+            form={form}
+            path="source_code"
+            language="javascript"
+            label="Code of the transformation"
+            title="Code"
+            isReadOnly={isReadOnly}
+            marks={marks}
+            onRun={run}
+            minHeight="20rem"
+            maxHeight={EDITOR_HEIGHT}
+          />
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, md: 6, xl: 4 }} order={3}>
+          <TrialPanel
+            trial={trial}
+            canRun={sampleFault === undefined && !isReadOnly}
+            isReadOnly={isReadOnly}
+            onRun={run}
+            onTakeAsTest={takeAsTest}
+            height={EDITOR_HEIGHT}
+          />
+        </Grid.Col>
+      </Grid>
+      {!isReadOnly && (
+        <RecentRuns
+          transformationId={id}
+          events={recent.data ?? []}
+          sourceOf={() => form.getValues().source_code}
+          onOpen={(event) => setTyped(textOf(event))}
+        />
+      )}
+      <TestSection form={form} testError={stored.value.test_error} isReadOnly={isReadOnly} />
+    </Stack>
+  );
+  if (isReadOnly) return content;
   return (
     <ApiFormFrame state={state} submitLabel="Save" labels={LABELS}>
-      <Stack>
-        <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="sm">
-          <TextInput label="Name" required readOnly={isReadOnly} {...form.getInputProps('name')} />
-          <TextInput label="Description" readOnly={isReadOnly} {...form.getInputProps('description')} />
-        </SimpleGrid>
-        <Grid gap="md">
-          <Grid.Col span={{ base: 12, md: 6, xl: 3 }} order={{ base: 2, xl: 1 }}>
-            <SamplePanel
-              text={sample}
-              fault={sampleFault}
-              recent={recent}
-              testInput={form.getValues().test_input_text}
-              onChange={setTyped}
-              onRun={run}
-              height={EDITOR_HEIGHT}
-            />
-          </Grid.Col>
-          <Grid.Col span={{ base: 12, xl: 5 }} order={{ base: 1, xl: 2 }}>
-            <CodeField
-              form={form}
-              path="source_code"
-              language="javascript"
-              label="Code of the transformation"
-              title="Code"
-              isReadOnly={isReadOnly}
-              marks={marks}
-              onRun={run}
-              minHeight="20rem"
-              maxHeight={EDITOR_HEIGHT}
-            />
-          </Grid.Col>
-          <Grid.Col span={{ base: 12, md: 6, xl: 4 }} order={3}>
-            <TrialPanel
-              trial={trial}
-              canRun={sampleFault === undefined && !isReadOnly}
-              isReadOnly={isReadOnly}
-              onRun={run}
-              onTakeAsTest={takeAsTest}
-              height={EDITOR_HEIGHT}
-            />
-          </Grid.Col>
-        </Grid>
-        {!isReadOnly && (
-          <RecentRuns
-            transformationId={id}
-            events={recent.data ?? []}
-            sourceOf={() => form.getValues().source_code}
-            onOpen={(event) => setTyped(textOf(event))}
-          />
-        )}
-        <TestSection form={form} testError={stored.value.test_error} isReadOnly={isReadOnly} />
-      </Stack>
+      {content}
     </ApiFormFrame>
   );
 }
