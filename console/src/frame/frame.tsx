@@ -1,4 +1,14 @@
-import { AppShell, Burger, Button, Group, Kbd, ScrollArea, Text, useMantineColorScheme } from '@mantine/core';
+import {
+  Anchor,
+  AppShell,
+  Burger,
+  Button,
+  Group,
+  Kbd,
+  ScrollArea,
+  Text,
+  useMantineColorScheme,
+} from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { spotlight } from '@mantine/spotlight';
 import { MagnifyingGlassIcon, MoonIcon, SunIcon } from '@radix-ui/react-icons';
@@ -8,9 +18,12 @@ import { useState } from 'react';
 import { signOut } from '../session/session.ts';
 import { TextLink } from '../shared/links.tsx';
 import { CommandPalette } from './command-palette.tsx';
+import classes from './frame.module.css';
 import { newestWorkspaceQuery } from './home.tsx';
 import { Menu } from './menu.tsx';
 import { WorkspaceSwitcher } from './workspace-switcher.tsx';
+
+const CONTENT = 'content';
 
 /** What surrounds every page: head, menu, search. */
 export function Frame() {
@@ -22,6 +35,7 @@ export function Frame() {
       navbar={{ width: 232, breakpoint: 'sm', collapsed: { mobile: !opened } }}
       padding="lg"
     >
+      <SkipLink />
       <AppShell.Header px="md">
         <Group h="100%" justify="space-between" wrap="nowrap" gap="xs">
           <Group gap="sm" wrap="nowrap">
@@ -56,7 +70,7 @@ export function Frame() {
           </Button>
         </AppShell.Section>
       </AppShell.Navbar>
-      <AppShell.Main>
+      <AppShell.Main id={CONTENT} tabIndex={-1}>
         <Outlet />
       </AppShell.Main>
       <CommandPalette workspaceId={workspaceId} />
@@ -75,6 +89,22 @@ function useLastWorkspaceId(): string | undefined {
   const known = workspaceId ?? last;
   const { data: newest } = useQuery({ ...newestWorkspaceQuery, enabled: known === undefined });
   return known ?? newest?.items[0]?.id;
+}
+
+/** Leads past the head and the menu. The address stays as it is. */
+function SkipLink() {
+  return (
+    <Anchor
+      href={`#${CONTENT}`}
+      className={classes.skip}
+      onClick={(event) => {
+        event.preventDefault();
+        document.getElementById(CONTENT)?.focus();
+      }}
+    >
+      Skip to the content
+    </Anchor>
+  );
 }
 
 function SearchButton() {

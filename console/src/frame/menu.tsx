@@ -23,6 +23,7 @@ export function Menu({ workspaceId, onNavigate }: Props) {
       {workspaceId !== undefined && <WorkspaceMenu workspaceId={workspaceId} onNavigate={onNavigate} />}
       {me?.operator === true && (
         <MenuLink
+          activeProps={{ active: true }}
           to={SYSTEM_PAGE.path}
           label={SYSTEM_PAGE.title}
           leftSection={<SYSTEM_PAGE.icon aria-hidden />}
@@ -45,6 +46,7 @@ function WorkspaceMenu({
     <>
       {WORKSPACE_PAGES.map(({ title, path, icon: Icon }) => (
         <MenuLink
+          activeProps={{ active: true }}
           key={path}
           to={path}
           params={{ workspaceId }}
@@ -56,6 +58,7 @@ function WorkspaceMenu({
       <Divider my="sm" />
       {workspace !== undefined && (
         <MenuLink
+          activeProps={{ active: true }}
           to={ORGANIZATION_PAGE.path}
           params={{ organizationId: workspace.organization_id }}
           label={ORGANIZATION_PAGE.title}

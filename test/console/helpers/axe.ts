@@ -8,8 +8,6 @@ const SOURCE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe
 
 const OPTIONS = JSON.stringify({
   runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
-  // Dialogs of Mantine have a <header>, which axe takes for another banner of the page.
-  rules: { 'landmark-no-duplicate-banner': { enabled: false }, 'landmark-unique': { enabled: false } },
 });
 
 /** Expects that axe finds nothing on the page as it is now, in the light and in the dark colour scheme. */
