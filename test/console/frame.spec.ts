@@ -24,7 +24,7 @@ describe.skipIf(chromiumPath === undefined)('the frame', () => {
     const { page } = await app.open('/contracts/new');
     const menu = page.getByRole('navigation', { name: 'Pages' });
     await menu.getByRole('link', { name: 'Contracts' }).and(page.locator('[data-active]')).waitFor();
-    expect(await menu.locator('[data-active]').count()).toBe(1);
+    expect(await menu.locator('a[data-active]').count()).toBe(1);
   });
 
   it('finds pages and entities by name, with the keyboard alone', async () => {
@@ -55,6 +55,7 @@ describe.skipIf(chromiumPath === undefined)('the frame', () => {
 
   it('says so when the search does not answer, and keeps the pages', async () => {
     const { page, failures } = await app.open('/keys');
+    await page.getByRole('heading', { level: 1 }).waitFor();
     await failures.answer(/\/destinations\?/, 403);
     await page.keyboard.press('Control+k');
     await page.getByRole('textbox', { name: 'Page, name or message id' }).fill('zzz');
@@ -62,7 +63,7 @@ describe.skipIf(chromiumPath === undefined)('the frame', () => {
   });
 
   it('fits 360 px, with the menu behind a button', async () => {
-    const { page } = await app.open('/keys', { width: 360 });
+    const { page } = await app.open('/profiles', { width: 360 });
     await page.getByRole('heading', { level: 1 }).waitFor();
     await expectAccessible(page);
     expect(
@@ -72,7 +73,7 @@ describe.skipIf(chromiumPath === undefined)('the frame', () => {
     ).toBe(0);
     await page.getByRole('button', { name: 'Menu' }).click();
     await expectAccessible(page);
-    await page.getByRole('link', { name: 'Profiles' }).click();
-    await page.getByRole('heading', { level: 1, name: 'Profiles' }).waitFor();
+    await page.getByRole('link', { name: 'Rules' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Rules' }).waitFor();
   });
 });

@@ -31,6 +31,7 @@ export function CommandPalette({ workspaceId }: Props) {
       query={query}
       onQueryChange={setQuery}
       shortcut="mod + K"
+      attributes={{ content: { 'aria-label': 'Search' } }}
       highlightQuery
       scrollable
       maxHeight="min(60vh, 480px)"
