@@ -39,6 +39,7 @@ describe.skipIf(chromiumPath === undefined)('the frame', () => {
     await takePictures(page, 'search');
     await field.fill('late ones');
     await page.getByRole('button', { name: 'More than an hour late' }).waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Late ones to the webhook' }).waitFor();
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Enter');
     await expect.poll(() => new URL(page.url()).pathname).toMatch(/\/rules\/[\w-]{36}$/);

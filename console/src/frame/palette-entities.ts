@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api, pageOf } from '../api/client.ts';
 import { workspacePath } from './workspace.tsx';
 
@@ -26,6 +26,7 @@ export function useFoundEntities(workspaceId: string | undefined, q: string) {
     queryFn: () => find(workspaceId ?? '', q),
     enabled: workspaceId !== undefined && q !== '',
     staleTime: 30_000,
+    placeholderData: keepPreviousData,
   });
 }
 

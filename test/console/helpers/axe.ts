@@ -25,9 +25,15 @@ export async function expectAccessible(page: Page): Promise<void> {
   }
 }
 
-/** Waits until the page has a scheme. The policy of the page forbids the `eval` of Playwright's own `waitForFunction`. */
+/**
+ * Waits until the page has a scheme, and its colours have stopped to change. The policy of the page forbids the `eval` of
+ * Playwright's own `waitForFunction`.
+ */
 export async function schemeShown(page: Page, colorScheme: 'light' | 'dark'): Promise<void> {
-  await expect
-    .poll(() => page.evaluate(() => document.documentElement.dataset.mantineColorScheme))
-    .toBe(colorScheme);
+  await expect.poll(() => page.evaluate<unknown>(SCHEME)).toEqual([colorScheme, 0]);
 }
+
+const SCHEME = `[
+  document.documentElement.dataset.mantineColorScheme,
+  document.getAnimations().filter((each) => each instanceof CSSTransition && each.playState === 'running').length,
+]`;
