@@ -4,6 +4,7 @@ import { durationText, perSecondText, plural, shareText } from './quantities.ts'
 it.each([
   [0, '0 ms'],
   [-3, '0 ms'],
+  [0.2, '< 1 ms'],
   [12.4, '12 ms'],
   [999.7, '1 s'],
   [3_440, '3.4 s'],

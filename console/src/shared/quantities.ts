@@ -25,8 +25,9 @@ export function shareText(part: number, whole: number): string {
   return `${Number(percent.toFixed(1))} %`;
 }
 
-/** `12 ms`, `3.4 s`, `5 min`, `2 h`, `3 days`. */
+/** `< 1 ms`, `12 ms`, `3.4 s`, `5 min`, `2 h`, `3 days`. */
 export function durationText(ms: number): string {
+  if (ms > 0 && ms < 0.5) return '< 1 ms';
   if (ms < 999.5) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 59_950) return `${Number((ms / 1_000).toFixed(1))} s`;
   if (ms < 3_570_000) return `${Math.round(ms / 60_000)} min`;

@@ -22,6 +22,8 @@ export function Differ({ before, after, language, label, maxHeight }: Required<D
         unifiedMergeView({
           original: before,
           mergeControls: false,
+          // A removed line alone is no JSON, and would be coloured as something else.
+          syntaxHighlightDeletions: false,
           collapseUnchanged: { margin: 3, minSize: 6 },
           diffConfig: { timeout: DIFF_MS },
         }),

@@ -14,6 +14,9 @@ interface Options {
   readonly isDark: boolean;
 }
 
+/** At the right: a button that copies the text may stand there. */
+const ROOM_FOR_BUTTON = EditorView.theme({ '.cm-content': { paddingInlineEnd: '48px' } });
+
 /** A text that can be read, selected, folded and scrolled by keyboard, and not changed. */
 export function readOnlyCode({ language, label, maxHeight, isDark }: Options): Extension {
   return [
@@ -28,6 +31,7 @@ export function readOnlyCode({ language, label, maxHeight, isDark }: Options): E
     EditorView.contentAttributes.of({ tabindex: '0', 'aria-label': label }),
     codeTheme(isDark),
     maxHeightOf(maxHeight),
+    ROOM_FOR_BUTTON,
   ];
 }
 

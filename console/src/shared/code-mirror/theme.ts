@@ -10,7 +10,10 @@ const inScheme = (light: string, dark: string) =>
 
 const HIGHLIGHT = HighlightStyle.define([
   { tag: tags.propertyName, color: inScheme('violet-9', 'violet-2') },
-  { tag: [tags.string, tags.special(tags.string), tags.regexp], color: inScheme('teal-9', 'teal-3') },
+  {
+    tag: [tags.string, tags.special(tags.string), tags.regexp],
+    color: 'light-dark(#06694b, var(--mantine-color-teal-3))',
+  },
   { tag: tags.number, color: inScheme('blue-9', 'blue-3') },
   { tag: [tags.bool, tags.null, tags.keyword, tags.self], color: inScheme('grape-9', 'grape-3') },
   { tag: tags.comment, color: inScheme('gray-7', 'dark-1'), fontStyle: 'italic' },
