@@ -7,6 +7,9 @@ import { OUTCOME } from '../events/event-words.ts';
 import { NameFilter } from '../events/name-filter.tsx';
 import { type LiveSearch, OUTCOMES } from './search.ts';
 
+/** Two beside each other on a phone. */
+const FIELD = '1 1 130px';
+
 interface Props {
   readonly search: LiveSearch;
   readonly onChange: (change: { readonly [Name in keyof LiveSearch]: LiveSearch[Name] | undefined }) => void;
@@ -15,14 +18,14 @@ interface Props {
 /** What the list is narrowed by; all of it is in the URL. */
 export function LiveFilters({ search, onChange }: Props) {
   return (
-    <Group gap="xs" align="flex-end">
+    <Group gap="xs" align="flex-end" maw={980}>
       <TextFilter value={search.q} onChange={(q) => onChange({ q })} />
       <NameFilter value={search.name} onChange={(name) => onChange({ name })} />
       <Select
         label="Type"
         placeholder="All"
         clearable
-        w={120}
+        flex={FIELD}
         data={[...EVENT_TYPES]}
         value={search.type ?? null}
         onChange={(type) => onChange({ type: EVENT_TYPES.find((one) => one === type) })}
@@ -31,7 +34,7 @@ export function LiveFilters({ search, onChange }: Props) {
         label="Outcome"
         placeholder="All"
         clearable
-        w={200}
+        flex={FIELD}
         data={OUTCOMES.map((value) => ({ value, label: OUTCOME[value]?.text ?? value }))}
         value={search.outcome ?? null}
         onChange={(outcome) => onChange({ outcome: OUTCOMES.find((one) => one === outcome) })}
@@ -40,7 +43,7 @@ export function LiveFilters({ search, onChange }: Props) {
         label="Environment"
         placeholder="Both"
         clearable
-        w={150}
+        flex={FIELD}
         data={[...ENVIRONMENTS]}
         value={search.environment ?? null}
         onChange={(environment) => onChange({ environment: ENVIRONMENTS.find((one) => one === environment) })}
@@ -62,7 +65,7 @@ function TextFilter({ value, onChange }: TextProps) {
     <TextInput
       label="Text"
       placeholder="Anything in the event"
-      w={220}
+      flex={FIELD}
       leftSection={<MagnifyingGlassIcon aria-hidden />}
       value={text}
       onChange={({ currentTarget }) => {

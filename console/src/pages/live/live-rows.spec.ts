@@ -117,6 +117,8 @@ describe('rows of the live page', () => {
     let now = 1_000_000;
     const rows = new LiveRows(() => now);
     for (let index = 0; index < 50; index++) rows.add({ kind: 'event', json: eventJson(index) });
+    const received_at = new Date(now - 600_000).toISOString();
+    rows.add({ kind: 'event', json: eventJson(51, { received_at }) });
     rows.flush();
     expect(rows.snapshot.rate).toBe(5);
     now += 20_000;

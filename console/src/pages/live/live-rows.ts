@@ -9,6 +9,8 @@ export const MAX_ROWS = 1_000;
 const MAX_CHARACTERS = 16 * 1024 * 1024;
 /** Seconds that the rate is an average of. */
 const RATE_SECONDS = 10;
+/** More than clocks differ, ms. */
+const OLD_MS = 30_000;
 
 export interface EventRow {
   readonly kind: 'event';
@@ -83,8 +85,10 @@ export class LiveRows {
     const row = rowOf(item.json, key);
     if (row === undefined) return;
     this.#received++;
-    const second = Math.floor(this.#now() / 1_000);
-    this.#arrivals.set(second, (this.#arrivals.get(second) ?? 0) + 1);
+    if (!this.#isOld(row)) {
+      const second = Math.floor(this.#now() / 1_000);
+      this.#arrivals.set(second, (this.#arrivals.get(second) ?? 0) + 1);
+    }
     this.#push(row);
   }
 
@@ -127,7 +131,7 @@ export class LiveRows {
 
   #push(row: LiveRow): void {
     this.#incoming.push(row);
-    if (this.#incoming.length <= MAX_ROWS) return;
+    if (this.#incoming.length < MAX_ROWS) return; // one less, for the notice of those that were dropped
     // In halves: moving a thousand rows for each that comes would take long.
     const oldest = this.#incoming.splice(0, MAX_ROWS / 2);
     this.#dropped += oldest.filter(({ kind }) => kind === 'event').length;
@@ -148,6 +152,11 @@ export class LiveRows {
     const rows = isSame ? shown : this.#matching.toReversed();
     this.#snapshot = { rows, waiting, rate, received: this.#received };
     return true;
+  }
+
+  /** One of those that the stream begins with, which say nothing about the rate. */
+  #isOld({ receivedAt }: EventRow): boolean {
+    return receivedAt !== undefined && this.#now() - Date.parse(receivedAt) > OLD_MS;
   }
 
   #rate(): number {

@@ -50,7 +50,7 @@ export function LiveTable({ rows, onOpen, onReading }: Props) {
   };
   return (
     <Box
-      h="calc(100dvh - 340px)"
+      h={{ base: 'calc(100dvh - 200px)', sm: 'calc(100dvh - 340px)' }}
       mih={320}
       style={{ overflow: 'auto', overflowAnchor: 'none' }}
       onScroll={onScroll}
@@ -68,7 +68,7 @@ export function LiveTable({ rows, onOpen, onReading }: Props) {
       >
         <Table.Thead>
           <Table.Tr aria-rowindex={1}>
-            <Table.Th w={120}>Received</Table.Th>
+            <Table.Th w={{ base: 84, sm: 120 }}>Received</Table.Th>
             <Table.Th>Event</Table.Th>
             <Table.Th w={100} visibleFrom="md">
               Type
@@ -128,7 +128,7 @@ function Event({ row, rowIndex, onOpen }: EventProps) {
   const word = OUTCOME[outcome];
   return (
     <Table.Tr aria-rowindex={rowIndex}>
-      <Table.Td style={CELL}>
+      <Table.Td style={{ ...CELL, textOverflow: 'clip' }}>
         <time dateTime={receivedAt} title={receivedAt}>
           {receivedAt === undefined ? '' : TIME.format(new Date(receivedAt))}
         </time>
