@@ -33,6 +33,7 @@ function Verdict({ workspaceId, trace: { contract, event } }: Props) {
       <Text size="sm">
         No contract describes <b>{eventTitle(eventFieldsOf(event))}</b>, so every such event is accepted.{' '}
         <TextLink
+          underline="always"
           to="/w/$workspaceId/contracts/new"
           params={{ workspaceId }}
           search={{ ...(isEventType(event.type) && { type: event.type }), ...(name !== '' && { name }) }}

@@ -167,6 +167,7 @@ function Summary({ workspaceId, trace }: Omit<TraceProps, 'onRedriven'>) {
         ].join('')}
         {' · '}
         <TextLink
+          underline="always"
           to="/w/$workspaceId/events"
           params={{ workspaceId }}
           search={recentSearch(type, name)}

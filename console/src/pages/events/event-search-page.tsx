@@ -186,6 +186,7 @@ function EventTable({ workspaceId, events }: TableProps) {
               <Table.Tr key={`${fields.environment} ${fields.messageId} ${fields.receivedAt}`}>
                 <Table.Td style={{ overflowWrap: 'anywhere' }}>
                   <TextLink
+                    size="sm"
                     to="/w/$workspaceId/events/$messageId"
                     params={{ workspaceId, messageId: fields.messageId }}
                     search={fields.environment === 'development' ? { environment: 'development' } : {}}

@@ -16,7 +16,8 @@ export function NameFilter({ value, onChange }: Props) {
     <TextInput
       label="Event name"
       placeholder="All"
-      w={200}
+      flex="1 1 130px"
+      maw={220}
       value={text}
       onChange={({ currentTarget }) => {
         setText(currentTarget.value);

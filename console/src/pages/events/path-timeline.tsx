@@ -1,4 +1,5 @@
 import { Group, Loader, Text, Timeline } from '@mantine/core';
+import { CheckIcon, Cross2Icon, ExclamationTriangleIcon, MinusIcon } from '@radix-ui/react-icons';
 import { durationText } from '../../shared/quantities.ts';
 import type { Tone } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
@@ -12,16 +13,24 @@ const COLORS: Readonly<Record<Tone, string>> = {
   neutral: 'gray',
 };
 
+const ICONS = {
+  good: CheckIcon,
+  bad: Cross2Icon,
+  warning: ExclamationTriangleIcon,
+  busy: MinusIcon,
+  neutral: MinusIcon,
+} as const;
+
 /** The path of an event as steps with their times. */
 export function PathTimeline({ steps }: { readonly steps: readonly PathStep[] }) {
   return (
-    <Timeline active={steps.length} bulletSize={18} lineWidth={2} aria-label="Path of the event">
+    <Timeline active={steps.length} bulletSize={20} lineWidth={2} aria-label="Path of the event">
       {steps.map(({ key, title, detail, tone, at, afterMs, isWaiting }) => (
         <Timeline.Item
           key={key}
           title={title}
           color={COLORS[tone]}
-          bullet={isWaiting === true ? <Loader size={10} color="white" /> : undefined}
+          bullet={<Bullet tone={tone} isWaiting={isWaiting === true} />}
         >
           {detail !== undefined && detail !== '' && (
             <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
@@ -40,4 +49,10 @@ export function PathTimeline({ steps }: { readonly steps: readonly PathStep[] })
       ))}
     </Timeline>
   );
+}
+
+function Bullet({ tone, isWaiting }: { readonly tone: Tone; readonly isWaiting: boolean }) {
+  if (isWaiting) return <Loader size={10} color="white" aria-hidden />;
+  const Icon = ICONS[tone];
+  return <Icon width={12} height={12} aria-hidden />;
 }

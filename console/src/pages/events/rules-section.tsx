@@ -16,7 +16,7 @@ export function RulesSection({ workspaceId, rules, destinations }: Props) {
     return (
       <Text size="sm">
         No rule forwards events yet.{' '}
-        <TextLink to="/w/$workspaceId/rules/new" params={{ workspaceId }}>
+        <TextLink underline="always" to="/w/$workspaceId/rules/new" params={{ workspaceId }}>
           Create one
         </TextLink>{' '}
         to send them to a destination.
@@ -39,6 +39,7 @@ export function RulesSection({ workspaceId, rules, destinations }: Props) {
             <Table.Tr key={rule.rule_id}>
               <Table.Td style={{ overflowWrap: 'anywhere' }}>
                 <TextLink
+                  underline="always"
                   to="/w/$workspaceId/rules/$ruleId"
                   params={{ workspaceId, ruleId: rule.rule_id }}
                   size="sm"

@@ -57,6 +57,7 @@ export function AttentionCard(props: Props) {
       text: (
         <>
           <TextLink
+            underline="always"
             size="sm"
             to="/w/$workspaceId/destinations/$destinationId"
             params={{ workspaceId, destinationId: id }}
@@ -79,6 +80,7 @@ export function AttentionCard(props: Props) {
       text: (
         <>
           <TextLink
+            underline="always"
             size="sm"
             to="/w/$workspaceId/deliveries"
             params={{ workspaceId }}
@@ -99,6 +101,7 @@ export function AttentionCard(props: Props) {
             word: 'Dead deliveries',
             text: (
               <TextLink
+                underline="always"
                 size="sm"
                 to="/w/$workspaceId/deliveries"
                 params={{ workspaceId }}
@@ -161,7 +164,13 @@ export function AttentionCard(props: Props) {
       word: 'Silent source',
       text: (
         <>
-          <TextLink size="sm" to="/w/$workspaceId/keys" params={{ workspaceId }} search={{ tab: 'sources' }}>
+          <TextLink
+            underline="always"
+            size="sm"
+            to="/w/$workspaceId/keys"
+            params={{ workspaceId }}
+            search={{ tab: 'sources' }}
+          >
             {sourceNames.get(sourceId) ?? 'A source'}
           </TextLink>{' '}
           sent nothing for {numberText(quietHours)} hours, last in the hour of{' '}

@@ -12,7 +12,7 @@ const MAX_REASONS = 4;
 
 const UNITS: Readonly<Record<FunnelStep['counts'], string>> = {
   events: 'events',
-  rules: 'times, once for each rule',
+  rules: 'rule matches',
   deliveries: 'deliveries',
 };
 

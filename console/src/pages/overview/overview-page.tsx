@@ -47,6 +47,7 @@ export function OverviewPage() {
         <>
           <SegmentedControl
             size="xs"
+            transitionDuration={0}
             aria-label="Time"
             data={RANGES.map((value) => ({ value, label: RANGE_LABELS[value] }))}
             value={range}

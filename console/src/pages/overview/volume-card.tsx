@@ -34,6 +34,7 @@ export function VolumeCard({ workspaceId, environment, range, by }: Props) {
       aside={
         <SegmentedControl
           size="xs"
+          transitionDuration={0}
           aria-label="Divide the volume by"
           data={[
             { value: 'name', label: 'By name' },

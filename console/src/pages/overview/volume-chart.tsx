@@ -36,6 +36,8 @@ export function VolumeChart({ volume: { bars, series }, range }: Props) {
       legendProps={{ verticalAlign: 'bottom' }}
       tickLine="none"
       barProps={{ isAnimationActive: false }}
+      // The table below it can be reached by keyboard and has the numbers.
+      barChartProps={{ accessibilityLayer: false }}
       yAxisProps={{ width: 44, allowDecimals: false }}
     />
   );

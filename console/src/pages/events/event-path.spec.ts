@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import type { EventTrace, TracedRule } from './event-calls.ts';
+import { stepsOf } from './event-path.ts';
+
+const AT = '2026-03-10T12:00:00.000Z';
+const POSITION = { topic: 't', partition: 0, offset: 1, index: 0 };
+
+function trace(fields: Partial<EventTrace>): EventTrace {
+  return {
+    message_id: 'm',
+    environment: 'production',
+    status: 'under_way',
+    stage: null,
+    received: { at: AT, position: POSITION, key_id: null },
+    contract: null,
+    accepted: null,
+    failed: null,
+    rules: [],
+    event: { type: 'track', event: 'Order Completed' },
+    looked: { complete: true, entries: 1, duration_ms: 1, unanswered: [] },
+    ...fields,
+  };
+}
+
+function rule(fields: Partial<TracedRule>): TracedRule {
+  return {
+    rule_id: 'r',
+    name: 'Rule',
+    version: 1,
+    destination_id: 'd',
+    matched: true,
+    because: null,
+    message: null,
+    changed_since: false,
+    stage: null,
+    transformation_id: null,
+    transformation: 'none',
+    deliveries: [],
+    ...fields,
+  };
+}
+
+const CONTRACT = {
+  outcome: 'accepted',
+  contract_id: 'c',
+  contract_version: 3,
+  violations: [],
+  reevaluated: null,
+} as const;
+const ACCEPTED = { at: '2026-03-10T12:00:00.250Z', position: POSITION };
+const NAMES = { destination: new Map([['d', 'Shop']]), contract: new Map([['c', 'Orders']]) };
+
+const titles = (given: EventTrace) =>
+  stepsOf(given, NAMES).map(({ title, detail = '', isWaiting }) =>
+    [isWaiting ? '…' : '', title, detail].filter((part) => part !== '').join(' | '),
+  );
+
+describe('the path of an event', () => {
+  it('ends at what it waits for', () => {
+    expect(titles(trace({ stage: 'validate' }))).toEqual([
+      'Received | Durable in the log',
+      '… | Waits for its contract to be evaluated',
+    ]);
+  });
+
+  it('ends where its contract blocked it', () => {
+    const violations = [{ kind: 'type', path: '/total', message: 'must be a number', action: 'blocked' }];
+    const contract = { ...CONTRACT, outcome: 'rejected' as const, violations };
+    expect(titles(trace({ status: 'rejected', contract }))).toEqual([
+      'Received | Durable in the log',
+      'Rejected by its contract | Orders, version 3, 1 violation',
+    ]);
+  });
+
+  it('says how long each step took, and how deliveries went', () => {
+    const attempt = { outcome: 'retry', reason: null, status: 500, response: null, duration_ms: 5 } as const;
+    const delivery = {
+      id: 'x',
+      index: 0,
+      destination_id: 'd',
+      status: 'dead',
+      stage: null,
+      first_try: false,
+      attempts: [
+        { ...attempt, at: AT },
+        { ...attempt, at: '2026-03-10T12:00:02.000Z' },
+      ],
+      reason: 'answered 500',
+      cause: 'destination',
+      created_at: AT,
+      next_attempt_at: null,
+    } as const;
+    const steps = stepsOf(
+      trace({
+        status: 'dead',
+        contract: CONTRACT,
+        accepted: ACCEPTED,
+        rules: [rule({ deliveries: [delivery] })],
+      }),
+      NAMES,
+    );
+    expect(steps.map(({ title, afterMs }) => [title, afterMs])).toEqual([
+      ['Received', undefined],
+      ['Keeps its contract', undefined],
+      ['Accepted', 250],
+      ['1 of 1 rule matches', undefined],
+      ['Dead: Shop', 2_000],
+    ]);
+    expect(steps.at(-1)).toMatchObject({ detail: 'after 2 attempts: answered 500', tone: 'bad' });
+  });
+
+  it('says that a transformation dropped it, and that no rule is there', () => {
+    const dropped = rule({ transformation: 'dropped', transformation_id: 't' });
+    expect(titles(trace({ accepted: ACCEPTED, rules: [dropped] })).at(-1)).toBe(
+      'Dropped by the transformation of Rule',
+    );
+    expect(titles(trace({ status: 'not_forwarded', accepted: ACCEPTED })).at(-1)).toBe(
+      'No rules | No rule forwards events yet',
+    );
+  });
+});
