@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { EventTrace, TracedRule } from './event-calls.ts';
+import type { EventTrace, TracedDelivery, TracedRule } from './event-calls.ts';
 import { stepsOf } from './event-path.ts';
 
 const AT = '2026-03-10T12:00:00.000Z';
@@ -40,13 +40,13 @@ function rule(fields: Partial<TracedRule>): TracedRule {
   };
 }
 
-const CONTRACT = {
+const CONTRACT: NonNullable<EventTrace['contract']> = {
   outcome: 'accepted',
   contract_id: 'c',
   contract_version: 3,
   violations: [],
   reevaluated: null,
-} as const;
+};
 const ACCEPTED = { at: '2026-03-10T12:00:00.250Z', position: POSITION };
 const NAMES = { destination: new Map([['d', 'Shop']]), contract: new Map([['c', 'Orders']]) };
 
@@ -74,7 +74,7 @@ describe('the path of an event', () => {
 
   it('says how long each step took, and how deliveries went', () => {
     const attempt = { outcome: 'retry', reason: null, status: 500, response: null, duration_ms: 5 } as const;
-    const delivery = {
+    const delivery: TracedDelivery = {
       id: 'x',
       index: 0,
       destination_id: 'd',
@@ -89,7 +89,7 @@ describe('the path of an event', () => {
       cause: 'destination',
       created_at: AT,
       next_attempt_at: null,
-    } as const;
+    };
     const steps = stepsOf(
       trace({
         status: 'dead',

@@ -41,10 +41,16 @@ async function follow(answers: readonly (() => Response)[], after?: string): Pro
 /** A stream that comes in pieces and then ends. */
 const streamOf =
   (...pieces: readonly string[]) =>
-  () =>
-    new Response(
-      ReadableStream.from(['retry: 1\n\n', ...pieces].map((text) => new TextEncoder().encode(text))),
-    );
+  () => {
+    const encoder = new TextEncoder();
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        for (const text of ['retry: 1\n\n', ...pieces]) controller.enqueue(encoder.encode(text));
+        controller.close();
+      },
+    });
+    return new Response(body);
+  };
 
 const errorOf =
   (status: number, error: string, headers: Readonly<Record<string, string>> = {}) =>
