@@ -122,9 +122,7 @@ describe.skipIf(chromiumPath === undefined)('contracts', () => {
     await editor.focus();
     await page.keyboard.press('Escape');
     await page.keyboard.press('Tab');
-    await expect
-      .poll(() => editor.evaluate((element) => element.contains(document.activeElement)))
-      .toBe(false);
+    await expect.poll(() => page.locator('.cm-content:focus').count()).toBe(0);
 
     await editor.fill('{ "properties": {');
     await page.getByText('Form', { exact: true }).click();
