@@ -72,8 +72,9 @@ export default {
     },
     {
       name: 'nothing-imports-the-console',
+      comment: 'Tests of its pages may read what the pages offer, such as samples of code.',
       severity: 'error',
-      from: { path: OURS, pathNot: '^console/' },
+      from: { path: OURS, pathNot: '^(console|test/console)/' },
       to: { path: '^console/' },
     },
     {
@@ -106,8 +107,10 @@ export default {
     },
     {
       name: 'no-cycles',
+      comment:
+        'A component of the console may contain itself by way of others, and load a part of itself later.',
       severity: 'error',
-      from: {},
+      from: { pathNot: '^console/' },
       to: { circular: true, dependencyTypesNot: ['type-only'] },
     },
     {
