@@ -58,15 +58,15 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
 
   it('makes a webhook by its form, shows its secret once, and tests it with the request and the answer', async () => {
     const { page, watch } = await app.open('/destinations/new');
-    await page.getByRole('button', { name: 'Webhook' }).waitFor();
+    await page.getByRole('button', { name: /^Webhook/ }).waitFor();
     await expectAccessible(page);
     await takePictures(page, 'destination-kinds');
     await page.getByLabel('Find a kind').fill('signed webhook');
-    await page.getByRole('button', { name: 'Webhook' }).click();
+    await page.getByRole('button', { name: /^Webhook/ }).click();
     await page.waitForURL(/type=webhook/);
     await page.getByRole('button', { name: 'Create destination' }).click();
     await page.getByText('2 marked fields need a change').or(page.getByText('is required').first()).waitFor();
-    await page.getByLabel('Name', { exact: false }).first().fill('Orders <script>alert(1)</script>');
+    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Orders <script>alert(1)</script>');
     await page.getByLabel('URL').fill('ftp://example.com');
     await page.getByRole('button', { name: 'Create destination' }).click();
     await page.getByText('must have a form such as https://example.com/events').waitFor();
@@ -105,12 +105,11 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
   it('has a form for kinds of other shapes', async () => {
     const { page } = await app.open('/destinations/new?type=kafka');
     await page.getByRole('heading', { name: 'New destination: Kafka topic' }).waitFor();
-    const brokers = page.getByRole('textbox', { name: 'Brokers' });
-    await brokers.fill('kafka-1.example.com:9093,');
+    await page.getByLabel('Brokers').first().fill('kafka-1.example.com:9093,');
     await page.getByText('kafka-1.example.com:9093', { exact: true }).waitFor();
     await expectAccessible(page);
     await page.getByRole('link', { name: 'Choose another kind' }).click();
-    await page.getByRole('button', { name: 'Amplitude (Segment)' }).click();
+    await page.getByRole('button', { name: /^Amplitude/ }).click();
     await page.getByRole('button', { name: 'Add to actions' }).click();
     await page.getByRole('group', { name: '1' }).getByLabel('Mapping').fill('{"event": ');
     await page.getByLabel('API Key').fill('a');
@@ -157,7 +156,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
   });
 
   it('pauses and resumes, and says before a deletion which rules stand in its way', async () => {
-    const { id } = await make('Paused');
+    const { id } = await make('Held');
     await client.post('./event-forwarding-rules', { name: 'To the paused one', destination_id: id });
     const { page, watch } = await app.open(`/destinations/${id}`);
     await page.getByRole('button', { name: 'Pause', exact: true }).click();
@@ -220,7 +219,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
   it('keeps what was typed when the session ends', async () => {
     const { page, failures } = await app.open('/destinations/new?type=webhook');
     await page.getByLabel('URL').fill('https://example.com/');
-    await page.getByLabel('Name', { exact: false }).first().fill('Typed');
+    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Typed');
     const ended = await failures.answer(LISTS, 401);
     const refused = await failures.answer('**/destinations', 401, 'POST');
     await page.getByRole('button', { name: 'Create destination' }).click();
@@ -237,7 +236,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
     await page.getByRole('heading', { level: 1, name: 'Demo webhook' }).waitFor();
     expect(await page.getByRole('button', { name: /Pause|Delete|Test the connection/ }).count()).toBe(0);
     await page.getByRole('tab', { name: 'Settings' }).click();
-    await page.getByRole('textbox', { name: 'Settings' }).or(page.getByLabel('Settings').last()).waitFor();
+    await page.getByRole('textbox', { name: 'Settings' }).waitFor();
     expect(await page.getByRole('button', { name: 'Save' }).count()).toBe(0);
   });
 });

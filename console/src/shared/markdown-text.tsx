@@ -40,7 +40,7 @@ function Inlines({ content }: { readonly content: readonly Inline[] }) {
     if (inline.kind === 'code') return <Code key={key}>{inline.text}</Code>;
     if (inline.kind === 'link')
       return (
-        <Anchor key={key} href={inline.href} target="_blank" rel="noreferrer" inherit>
+        <Anchor key={key} href={inline.href} target="_blank" rel="noreferrer" inherit underline="always">
           {inline.text}
         </Anchor>
       );

@@ -94,9 +94,13 @@ function Facts({ workspaceId, delivery }: Props) {
   return (
     <SimpleGrid cols={{ base: 1, xs: 2, md: 3 }}>
       <Fact title="Event">
-        <Text span style={{ overflowWrap: 'anywhere' }}>
+        <TextLink
+          to="/w/$workspaceId/events/$messageId"
+          params={{ workspaceId, messageId: delivery.message_id }}
+          search={{ environment: delivery.environment }}
+        >
           {delivery.message_id}
-        </Text>
+        </TextLink>
       </Fact>
       <Fact title="Destination">
         <Place

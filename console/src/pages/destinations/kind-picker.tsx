@@ -64,19 +64,10 @@ interface KindProps {
 
 function Kind({ type, onChoose }: KindProps) {
   return (
-    <Paper
-      component="button"
-      type="button"
-      ta="left"
-      withBorder
-      p="md"
-      onClick={() => onChoose(type.type)}
-      aria-label={type.title}
-      aria-describedby={`kind-${type.type}`}
-    >
+    <Paper component="button" type="button" ta="left" withBorder p="md" onClick={() => onChoose(type.type)}>
       <Stack gap={6} h="100%">
         <Text fw={600}>{type.title}</Text>
-        <Text size="sm" c="dimmed" lineClamp={3} id={`kind-${type.type}`}>
+        <Text size="sm" c="dimmed" lineClamp={3}>
           {firstSentence(type.description)}
         </Text>
         <Group gap={6} mt="auto">
