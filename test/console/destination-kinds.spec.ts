@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import {
+  type Draft,
+  draftOf,
+  emptyDraft,
+  faultsOf,
+  MASK,
+  settingOf,
+} from '../../console/src/pages/destinations/settings/drafts.ts';
+import {
+  type Field,
+  fieldOf,
+  type JsonObject,
+  type NamedField,
+} from '../../console/src/pages/destinations/settings/fields.ts';
+import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+
+interface Kind {
+  readonly type: string;
+  readonly settings_schema: object;
+  readonly secrets: readonly string[];
+}
+
+interface Stored {
+  readonly id: string;
+  readonly settings: JsonObject;
+}
+
+let gateway: TestGateway;
+let owner: InjectClient;
+let kinds: readonly Kind[];
+beforeAll(async () => {
+  gateway = await openTestGateway();
+  owner = await gateway.openWorkspace();
+  kinds = await owner.ok<readonly Kind[]>('GET', './destination-types');
+});
+afterAll(() => gateway.close());
+
+it('every setting of every kind has a field that is no JSON, but for free objects', () => {
+  const left = kinds.flatMap(({ type, settings_schema }) =>
+    jsonFields(fieldOf(settings_schema)).map((path) => `${type} ${path}`),
+  );
+  const mappings = kinds.flatMap(({ type }) =>
+    type.startsWith('segment-') ? [`${type} actions.mapping`] : [],
+  );
+  expect(left).toEqual(mappings);
+});
+
+it('what is filled into the form of any kind is accepted, and saved again without its secrets it keeps them', async () => {
+  expect(kinds.length).toBeGreaterThan(10);
+  for (const { type, settings_schema, secrets } of kinds) {
+    const root = fieldOf(settings_schema);
+    const draft = filled(root);
+    expect(faultsOf(root, draft), type).toEqual([]);
+    const body = { name: type, type, settings: settingOf(root, draft) };
+    const made = await owner.ok<Stored>('POST', './destinations', body);
+    const stored = await owner.ok<Stored>('GET', `./destinations/${made.id}`);
+    const again = { ...body, settings: settingOf(root, draftOf(root, stored.settings)) };
+    const saved = await owner.ok<Stored>('PUT', `./destinations/${made.id}`, again);
+    expect(saved.settings, type).toEqual(stored.settings);
+    for (const secret of secrets)
+      if (stored.settings[secret] !== undefined) expect(stored.settings[secret]).toBe(MASK);
+  }
+});
+
+it('an empty form names what each kind requires', () => {
+  for (const { type, settings_schema } of kinds) {
+    const { required = [] } = settings_schema as { readonly required?: readonly string[] };
+    const root = fieldOf(settings_schema);
+    const paths = faultsOf(root, emptyDraft(root)).map(({ path }) => path.split('.')[0]);
+    const withoutDefault = required.filter((name) => valueOfDefault(root, name) === undefined);
+    expect(paths, type).toEqual(withoutDefault);
+  }
+});
+
+function jsonFields(field: Field, path = ''): readonly string[] {
+  const below = (name: string) => (path === '' ? name : `${path}.${name}`);
+  if (field.kind === 'json') return [path];
+  if (field.kind === 'group') return field.fields.flatMap((inner) => jsonFields(inner, below(inner.name)));
+  return field.kind === 'list' ? jsonFields(field.item, path) : [];
+}
+
+/** A draft in which everything that is required has a value, and each list of objects one item. */
+function filled(field: Field): Draft {
+  if (field.kind !== 'group') return emptyDraft(field);
+  return Object.fromEntries(field.fields.map((inner) => [inner.name, sampleOf(inner)]));
+}
+
+function sampleOf(field: NamedField): Draft {
+  const empty = emptyDraft(field);
+  if (field.readOnly || !field.required || field.default !== undefined) return empty;
+  const { example } = field;
+  const sample = (): Draft => {
+    if (field.kind === 'texts' && Array.isArray(example)) return example.map(String);
+    if (field.kind === 'choice') return String(field.options[0]);
+    return typeof example === 'string' ? example : 'abcdefgh';
+  };
+  return field.secret ? { stored: false, state: 'stated', value: sample() } : sample();
+}
+
+function valueOfDefault(root: Field, name: string): unknown {
+  return root.kind === 'group' ? root.fields.find((field) => field.name === name)?.default : undefined;
+}
