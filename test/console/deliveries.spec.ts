@@ -47,8 +47,8 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
       event_names: ['Order Placed', 'Order Lost'],
     });
     const sender = client.with({ token: app.flights.writeKey });
-    for (let n = 0; n < DEAD; n++) await sender.post('./events', event('Order Placed'));
-    await sender.post('./events', event('Order Lost'));
+    for (let n = 0; n < DEAD; n++) await sender.post('./events/track', event('Order Placed'));
+    await sender.post('./events/track', event('Order Lost'));
     await expect
       .poll(async () => {
         const { groups } = await client.get<Groups>('./deliveries/groups');
@@ -200,7 +200,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
 });
 
 function event(name: string) {
-  return { type: 'track', event: name, user_id: 'ada', properties: { note: HOSTILE } };
+  return { event: name, user_id: 'ada', properties: { note: HOSTILE } };
 }
 
 /** A group of 100,000, whose redrive takes 20 calls; each is answered when it is released. */

@@ -195,7 +195,14 @@ export function Place({ to, workspaceId, id, names }: PlaceProps) {
     );
   const params = { workspaceId, destinationId: id, ruleId: id };
   return (
-    <TextLink size="sm" to={to} params={params} style={{ overflowWrap: 'anywhere' }}>
+    <TextLink
+      size="sm"
+      display="inline-block"
+      py={2}
+      to={to}
+      params={params}
+      style={{ overflowWrap: 'anywhere' }}
+    >
       {names.nameOf(id)}
     </TextLink>
   );

@@ -39,7 +39,13 @@ export function FilterPreview({ workspaceId, values }: Props) {
   });
   const isInvalid = query.error instanceof ApiError && query.error.status === 400;
   return (
-    <Paper withBorder p="md" component="section" aria-label="Recent events that match">
+    <Paper
+      withBorder
+      p="md"
+      component="section"
+      aria-label="Recent events that match"
+      style={{ alignSelf: 'start' }}
+    >
       <Stack gap="sm">
         <Group justify="space-between">
           <Title order={2} size="h5">

@@ -71,7 +71,7 @@ export function MatrixCell({ workspaceId, event, destination, rules, environment
         <Button
           size="compact-sm"
           variant="default"
-          aria-label={`${what}: ${words}, by ${cell.rules.length} rules`}
+          aria-label={`${text} ×${cell.rules.length}: ${what}, ${words}`}
         >
           {text} ×{cell.rules.length}
         </Button>

@@ -47,7 +47,7 @@ export function HealthCharts({ history }: { readonly history: Schemas['HealthHis
           withDots
           dotProps={{ r: 2 }}
           yAxisProps={{ domain: [0, 100] }}
-          valueFormatter={(value) => (value === null ? '–' : value.toFixed(1))}
+          valueFormatter={(value) => (value === null ? '–' : String(Number(value.toFixed(1))))}
           series={[{ name: 'success', label: 'Attempts that delivered', color: 'teal.6' }]}
         />
       </Chart>
