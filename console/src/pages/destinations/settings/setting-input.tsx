@@ -82,6 +82,7 @@ export function PlainInput({ field, path, draft, onChange, access }: SettingProp
         <NumberInput
           {...shared}
           allowDecimal={!field.integer}
+          placeholder={field.default === undefined ? undefined : `Default: ${field.default}`}
           value={typeof draft === 'number' ? draft : text}
           onChange={change}
         />
