@@ -6,6 +6,7 @@ import { type OidcProvider, startOidcProvider } from '../helpers/oidc-provider.t
 import { type Serving, serveEnvironment, startServing } from '../helpers/serve.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath, openBrowser } from './helpers/chromium.ts';
+import { WAIT_MS } from './helpers/console.ts';
 import { PageWatch } from './helpers/page-watch.ts';
 import { takePictures } from './helpers/pictures.ts';
 
@@ -28,6 +29,7 @@ describe.skipIf(chromiumPath === undefined)('sign-in with the issuers of TRIBUTA
       serveEnvironment(folder.path, { PORT: String(port), TRIBUTARY_ISSUERS: settings }),
     );
     context = await (await openBrowser()).newContext({ reducedMotion: 'reduce' });
+    context.setDefaultTimeout(WAIT_MS);
   });
   afterAll(async () => {
     await context?.close();

@@ -11,6 +11,9 @@ import { Failures } from './failures.ts';
 import { type FlightsWorkspace, prepareFlights } from './flights-workspace.ts';
 import { PageWatch } from './page-watch.ts';
 
+/** How long a page may take to come to the state that a test waits for, on a machine that others keep busy. */
+export const WAIT_MS = 120_000;
+
 export interface StartConsoleOptions {
   /** How many flights are sent to the workspace of the flights, and processed. Default: there is no such workspace. */
   readonly flights?: number;
@@ -64,6 +67,7 @@ export async function startConsole({
     timezoneId: 'Europe/Berlin',
     reducedMotion: 'reduce',
   });
+  context.setDefaultTimeout(WAIT_MS);
   await signInByLink(context, link);
   return {
     tributary,
