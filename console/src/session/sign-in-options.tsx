@@ -30,6 +30,9 @@ export function SignInOptions() {
   );
 }
 
+/** Names of hosts are long, and screens narrow. */
+const LABEL = { whiteSpace: 'normal', overflowWrap: 'anywhere' } as const;
+
 function IssuerButton({ issuer, label }: { readonly issuer: Issuer; readonly label: string }) {
   const [isWaiting, setWaiting] = useState(false);
   const [error, setError] = useState<unknown>();
@@ -58,7 +61,7 @@ function IssuerButton({ issuer, label }: { readonly issuer: Issuer; readonly lab
 
   return (
     <>
-      <Button size="md" onClick={() => void signIn()}>
+      <Button size="md" h="auto" py="xs" styles={{ label: LABEL }} onClick={() => void signIn()}>
         {isWaiting ? `Open the window of ${label} again` : `Sign in with ${label}`}
       </Button>
       {isWaiting && (
