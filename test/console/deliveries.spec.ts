@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Client } from '../helpers/client.ts';
+import { type Client, eventually } from '../helpers/client.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
@@ -49,12 +49,13 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     const sender = client.with({ token: app.flights.writeKey });
     for (let n = 0; n < DEAD; n++) await sender.post('./events/track', event('Order Placed'));
     await sender.post('./events/track', event('Order Lost'));
-    await expect
-      .poll(async () => {
+    await eventually(
+      async () => {
         const { groups } = await client.get<Groups>('./deliveries/groups');
         return groups.map(({ status, deliveries }) => `${deliveries} ${status}`).sort();
-      })
-      .toEqual(['1 retrying', `${DEAD} dead`]);
+      },
+      (found) => found.join() === `1 retrying,${DEAD} dead`,
+    );
   });
   afterAll(async () => {
     await app?.close();
