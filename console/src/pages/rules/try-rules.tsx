@@ -10,6 +10,7 @@ import { TextLink } from '../../shared/links.tsx';
 import { plural } from '../../shared/quantities.ts';
 import { useDestinationNames } from '../../shared/referred-names.ts';
 import { type Status, StatusLabel } from '../../shared/status-label.tsx';
+import { producerEventOf } from './producer-event.ts';
 import { tryRules } from './queries.ts';
 
 type Verdict = Schemas['RuleVerdict'];
@@ -59,7 +60,7 @@ export function TryRules({ workspaceId }: { readonly workspaceId: string }) {
     const sample = samples.find((one) => one.value === value);
     if (sample === undefined) return;
     const { environment: of } = eventFieldsOf(sample.event);
-    setText(JSON.stringify(sample.event, null, 2));
+    setText(JSON.stringify(producerEventOf(sample.event), null, 2));
     setEnvironment(of === 'development' ? 'development' : 'production');
   };
   return (
