@@ -2,7 +2,6 @@ import { ENVIRONMENTS, EVENT_TYPES } from '../../shared/event-fields.ts';
 import { oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.ts';
 
 export const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
-export type Outcome = (typeof OUTCOMES)[number];
 
 export function liveSearchOf(search: RawSearch) {
   return stated({

@@ -7,7 +7,6 @@ import type { Measure, Range } from './search.ts';
 export type FunnelCounts = Schemas['FunnelCounts'];
 export type FunnelGroup = Schemas['FunnelGroup'];
 export type DestinationHealth = Schemas['DestinationHealth'];
-export type DeliveryGroup = Schemas['DeliveryGroup'];
 
 export const RANGE_HOURS: Readonly<Record<Range, number>> = { '24h': 24, '7d': 168, '30d': 720 };
 const HOUR_MS = 3_600_000;
