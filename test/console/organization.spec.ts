@@ -252,7 +252,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
     await table.getByRole('button', { name: HOSTILE }).click();
     await expect.poll(() => table.getByRole('row').count()).toBe(2); // the head, and one creation
     await page.getByRole('button', { name: 'Of one entity only: show all' }).click();
-    await table.getByText('destination').first().waitFor();
+    await table.getByText('write key').first().waitFor();
     await takePictures(page, 'audit-log');
   });
 
