@@ -7,6 +7,8 @@ import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
 import { REQUEST_ID } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
+/** What a page keeps beyond its memory. */
+const KEPT = 'JSON.stringify([location.href, history.state, { ...localStorage }, { ...sessionStorage }])';
 const SEARCH = '**/cdp/v1/users/_search';
 
 describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
@@ -57,9 +59,7 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
     const { page } = await app.open('/profiles');
     await lookUp(page, person);
     await profileOn(page).waitFor();
-    const kept = await page.evaluate(() =>
-      JSON.stringify([location.href, history.state, { ...localStorage }, { ...sessionStorage }]),
-    );
+    const kept = await page.evaluate<string>(KEPT);
     expect(kept).not.toContain('person-');
     // In memory it stays while the person looks at another page.
     await page.getByRole('link', { name: 'Rules' }).click();

@@ -86,11 +86,11 @@ describe.skipIf(chromiumPath === undefined)('the page of the system', () => {
     await rowOf(page, 'Processes', 'host-13:113').waitFor();
     await page.getByLabel('Filter stages and processes').fill('');
     await partitions.waitFor();
-    await page.evaluate(() => scrollTo(0, 500));
-    const before = await page.evaluate(() => scrollY);
+    await page.evaluate('scrollTo(0, 500)');
+    const before = await page.evaluate<number>('scrollY');
     const read = reads;
     await expect.poll(() => reads).toBeGreaterThan(read + 1);
-    await expect.poll(() => page.evaluate(() => scrollY)).toBe(before);
+    await expect.poll(() => page.evaluate<number>('scrollY')).toBe(before);
     await partitions.waitFor();
   });
 
@@ -113,7 +113,7 @@ describe.skipIf(chromiumPath === undefined)('the page of the system', () => {
   it('can be used at 360 pixels', async () => {
     const { page } = await app.open('~/system', { width: 360, colorScheme: 'dark' });
     await page.getByText('All is well').waitFor();
-    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+    expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360);
   });
 });
 

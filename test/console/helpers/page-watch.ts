@@ -38,7 +38,10 @@ export class PageWatch {
 
   #onConsole(message: ConsoleMessage): void {
     if (!['error', 'warning'].includes(message.type()) || FAILED_LOAD.test(message.text())) return;
-    this.#problems.push(`console ${message.type()}: ${message.text()}`);
+    const { url, lineNumber, columnNumber } = message.location();
+    this.#problems.push(
+      `console ${message.type()}: ${message.text()} at ${url}:${lineNumber}:${columnNumber}`,
+    );
   }
 
   #onRequest(request: Request): void {
