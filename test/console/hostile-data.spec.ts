@@ -34,6 +34,7 @@ describe.skipIf(chromiumPath === undefined)('a workspace whose every name and va
     contract: '',
     transformation: '',
     destination: '',
+    delivery: '',
     rule: '',
     key: '',
     organization: '',
@@ -74,6 +75,7 @@ describe.skipIf(chromiumPath === undefined)('a workspace whose every name and va
     ['rule', () => `/rules/${ids.rule}`],
     ['failures', () => '/deliveries'],
     ['deliveries', () => '/deliveries?tab=list'],
+    ['one delivery', () => `/deliveries/${ids.delivery}`],
     ['replays', () => '/deliveries?tab=replays'],
     ['settings', () => '/settings'],
     ['workspaces', () => `~/organizations/${ids.organization}`],
@@ -231,6 +233,8 @@ describe.skipIf(chromiumPath === undefined)('a workspace whose every name and va
       () => owner.get<{ groups: readonly object[] }>('./deliveries/groups'),
       ({ groups }) => groups.length >= 2,
     );
+    const [dead] = await owner.get<readonly Created[]>('./deliveries?status=dead&cause=destination');
+    ids.delivery = dead?.id ?? '';
     await owner.post('./replays', {
       since: new Date(Date.now() - 3_600_000).toISOString(),
       event_names: [HOSTILE],
