@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startEmbedded } from '../helpers/embedded.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 import { chromiumPath, openBrowser } from './helpers/chromium.ts';
+import { writeInto } from './helpers/editor.ts';
 import { PageWatch } from './helpers/page-watch.ts';
 
 /** Clicks and filled fields of the whole way, at most. */
@@ -42,13 +43,9 @@ class Newcomer {
     await target.fill(text);
   }
 
-  /** Replaces the text of an editor by the keyboard: its `fill` makes Chromium try inline styles. */
   async write(editor: Locator, text: string): Promise<void> {
     this.fields++;
-    await editor.focus();
-    await this.page.keyboard.press('ControlOrMeta+a');
-    await this.page.keyboard.press('Delete');
-    await this.page.keyboard.insertText(text);
+    await writeInto(editor, text);
   }
 
   /** A native select is one field. */

@@ -19,7 +19,7 @@ interface Filling {
 export const PLACEHOLDER = '<write key>';
 
 /**
- * What to put into an app, complete and ready to run. `test/console/snippets.spec.ts` runs each of them with its SDK against a
+ * What to put into an app, complete and ready to run. `test/console/snippets.long.spec.ts` runs each of them with its SDK against a
  * server and looks for the event.
  */
 export function snippetsOf({ url, writeKey }: Filling): readonly Snippet[] {

@@ -142,7 +142,7 @@ export function PlainInput({ field, path, draft, onChange, access }: SettingProp
           minRows={3}
           maxRows={20}
           formatOnBlur
-          validationError={undefined}
+          validationError="is not valid JSON"
           value={text}
           onChange={change}
         />

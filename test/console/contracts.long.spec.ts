@@ -3,6 +3,7 @@ import { DEPARTED } from '../demo/flights.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
+import { writeInto } from './helpers/editor.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 interface StoredContract {
@@ -110,7 +111,7 @@ describe.skipIf(chromiumPath === undefined)('contracts', () => {
 
     await page.getByText('JSON Schema', { exact: true }).click();
     const editor = page.getByRole('textbox', { name: 'Schema of the contract' });
-    await editor.fill('{ "properties": { "a": { "type": "strin" } } }');
+    await writeInto(editor, '{ "properties": { "a": { "type": "strin" } } }');
     watch.expectStatus(400);
     await page.getByRole('button', { name: 'Review and save' }).click();
     await page.getByRole('button', { name: /^Save contract/ }).click();
@@ -124,7 +125,7 @@ describe.skipIf(chromiumPath === undefined)('contracts', () => {
     await page.keyboard.press('Tab');
     await expect.poll(() => page.locator('.cm-content:focus').count()).toBe(0);
 
-    await editor.fill('{ "properties": {');
+    await writeInto(editor, '{ "properties": {');
     await page.getByText('Form', { exact: true }).click();
     await page.getByText('The form cannot show this text').waitFor();
   });

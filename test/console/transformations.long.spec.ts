@@ -4,6 +4,7 @@ import { DEPARTED } from '../demo/flights.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
+import { writeInto } from './helpers/editor.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 interface Stored {
@@ -74,7 +75,7 @@ describe.skipIf(chromiumPath === undefined)('transformations', () => {
     await page.getByRole('button', { name: 'Create transformation' }).click();
     await page.getByRole('heading', { level: 1, name: HOSTILE }).waitFor();
     const code = page.getByRole('textbox', { name: 'Code of the transformation' });
-    await code.fill(BROKEN);
+    await writeInto(code, BROKEN);
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByText('It failed in line 3, column 24').waitFor();
     await page.getByRole('list', { name: 'Logs' }).getByText('half way').waitFor();
@@ -82,7 +83,7 @@ describe.skipIf(chromiumPath === undefined)('transformations', () => {
     await expectAccessible(page);
     await takePictures(page, 'transformation-fails');
 
-    await code.fill('const transform = (event) => ({ ...event, user_id: "one" });');
+    await writeInto(code, 'const transform = (event) => ({ ...event, user_id: "one" });');
     await code.press('Control+Enter');
     await page.getByText('It makes one event.').waitFor();
     await page

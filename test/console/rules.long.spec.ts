@@ -101,12 +101,12 @@ describe.skipIf(chromiumPath === undefined)('the pages of rules', () => {
   });
 
   it('tries a recent event with every rule', async () => {
+    const producer = client.with({ token: app.flights.writeKey });
+    const [departure] = app.flights.departures;
+    await producer.post('./events/track', { ...departure, message_id: 'departed-again' });
     const { page } = await app.open('/rules?view=try');
     await page.getByLabel('Recent event').first().click();
-    await page
-      .getByRole('option', { name: /^Flight Departed/ })
-      .first()
-      .click();
+    await page.getByRole('option', { name: /^Flight Departed/ }).click();
     await page.getByRole('button', { name: 'Try all rules' }).click();
     const verdicts = page.getByRole('table', { name: 'Verdicts' });
     await verdicts.getByRole('row').filter({ hasText: 'All to files' }).getByText('Forwards it').waitFor();
@@ -158,6 +158,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of rules', () => {
   it.each([401, 403, 429, 503] as const)('shows a %d of the API and keeps the form', async (status) => {
     const { page, failures } = await app.open('/rules/new?type=track');
     await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Typed');
+    if (status === 401) await failures.answer('**/console/session', 401);
     const dry = await failures.answer('**/dry-run', status);
     await page.getByLabel('Filter').fill('true');
     if (status === 401) await page.getByRole('dialog').waitFor();
