@@ -103,7 +103,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of rules', () => {
   it('tries a recent event with every rule', async () => {
     const producer = client.with({ token: app.flights.writeKey });
     const [departure] = app.flights.departures;
-    await producer.post('./events/track', { ...departure, message_id: 'departed-again' });
+    await producer.post('./events/batch', { batch: [{ ...departure, message_id: 'departed-again' }] });
     const { page } = await app.open('/rules?view=try');
     await page.getByLabel('Recent event').first().click();
     await page.getByRole('option', { name: /^Flight Departed/ }).click();
