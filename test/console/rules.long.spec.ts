@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Client } from '../helpers/client.ts';
+import { drained } from '../helpers/drained.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
@@ -104,6 +105,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of rules', () => {
     const producer = client.with({ token: app.flights.writeKey });
     const [departure] = app.flights.departures;
     await producer.post('./events/batch', { batch: [{ ...departure, message_id: 'departed-again' }] });
+    await drained(app.tributary);
     const { page } = await app.open('/rules?view=try');
     await page.getByLabel('Recent event').first().click();
     await page.getByRole('option', { name: /^Flight Departed/ }).click();
