@@ -4,7 +4,6 @@ import { workspacePath } from '../../frame/workspace.tsx';
 export type Destination = Schemas['Destination'];
 export type DestinationType = Schemas['DestinationType'];
 export type DestinationHealth = Schemas['DestinationHealth'];
-type HealthBucket = Schemas['HealthBucket'];
 
 /** The parameters of a call of one destination. */
 export function destinationPath(workspaceId: string, destinationId: string) {
