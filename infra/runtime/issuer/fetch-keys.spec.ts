@@ -50,7 +50,7 @@ const redirect =
 describe('the keys of an issuer', () => {
   it('are those that its discovery document leads to', async () => {
     const issuer = await serve({ [DISCOVERY]: document, '/keys': { keys: [key] } });
-    expect(await fetched(issuer)).toMatchObject({ keys: [key] });
+    expect(await fetched(issuer)).toEqual({ keys: [key], endpointOrigins: [] });
   });
 
   it('are found for an issuer with a path, with or without a trailing slash', async () => {
@@ -58,13 +58,31 @@ describe('the keys of an issuer', () => {
       const answers = { issuer: `URL${path}`, jwks_uri: 'URL/keys' };
       const discovery = `${path.replace(/\/$/, '')}${DISCOVERY}`;
       const url = await serve({ [discovery]: answers, '/keys': { keys: [key] } });
-      expect(await fetched(`${url}${path}`)).toMatchObject({ keys: [key] });
+      expect(await fetched(`${url}${path}`)).toEqual({ keys: [key], endpointOrigins: [] });
     }
+  });
+
+  it('come with the origins that a browser signs in at, each once, without those in plain text elsewhere', async () => {
+    const origins = async (endpoints: object) => {
+      const issuer = await serve({ [DISCOVERY]: { ...document, ...endpoints }, '/keys': { keys: [key] } });
+      return (await fetched(issuer)).endpointOrigins;
+    };
+    const authorization_endpoint = 'https://login.example.com/authorize?policy=a';
+    expect(
+      await origins({ authorization_endpoint, token_endpoint: 'https://login.example.com/token' }),
+    ).toEqual(['https://login.example.com']);
+    expect(
+      await origins({ authorization_endpoint, token_endpoint: 'https://api.example.net:8443/token' }),
+    ).toEqual(['https://login.example.com', 'https://api.example.net:8443']);
+    expect(
+      await origins({ authorization_endpoint: 'http://login.example.com/', token_endpoint: 'no URL' }),
+    ).toEqual([]);
+    expect(await origins({ authorization_endpoint: 7 })).toEqual([]);
   });
 
   it('do not include unusable keys', async () => {
     const issuer = await serve({ [DISCOVERY]: document, '/keys': { keys: [...spoilt, key] } });
-    expect(await fetched(issuer)).toMatchObject({ keys: [key] });
+    expect(await fetched(issuer)).toEqual({ keys: [key], endpointOrigins: [] });
   });
 });
 
