@@ -128,7 +128,7 @@ describe.skipIf(chromiumPath === undefined)('a workspace whose every name and va
     expect(writeKey.length).toBeGreaterThan(20);
     await page.getByRole('link', { name: 'Destinations' }).click();
     await page.getByRole('link', { name: 'New destination' }).first().click();
-    await page.getByRole('button', { name: 'PostgreSQL', exact: true }).click();
+    await page.getByRole('button', { name: /^PostgreSQL/ }).click();
     for (const [label, text] of [
       ['Name', 'Warehouse'],
       ['Host', '127.0.0.1'],
