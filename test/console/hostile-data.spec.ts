@@ -147,6 +147,9 @@ describe.skipIf(chromiumPath === undefined)('a workspace whose every name and va
 
     expect(tokens.size).toBeGreaterThan(0);
     const kept = await page.evaluate<string>(KEPT);
+    // A server that is well says nothing; what it says about its end shows that the log is read. This test is the last.
+    await page.close();
+    await app.tributary.stop();
     for (const secret of [writeKey, PASSWORD, ...tokens]) {
       expect(kept).not.toContain(secret);
       expect(visited.join('\n')).not.toContain(secret);
