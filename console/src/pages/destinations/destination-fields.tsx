@@ -1,5 +1,6 @@
-import { Accordion, Checkbox, Group, NumberInput, Select, Stack, TextInput } from '@mantine/core';
+import { Accordion, NumberInput, Select, Stack, TextInput } from '@mantine/core';
 import { DestinationSelect } from '../../shared/destination-select.tsx';
+import { EnvironmentsField } from '../../shared/forms/environments-field.tsx';
 import type { ApiForm } from '../../shared/forms/use-api-form.ts';
 import { type DestinationValues, formFieldsOf } from './destination-values.ts';
 import type { Draft } from './settings/drafts.ts';
@@ -44,16 +45,11 @@ export function DestinationFields({ state: { form, isSending }, root }: Props) {
           <Accordion.Control>Environments, limits and alerts</Accordion.Control>
           <Accordion.Panel>
             <Stack>
-              <Checkbox.Group
-                label="Environments"
+              <EnvironmentsField
                 description="Events of other environments are never delivered here, whatever the rules say."
+                disabled={isSending}
                 {...form.getInputProps('environments')}
-              >
-                <Group mt="xs">
-                  <Checkbox value="production" label="Production" disabled={isSending} />
-                  <Checkbox value="development" label="Development" disabled={isSending} />
-                </Group>
-              </Checkbox.Group>
+              />
               <NumberInput
                 label="Requests at a time"
                 description="At most, of the whole installation. Empty: as the operator has set it."

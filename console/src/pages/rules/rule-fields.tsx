@@ -1,7 +1,5 @@
 import {
-  Checkbox,
   Code,
-  Group,
   MultiSelect,
   Select,
   Stack,
@@ -17,6 +15,7 @@ import { useMemo, useState } from 'react';
 import { useWorkspaceId } from '../../frame/workspace.tsx';
 import { DestinationSelect } from '../../shared/destination-select.tsx';
 import { EVENT_TYPES } from '../../shared/event-fields.ts';
+import { EnvironmentsField } from '../../shared/forms/environments-field.tsx';
 import type { ApiForm } from '../../shared/forms/use-api-form.ts';
 import { eventVolumeQuery, transformationsQuery } from './queries.ts';
 import type { RuleValues } from './rule-values.ts';
@@ -66,16 +65,11 @@ export function RuleFields({ state: { form, isSending } }: { readonly state: Api
         disabled={isSending}
         {...form.getInputProps('event_names')}
       />
-      <Checkbox.Group
-        label="Environments"
+      <EnvironmentsField
         description="Production by default. Events sent with a development key need a rule for development."
+        disabled={isSending}
         {...form.getInputProps('environments')}
-      >
-        <Group mt="xs">
-          <Checkbox value="production" label="Production" disabled={isSending} />
-          <Checkbox value="development" label="Development" disabled={isSending} />
-        </Group>
-      </Checkbox.Group>
+      />
       <Textarea
         label="Filter"
         description={

@@ -1,7 +1,5 @@
 import {
   Alert,
-  Checkbox,
-  Group,
   MultiSelect,
   NumberInput,
   SegmentedControl,
@@ -21,6 +19,7 @@ import { api, pageOf } from '../../../api/client.ts';
 import { useWorkspaceId, workspacePath } from '../../../frame/workspace.tsx';
 import { EVENT_TYPES } from '../../../shared/event-fields.ts';
 import { ApiFormFrame } from '../../../shared/forms/api-form-frame.tsx';
+import { EnvironmentsField } from '../../../shared/forms/environments-field.tsx';
 import { type ApiForm, useCreateForm } from '../../../shared/forms/use-api-form.ts';
 import { Page } from '../../../shared/page.tsx';
 import { useRuleNames } from '../../../shared/referred-names.ts';
@@ -135,16 +134,11 @@ function ReplayFields({ state: { form, isSending }, workspaceId }: FieldsProps) 
         disabled={isSending}
         {...form.getInputProps('event_names')}
       />
-      <Checkbox.Group
-        label="Environments"
+      <EnvironmentsField
         description="None chosen: both."
+        disabled={isSending}
         {...form.getInputProps('environments')}
-      >
-        <Group mt="xs">
-          <Checkbox value="production" label="Production" disabled={isSending} />
-          <Checkbox value="development" label="Development" disabled={isSending} />
-        </Group>
-      </Checkbox.Group>
+      />
       <NumberInput
         label="Events a second"
         description="At most, so that destinations and new events do not suffer."
