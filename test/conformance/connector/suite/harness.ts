@@ -38,6 +38,8 @@ export interface ConnectorHarness {
   readonly ordered: boolean;
   /** True where a repeated delivery leaves no second copy. */
   readonly idempotent: boolean;
+  /** A connection test answers with the request that it sent. */
+  readonly showsRequest?: boolean;
   /** For a destination reached over a network. */
   readonly network?: NetworkHarness;
   /** Everything received so far, in order where there is one. */

@@ -54,6 +54,12 @@ export function networkConformance(
     };
     const place = (settings: JsonObject = harness.settings) => destination(completed(description, settings));
     const receivedIds = async () => (await harness.received()).map(({ id }) => id).sort();
+    /** The whole answer of a connection test that failed: it says why, and nothing that the place answered. */
+    const failedTest = (reason: string) => ({
+      ok: false,
+      reason,
+      ...(harness.showsRequest === true ? { request: expect.any(String) } : {}),
+    });
     const idsOf = (sent: readonly { readonly id: string }[]) => sent.map(({ id }) => id).sort();
 
     it('a place that hangs: timed out, and another destination of the kind is not held up', async () => {
@@ -89,7 +95,7 @@ export function networkConformance(
       const started = performance.now();
       controller.abort();
       expect(await called).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
-      expect(await tested).toEqual({ ok: false, reason: 'stopped' });
+      expect(await tested).toEqual(failedTest('stopped'));
       expect(performance.now() - started).toBeLessThan(1_000);
     });
 
@@ -172,12 +178,12 @@ export function networkConformance(
         const [result] = await connector.deliver(where, [delivery()], unhurried);
         return { result, tested: await connector.test(where, unhurried) };
       };
-      const REFUSED_TEST = { ok: false, reason: 'address not allowed' };
+      const refusedTest = () => failedTest('address not allowed');
 
       it.each(['127.0.0.1', '10.0.0.1', '169.254.169.254', '0.0.0.0', '100.64.0.1'])(
         'the literal address %s is refused',
         async (host) => {
-          expect(await toldBy(host, { egressAllow: [] })).toEqual({ result: REFUSED, tested: REFUSED_TEST });
+          expect(await toldBy(host, { egressAllow: [] })).toEqual({ result: REFUSED, tested: refusedTest() });
           expect(network.proxy.taken).toBe(0);
         },
       );
@@ -190,7 +196,7 @@ export function networkConformance(
       ])('a name that stands for %s is refused', async (_, addresses) => {
         const options = { egressAllow: [], resolve: async () => addresses };
         const told = await toldBy('looks-public.example', options);
-        expect(told).toEqual({ result: REFUSED, tested: REFUSED_TEST });
+        expect(told).toEqual({ result: REFUSED, tested: refusedTest() });
         expect(network.proxy.taken).toBe(0);
       });
 
@@ -201,7 +207,7 @@ export function networkConformance(
           return at('127.0.0.1');
         };
         const told = await toldBy('127.1', { egressAllow: [], resolve });
-        expect(told).toEqual({ result: REFUSED, tested: REFUSED_TEST });
+        expect(told).toEqual({ result: REFUSED, tested: refusedTest() });
         expect(network.proxy.taken).toBe(0);
       });
 
@@ -228,7 +234,7 @@ export function networkConformance(
           Promise.reject(Object.assign(new Error('secret.example'), { code: 'ENOTFOUND' }));
         const { result, tested } = await toldBy('nowhere.example', { resolve });
         expect(result).toMatchObject({ outcome: 'retry', reason: 'name not resolved' });
-        expect(tested).toEqual({ ok: false, reason: 'name not resolved' });
+        expect(tested).toEqual(failedTest('name not resolved'));
       });
     });
   });

@@ -25,6 +25,7 @@ export async function webhookHarness(): Promise<ConnectorHarness> {
     connectors: { egressAllow: ['127.0.0.0/8'] },
     ordered: true,
     idempotent: false,
+    showsRequest: true,
     network: { proxy, at },
     received: async () => server.requests.slice(refused).flatMap(({ body }) => bodiesIn(JSON.parse(body))),
     fail: async () => {

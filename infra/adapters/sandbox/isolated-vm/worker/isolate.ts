@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs';
 import ivm from 'isolated-vm';
 import type { WorkerSettings } from '../limits.ts';
 import type { Adopted, Inside, LoadFault, Stop, WorkerRequest } from '../protocol.ts';
@@ -30,6 +31,7 @@ const HOST_CALL_MS = 0.05;
 /** Makes lines count from the source's first one. */
 const ORIGIN = { filename: FILE, lineOffset: -1 };
 const MB = 1024 * 1024;
+const STDERR = 2;
 /** isolated-vm's message for a call that used up its time. */
 const TIMED_OUT = 'Script execution timed out.';
 
@@ -229,8 +231,12 @@ function place(line: number, column: number): { readonly line?: number; readonly
   return line > 0 ? { line, ...(column > 0 ? { column } : {}) } : {};
 }
 
-/** After V8 has lost an isolate nothing in this process can be trusted, and the isolate's thread never returns. */
-function die(): void {
+/**
+ * After V8 has lost an isolate nothing in this process can be trusted, and the isolate's thread never returns. The host
+ * logs the message: what it would see otherwise is a process that the system killed.
+ */
+function die(message: string): void {
+  writeSync(STDERR, `the isolate is lost: ${message}`);
   process.kill(process.pid, 'SIGKILL');
 }
 
