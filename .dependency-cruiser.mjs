@@ -65,7 +65,7 @@ export default {
     },
     {
       name: 'console-imports-nothing-of-ours',
-      comment: 'It is a client of the API and knows it by docs/openapi.json alone.',
+      comment: 'It is a client of the API and knows it by docs/reference/openapi.json alone.',
       severity: 'error',
       from: { path: '^console/' },
       to: { path: OURS, pathNot: '^console/' },

@@ -2,7 +2,7 @@ import type { ConnectorDescription, JsonObject } from '@tributary/core';
 import { CONNECTOR_KINDS } from './registry.ts';
 import { isObject } from './settings.ts';
 
-/** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/connectors.md`. */
+/** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/reference/connectors.md`. */
 export function describeConnectors(): string {
   const ofPack = CONNECTOR_KINDS.filter(({ description }) => isOfPack(description));
   const own = CONNECTOR_KINDS.filter(({ description }) => !isOfPack(description));

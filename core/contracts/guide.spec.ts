@@ -8,9 +8,12 @@ import { compileSchema } from './evaluation/compile-schema.ts';
 import { createContractEvaluator } from './evaluator.ts';
 import { ContractInference } from './infer/infer-contract.ts';
 
-/* Runs the examples of docs/contracts.md. */
+/* Runs the examples of docs/guides/contracts.md. */
 
-const text = readFileSync(new URL('../../docs/contracts.md', import.meta.url), 'utf8').replace(/ +\|/g, ' |');
+const text = readFileSync(new URL('../../docs/guides/contracts.md', import.meta.url), 'utf8').replace(
+  / +\|/g,
+  ' |',
+);
 const AT = '2026-03-01T00:00:00.000Z';
 
 const blocks = [...text.matchAll(/```json (contract|event|verdict)\n([\s\S]*?)```/g)].map(

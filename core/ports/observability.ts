@@ -40,14 +40,14 @@ export const METRICS = {
     kind: 'counter',
     help: 'Responses to HTTP requests.',
     labels: {
-      operation: 'as in docs/permissions.md, `none` for an unknown path',
+      operation: 'as in docs/reference/permissions.md, `none` for an unknown path',
       status: 'HTTP status code',
     },
   },
   tributary_http_request_duration_seconds: {
     kind: 'histogram',
     help: 'Time from the headers of a request to the end of its response, without live streams.',
-    labels: { operation: 'as in docs/permissions.md, `none` for an unknown path' },
+    labels: { operation: 'as in docs/reference/permissions.md, `none` for an unknown path' },
   },
   tributary_events_received_total: {
     kind: 'counter',
@@ -331,7 +331,7 @@ export const METRICS = {
   },
   tributary_alert_evaluations_total: {
     kind: 'counter',
-    help: 'Evaluations of alerts of workspaces (docs/alerts.md).',
+    help: 'Evaluations of alerts of workspaces (docs/guides/alerts.md).',
     labels: { outcome: 'firing, ok, unknown, behind (not all events are counted), failed' },
   },
   tributary_destination_health_alerts_total: {

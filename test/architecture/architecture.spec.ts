@@ -42,7 +42,7 @@ describe('what a document names', () => {
   ])('is missed: %s', (_, name) => expect(missingFrom(`See \`${name}\`.`, PATH)).toEqual([`\`${name}\``]));
 
   it('is missed: a linked document that is gone', () => {
-    expect(missingFrom('[3](decisions/gone.md) and [guide](quick-start.md#first)', PATH)).toEqual([
+    expect(missingFrom('[3](decisions/gone.md) and [guide](guides/first-event.md#first)', PATH)).toEqual([
       'decisions/gone.md',
     ]);
   });

@@ -16,7 +16,7 @@ interface Rules {
 
 const INTRODUCTION = [
   '# Metrics',
-  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, except for lag. Made from `core/ports/observability.ts`; `test/architecture/metrics.spec.ts` keeps it up to date, and writes it anew when run with `-u`. A metric exists from its first use on; histograms are in seconds. Besides these there are the metrics of the process, `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../infra/deploy/alerts.yaml) has alert rules.',
+  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, except for lag. Made from `core/ports/observability.ts`; `test/architecture/metrics.spec.ts` keeps it up to date, and writes it anew when run with `-u`. A metric exists from its first use on; histograms are in seconds. Besides these there are the metrics of the process, `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../../infra/deploy/alerts.yaml) has alert rules.',
 ];
 
 /** Every metric with its labels, in Markdown. */
@@ -29,8 +29,8 @@ function describeMetrics(): string {
   return `${[...INTRODUCTION, table.join('\n')].join('\n\n')}\n`;
 }
 
-it('docs/metrics.md is made of the catalogue', async () => {
-  await expect(describeMetrics()).toMatchFileSnapshot('../../docs/metrics.md');
+it('docs/reference/metrics.md is made of the catalogue', async () => {
+  await expect(describeMetrics()).toMatchFileSnapshot('../../docs/reference/metrics.md');
 });
 
 it.each(Object.entries<MetricDescription>(METRICS))('%s is named as Prometheus advises', (name, { kind }) => {

@@ -55,7 +55,7 @@ describe('install scripts', () => {
   });
 
   it('are listed with the reason why nothing needs them', () => {
-    const table = read('docs/supply-chain.md').split('## No install script runs')[1]?.split('\n## ')[0] ?? '';
+    const table = read('docs/operations/supply-chain.md').split('## No install script runs')[1]?.split('\n## ')[0] ?? '';
     const listed = [...table.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name);
     const scripted = packages.filter(({ hasInstallScript }) => hasInstallScript === true);
     expect(listed.toSorted()).toEqual(scripted.map(({ name }) => name).toSorted());

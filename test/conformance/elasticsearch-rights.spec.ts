@@ -13,7 +13,7 @@ import { profileStoreConformance } from './profile-store/suite/profile-store.con
 const OURS = 'tributary-t';
 
 /**
- * docs/rights.md lists the privileges. Elasticsearch's own authorization is not part of the packages in a
+ * docs/operations/rights.md lists the privileges. Elasticsearch's own authorization is not part of the packages in a
  * registry.
  */
 describe.skipIf(engines() === undefined)('an Elasticsearch that grants rights one by one', () => {

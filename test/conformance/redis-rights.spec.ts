@@ -10,7 +10,7 @@ import { claimant } from './deduplicator/suite/harness.ts';
 import { batch, events, WORKSPACE_ID } from './live-tail/suite/harness.ts';
 
 /**
- * All tests with engines run with the rights of docs/rights.md only, so they show that these are sufficient.
+ * All tests with engines run with the rights of docs/operations/rights.md only, so they show that these are sufficient.
  */
 describe.skipIf(engines() === undefined)('a Redis that grants rights one by one', () => {
   async function userWith(...rights: readonly string[]): Promise<string> {

@@ -8,9 +8,12 @@ export interface Block {
   readonly text: string;
 }
 
-/** The blocks of `docs/<guide>.md`, in order, with these values filled in. */
+/** The blocks of `docs/guides/<guide>.md`, in order, with these values filled in. */
 export function blocksOf(guide: string, values: Readonly<Record<string, string>> = {}): readonly Block[] {
-  const text = filledIn(readFileSync(new URL(`../../docs/${guide}.md`, import.meta.url), 'utf8'), values);
+  const text = filledIn(
+    readFileSync(new URL(`../../docs/guides/${guide}.md`, import.meta.url), 'utf8'),
+    values,
+  );
   return [...text.matchAll(/^```(\w+) ?(.*)\n([\s\S]*?)^```$/gm)].map(
     ([, language = '', name = '', block = '']) => ({ language, name, text: block }),
   );

@@ -54,7 +54,7 @@ describe('a guide', () => {
   }
 
   it('to begin with shows what happens', async () => {
-    const blocks = blocksOf('quick-start');
+    const blocks = blocksOf('first-event');
     expect(new Set(blocks.map(({ language }) => language))).toEqual(new Set(['console', 'sh', 'json']));
     expect(blocks.filter(({ language }) => language === 'console')).toMatchObject([
       { text: 'npm ci && npm start\n' },
@@ -63,7 +63,7 @@ describe('a guide', () => {
   });
 
   describe('from Segment or RudderStack', () => {
-    const blocks = blocksOf('from-segment-or-rudderstack');
+    const blocks = blocksOf('server-sdks');
     const of = (wanted: string) => blocks.filter(({ language }) => language === wanted);
 
     // test/sdks/browser.long.spec.ts runs the page; test/gateway/events/segment-callers.spec.ts tests the headers

@@ -7,7 +7,7 @@ import type { Tributary } from '../helpers/running-tributary.ts';
 import { blocksOf } from './blocks.ts';
 import { Shell } from './shell.ts';
 
-/* Runs the examples of docs/profiles.md. */
+/* Runs the examples of docs/guides/profiles.md. */
 
 let tributary: Tributary;
 let shell: Shell;

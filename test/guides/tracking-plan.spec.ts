@@ -10,7 +10,7 @@ import type { Tributary } from '../helpers/running-tributary.ts';
 import { blocksOf } from './blocks.ts';
 import { Shell } from './shell.ts';
 
-/* Runs the examples of docs/tracking-plan.md. */
+/* Runs the examples of docs/guides/tracking-plan.md. */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 let tributary: Tributary;

@@ -11,7 +11,7 @@ import type { Tributary } from '../helpers/running-tributary.ts';
 import { type Block, blocksOf } from './blocks.ts';
 import { Shell } from './shell.ts';
 
-/* Runs the examples of docs/webhooks.md. */
+/* Runs the examples of docs/guides/webhooks.md. */
 
 let tributary: Tributary;
 let shell: Shell;

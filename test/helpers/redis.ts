@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { Redis } from 'ioredis';
 
-const RIGHTS = new URL('../../docs/rights.md', import.meta.url);
+const RIGHTS = new URL('../../docs/operations/rights.md', import.meta.url);
 const USER = { name: 'tributary', password: 'of the tests' };
 
 /** Removes every key with the prefix in its name, ignoring the braces of a hash tag. */
@@ -30,7 +30,7 @@ export async function command(url: string, name: string, ...args: string[]): Pro
 }
 
 /**
- * The server for a user as docs/rights.md creates it: with the documented commands, on keys and channels of
+ * The server for a user as docs/operations/rights.md creates it: with the documented commands, on keys and channels of
  * any `freshPrefix`, and nothing else.
  */
 export async function withDocumentedRights(url: string): Promise<string> {

@@ -73,9 +73,7 @@ describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in C
   it('sends from the page that the guide shows', async () => {
     const tributary = await startTributary();
     onTestFinished(() => tributary.remove());
-    const [block, ...others] = blocksOf('from-segment-or-rudderstack').filter(
-      ({ language }) => language === 'html',
-    );
+    const [block, ...others] = blocksOf('server-sdks').filter(({ language }) => language === 'html');
     expect(others).toEqual([]);
     guide = filledIn(block?.text ?? '', {
       'http://127.0.0.1:8080': tributary.url,

@@ -6,7 +6,7 @@ export type OrganizationRole = (typeof ORGANIZATION_ROLES)[number];
 
 /**
  * Whether a role includes another one: a button is shown to those alone who may use it. The API decides again by itself, see
- * `docs/permissions.md`.
+ * `docs/reference/permissions.md`.
  */
 export function includesRole(own: WorkspaceRole | undefined, needed: WorkspaceRole): boolean {
   return own !== undefined && WORKSPACE_ROLES.indexOf(own) >= WORKSPACE_ROLES.indexOf(needed);

@@ -5,7 +5,7 @@ import { readConfig } from './config.ts';
 import { quotasOf } from './limit-settings.ts';
 import { SETTINGS } from './settings.ts';
 
-const document = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8');
+const document = readFileSync(new URL('../../../docs/reference/limits.md', import.meta.url), 'utf8');
 /** Without the padding of tables. */
 const lines = document.split('\n').map((line) => line.replace(/ {2,}/g, ' '));
 
@@ -26,7 +26,7 @@ describe('each quota', () => {
     }
   });
 
-  it('is listed in docs/limits.md with its default and setting', () => {
+  it('is listed in docs/reference/limits.md with its default and setting', () => {
     for (const name of QUOTA_NAMES) {
       const { counts, fallback } = QUOTAS[name];
       const row = `| \`${name}\` | ${counts} | ${fallback} | \`TRIBUTARY_QUOTA_${name.toUpperCase()}\` |`;
@@ -35,7 +35,7 @@ describe('each quota', () => {
   });
 });
 
-describe('docs/limits.md', () => {
+describe('docs/reference/limits.md', () => {
   it('lists only existing settings, and the default of each limit of rates and streams', () => {
     const known = new Map(Object.values(SETTINGS).map(({ name, fallback }) => [name as string, fallback]));
     for (const [name] of document.matchAll(/TRIBUTARY_[A-Z_]+/g)) expect([...known.keys()]).toContain(name);

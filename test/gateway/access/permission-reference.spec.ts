@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { openTestGateway } from '../../helpers/gateway.ts';
 import { describePermissions } from './permission-reference.ts';
 
-it('docs/permissions.md is what the permission table and the routes say', async () => {
+it('docs/reference/permissions.md is what the permission table and the routes say', async () => {
   const { routes, close } = await openTestGateway();
   await close();
   const calls = routes.map(({ method, url, config }) => ({
@@ -11,5 +11,5 @@ it('docs/permissions.md is what the permission table and the routes say', async 
     path: url.replace('/api/v1', ''),
     operation: config?.operation as Operation,
   }));
-  await expect(describePermissions(calls)).toMatchFileSnapshot('../../../docs/permissions.md');
+  await expect(describePermissions(calls)).toMatchFileSnapshot('../../../docs/reference/permissions.md');
 });

@@ -9,7 +9,7 @@ export interface Call {
   readonly operation: Operation;
 }
 
-/** The permission table with the calls of each operation, in Markdown: `docs/permissions.md`. */
+/** The permission table with the calls of each operation, in Markdown: `docs/reference/permissions.md`. */
 export function describePermissions(calls: readonly Call[]): string {
   const rows = calls
     .toSorted((a, b) => order(a.path, b.path) || order(a.method, b.method))

@@ -43,9 +43,9 @@ describe('the description of the API', () => {
     expect(result).toEqual({ valid: true });
   });
 
-  it('is what docs/openapi.json says', async () => {
+  it('is what docs/reference/openapi.json says', async () => {
     await expect(`${JSON.stringify(description, null, 1)}\n`).toMatchFileSnapshot(
-      '../../../docs/openapi.json',
+      '../../../docs/reference/openapi.json',
     );
   });
 

@@ -13,7 +13,7 @@ import { topicsOf } from './installation/installation.ts';
 
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs;
 
-/** The grants that docs/rights.md asks operators for, on all resources with the prefix. */
+/** The grants that docs/operations/rights.md asks operators for, on all resources with the prefix. */
 const GRANTS = [
   ...(['CREATE', 'READ', 'WRITE', 'DELETE', 'DESCRIBE_CONFIGS', 'ALTER_CONFIGS'] as const).map(
     (right) => ['TOPIC', right] as const,
