@@ -198,11 +198,18 @@ describe('verdicts', () => {
 });
 
 describe('the process of the pack', () => {
+  /** The process of the workspace `w1`. Signals must never go to 0: that is the group of this process. */
+  const pidInUse = (): number => {
+    const pid = host.pidOf('w1');
+    if (pid === undefined) throw new Error('the pack has no process');
+    return pid;
+  };
+
   test('begins with the first delivery, inherits nothing, and ends with the connectors', async () => {
     const connector = connect('posthog');
     expect(host.pidOf('w1')).toBeUndefined();
     await connector.deliver(place('posthog'), [delivery()], unhurried);
-    const pid = host.pidOf('w1') ?? 0;
+    const pid = pidInUse();
     // Contains only the markers that the child uses to find its channel.
     const environment = (await readFile(`/proc/${pid}/environ`, 'utf8'))
       .split('\0')
@@ -215,7 +222,7 @@ describe('the process of the pack', () => {
   test('killed under a delivery: tried again, by another process', async () => {
     const connector = connect('posthog');
     await connector.deliver(place('posthog'), [delivery()], unhurried);
-    const pid = host.pidOf('w1') ?? 0;
+    const pid = pidInUse();
     answering.with = () => void process.kill(pid, 'SIGKILL');
     const [killed] = await connector.deliver(place('posthog'), [delivery()], unhurried);
     expect(killed).toMatchObject({ outcome: 'retry' });
@@ -226,17 +233,18 @@ describe('the process of the pack', () => {
   });
 
   test('one that does not answer is killed at the deadline; one whose destination does not answer is not', async () => {
-    const connector = connect('posthog', 1_500);
+    const connector = connect('posthog');
+    const impatient = connect('posthog', 1_500);
     await connector.deliver(place('posthog'), [delivery()], unhurried);
-    const pid = host.pidOf('w1') ?? 0;
+    const pid = pidInUse();
     answering.with = () => undefined;
-    const [slow] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    const [slow] = await impatient.deliver(place('posthog'), [delivery()], unhurried);
     expect(slow).toMatchObject({ outcome: 'retry', reason: 'timed out' });
     answering.with = ok;
     await connector.deliver(place('posthog'), [delivery()], unhurried);
     expect(host.pidOf('w1')).toBe(pid);
     process.kill(pid, 'SIGSTOP');
-    const [stuck] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    const [stuck] = await impatient.deliver(place('posthog'), [delivery()], unhurried);
     expect(stuck).toMatchObject({ outcome: 'retry', reason: 'timed out' });
     const [again] = await connect('posthog').deliver(place('posthog'), [delivery()], unhurried);
     expect(again).toMatchObject({ outcome: 'delivered' });
@@ -275,7 +283,7 @@ describe('the process of the pack', () => {
   test('lost to the kill of another: a job was an attempt of its destination, and is run again', async () => {
     const connector = connect('posthog', 8_000);
     await connector.deliver(place('posthog'), [delivery()], unhurried);
-    const pid = host.pidOf('w1') ?? 0;
+    const pid = pidInUse();
     const impatient = connect('posthog', 1_000);
     process.kill(pid, 'SIGSTOP');
     const stuck = impatient.deliver(place('posthog'), [delivery()], unhurried);

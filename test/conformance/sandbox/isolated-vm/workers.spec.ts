@@ -42,6 +42,14 @@ function policiesOf(pid = 0): readonly number[] {
   return [...new Set(policies)];
 }
 
+const priorityOf = (pid: number | undefined) => (pid === undefined ? undefined : getPriority(pid));
+
+/** Throws if there is no such process. A signal to 0 would go to the whole group of this one. */
+function signal(pid: number | undefined, name: NodeJS.Signals): void {
+  if (pid === undefined) throw new Error('no worker to signal');
+  process.kill(pid, name);
+}
+
 type Options = Partial<Parameters<typeof openIsolatedVmSandbox>[0]>;
 
 describe('The worker processes of isolated-vm', () => {
@@ -90,7 +98,7 @@ describe('The worker processes of isolated-vm', () => {
     // go to the first.
     expect(await Promise.all(programs.map((one) => loads(sandbox, one)))).toEqual(Array(12).fill(true));
     const [lost, kept] = sandbox.workerPids();
-    process.kill(lost ?? 0, 'SIGKILL');
+    signal(lost, 'SIGKILL');
     await vi.waitFor(() => expect(isGone(lost)).toBe(true), { timeout: 60_000, interval: 10 });
     expect(new Set(await each(sandbox, programs))).toEqual(new Set([true, false]));
     expect(sandbox.workerPids()).toContain(kept);
@@ -253,17 +261,17 @@ describe('The worker processes of isolated-vm', () => {
     expect(outcomes(await sandbox.run(loop, inputs(3, [1])))).toEqual(['ok', 'timeout', 'ok']);
     const [first, apart] = sandbox.workerPids();
     expect(sandbox.workerPids()).toHaveLength(2);
-    expect([first, apart].map((pid) => getPriority(pid ?? 0))).toEqual([0, 19]);
+    expect([first, apart].map(priorityOf)).toEqual([getPriority(), 19]);
     if (process.platform === 'linux')
       await vi.waitFor(() => expect([first, apart].map(policiesOf)).toEqual([[NORMAL], [WHEN_IDLE]]), {
         timeout: 60_000,
       });
-    process.kill(apart ?? 0, 'SIGSTOP');
+    signal(apart, 'SIGSTOP');
     const other = sandbox.run(program(HONEST, 'harmful'), [input(1)]);
     expect(outcomes(await sandbox.run(program(HONEST, 'honest'), [input(1)]))).toEqual(['ok']);
     const winner = Promise.race([other, sleep(100, 'still waiting')]);
     expect(await winner).toBe('still waiting');
-    process.kill(apart ?? 0, 'SIGCONT');
+    signal(apart, 'SIGCONT');
     expect(outcomes(await other)).toEqual(['ok']);
   });
 
@@ -272,14 +280,14 @@ describe('The worker processes of isolated-vm', () => {
     const programs = Array.from({ length: 8 }, () => program(HONEST));
     for (const one of programs) await sandbox.run(one, [input(1)]);
     const [stopped] = sandbox.workerPids();
-    process.kill(stopped ?? 0, 'SIGSTOP');
+    signal(stopped, 'SIGSTOP');
     const waiting = programs.flatMap((one) => [1, 2, 3].map((n) => sandbox.run(one, [input(n)])));
     let done = 0;
     for (const run of waiting) void run.then(() => ++done);
     // Two runs may already be with the stopped worker, and each may have the next run of its owner waiting
     // behind it.
     await vi.waitFor(() => expect(done).toBeGreaterThanOrEqual(waiting.length - 4), { timeout: 3_000 });
-    process.kill(stopped ?? 0, 'SIGCONT');
+    signal(stopped, 'SIGCONT');
     expect((await Promise.all(waiting)).flatMap(outcomes)).toEqual(Array(24).fill('ok'));
   });
 
