@@ -27,6 +27,19 @@ describe.skipIf(chromiumPath === undefined)('the frame', () => {
     expect(await menu.locator('a[data-active]').count()).toBe(1);
   });
 
+  it('hands the focus to the heading of the page that a link leads to, and to nothing on the first', async () => {
+    const { page } = await app.open('/keys');
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    expect(await page.locator(':focus').count()).toBe(0);
+    const menu = page.getByRole('navigation', { name: 'Pages' });
+    for (const name of ['Contracts', 'Profiles']) {
+      await menu.getByRole('link', { name }).click();
+      await page.getByRole('heading', { level: 1, name }).and(page.locator(':focus')).waitFor();
+    }
+    await page.keyboard.press('Tab');
+    await page.locator('main :focus').waitFor();
+  });
+
   it('finds pages and entities by name, with the keyboard alone', async () => {
     const { page } = await app.open('/keys');
     await page.getByRole('heading', { level: 1 }).waitFor();

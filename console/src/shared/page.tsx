@@ -1,5 +1,5 @@
 import { Group, Stack, Text, Title } from '@mantine/core';
-import { type ReactNode, useEffect } from 'react';
+import { type ReactNode, type RefObject, useEffect, useRef } from 'react';
 
 interface Props {
   readonly title: string;
@@ -14,11 +14,13 @@ export function Page({ title, description, actions, children }: Props) {
   useEffect(() => {
     document.title = `${title} · Tributary`;
   }, [title]);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useFocusOnArrival(heading);
   return (
     <Stack gap="lg">
       <Group justify="space-between" align="flex-start" wrap="wrap">
         <Stack gap={4}>
-          <Title order={1} size="h2">
+          <Title ref={heading} order={1} size="h2" tabIndex={-1} style={{ outline: 'none' }}>
             {title}
           </Title>
           {description !== undefined && <Text c="dimmed">{description}</Text>}
@@ -28,4 +30,19 @@ export function Page({ title, description, actions, children }: Props) {
       {children}
     </Stack>
   );
+}
+
+/** Whether a page was shown before this one. */
+let hasArrived = false;
+
+/**
+ * Moves the focus to the heading of a page that the user has navigated to, so that a screen reader reads it and Tab goes on
+ * from there. The first page and a field that is being filled in keep theirs.
+ */
+function useFocusOnArrival(heading: RefObject<HTMLElement | null>) {
+  useEffect(() => {
+    const isFilling = document.activeElement?.matches('input, textarea, select, [contenteditable="true"]');
+    if (hasArrived && isFilling !== true) heading.current?.focus({ preventScroll: true });
+    hasArrived = true;
+  }, [heading]);
 }
