@@ -11,6 +11,8 @@ const LONGEST: readonly string[] = [
   'test/conformance/event-log/sqlite/conformance.long-alone.spec.ts',
   'test/flows/profiles/profiles-by-events.spec.ts',
   'test/runtime/move/move.long.spec.ts',
+  'test/console/hostile-data.spec.ts',
+  'test/runtime/cluster/roles.spec.ts',
   'test/conformance/profile-store/elasticsearch/conformance.spec.ts',
   'test/conformance/sandbox/isolated-vm/workers.spec.ts',
   'test/conformance/profile-store/sqlite/conformance.spec.ts',
