@@ -4,7 +4,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, pageOf } from '../api/client.ts';
 import { useWorkspaceId, workspacePath } from '../frame/workspace.tsx';
-import { useDestinationNames } from './referred-names.ts';
+import { useEntityNames } from './entity-names.ts';
 
 const SHOWN = 50;
 
@@ -17,7 +17,7 @@ interface Props extends Omit<SelectProps, 'data' | 'value' | 'onChange' | 'searc
 export function DestinationSelect({ value, onChange, ...props }: Props) {
   const workspaceId = useWorkspaceId();
   const chosen = value === '' || value == null ? undefined : value;
-  const { nameOf } = useDestinationNames(workspaceId, chosen === undefined ? [] : [chosen]);
+  const { nameOf } = useEntityNames(workspaceId, 'destination', chosen === undefined ? [] : [chosen]);
   const [text, setText] = useState('');
   const [q] = useDebouncedValue(text, 250);
   const isFilter = q !== '' && (chosen === undefined || q !== nameOf(chosen));

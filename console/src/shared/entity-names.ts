@@ -1,4 +1,4 @@
-import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { api, pageOf } from '../api/client.ts';
 import { workspacePath } from '../frame/workspace.tsx';
 
@@ -12,63 +12,89 @@ interface Named {
 
 export type NamedKind = 'destination' | 'rule' | 'contract' | 'transformation' | 'source' | 'writeKey';
 
-type Load = (workspaceId: string, ids: string) => Promise<{ readonly items: readonly Named[] }>;
+/** What a page shows for the ids that it refers to. */
+export interface EntityNames {
+  /** Undefined for what is gone or not loaded yet. */
+  readonly get: (id: string) => string | undefined;
+  /** Its name, or the end of the id of what is gone or not loaded yet. */
+  readonly nameOf: (id: string) => string;
+  /** False too while it is not known. */
+  readonly isGone: (id: string) => boolean;
+}
+
+type Load = (
+  workspaceId: string,
+  ids: string,
+  signal: AbortSignal,
+) => Promise<{ readonly items: readonly Named[] }>;
+
+const paramsOf = (workspaceId: string, ids: string) => ({
+  ...workspacePath(workspaceId),
+  query: { ids, limit: MAX_IDS },
+});
 
 const LOADERS: Readonly<Record<NamedKind, Load>> = {
-  destination: (workspaceId, ids) =>
+  destination: (workspaceId, ids, signal) =>
     pageOf(
       api.GET('/api/v1/workspaces/{workspaceId}/destinations', {
-        params: { ...workspacePath(workspaceId), query: { ids } },
+        params: paramsOf(workspaceId, ids),
+        signal,
       }),
     ),
-  rule: (workspaceId, ids) =>
+  rule: (workspaceId, ids, signal) =>
     pageOf(
       api.GET('/api/v1/workspaces/{workspaceId}/event-forwarding-rules', {
-        params: { ...workspacePath(workspaceId), query: { ids } },
+        params: paramsOf(workspaceId, ids),
+        signal,
       }),
     ),
-  contract: (workspaceId, ids) =>
+  contract: (workspaceId, ids, signal) =>
     pageOf(
       api.GET('/api/v1/workspaces/{workspaceId}/event-contracts', {
-        params: { ...workspacePath(workspaceId), query: { ids } },
+        params: paramsOf(workspaceId, ids),
+        signal,
       }),
     ),
-  transformation: (workspaceId, ids) =>
+  transformation: (workspaceId, ids, signal) =>
     pageOf(
       api.GET('/api/v1/workspaces/{workspaceId}/event-transformations', {
-        params: { ...workspacePath(workspaceId), query: { ids } },
+        params: paramsOf(workspaceId, ids),
+        signal,
       }),
     ),
-  source: (workspaceId, ids) =>
+  source: (workspaceId, ids, signal) =>
     pageOf(
-      api.GET('/api/v1/workspaces/{workspaceId}/sources', {
-        params: { ...workspacePath(workspaceId), query: { ids } },
-      }),
+      api.GET('/api/v1/workspaces/{workspaceId}/sources', { params: paramsOf(workspaceId, ids), signal }),
     ),
-  writeKey: (workspaceId, ids) =>
+  writeKey: (workspaceId, ids, signal) =>
     pageOf(
-      api.GET('/api/v1/workspaces/{workspaceId}/event-keys', {
-        params: { ...workspacePath(workspaceId), query: { ids } },
-      }),
+      api.GET('/api/v1/workspaces/{workspaceId}/event-keys', { params: paramsOf(workspaceId, ids), signal }),
     ),
 };
 
-/** The names of entities by their ids, of the first 100 of them. An id that is not among them has none (yet). */
+/** The names of the entities that a page refers to. What is no id has none. */
 export function useEntityNames(
   workspaceId: string,
   kind: NamedKind,
   ids: readonly (string | null | undefined)[],
-): ReadonlyMap<string, string> {
-  const asked = [...new Set(ids.filter((id) => typeof id === 'string' && id.length === 36))]
-    .sort()
-    .slice(0, MAX_IDS)
-    .join(',');
-  const { data } = useQuery({
-    queryKey: ['names', workspaceId, kind, asked],
-    queryFn: () => LOADERS[kind](workspaceId, asked),
-    enabled: asked !== '',
-    staleTime: 60_000,
-    placeholderData: keepPreviousData,
+): EntityNames {
+  const wanted = [...new Set(ids.filter((id) => typeof id === 'string' && id.length === 36))].sort();
+  const { data, isPlaceholderData } = useQuery({
+    queryKey: ['names', workspaceId, kind, wanted],
+    queryFn: async ({ signal }) => {
+      const parts = Array.from({ length: Math.ceil(wanted.length / MAX_IDS) }, (_, part) =>
+        wanted.slice(part * MAX_IDS, (part + 1) * MAX_IDS).join(','),
+      );
+      const pages = await Promise.all(parts.map((part) => LOADERS[kind](workspaceId, part, signal)));
+      return new Map(pages.flatMap(({ items }) => items.map(({ id, name }) => [id, name] as const)));
+    },
+    enabled: wanted.length > 0,
+    placeholderData: (previous) => previous,
   });
-  return new Map(data?.items.map(({ id, name }) => [id, name]));
+  const get = (id: string) => data?.get(id);
+  return {
+    get,
+    nameOf: (id) => get(id) ?? `…${id.slice(-8)}`,
+    isGone: (id) => data !== undefined && !isPlaceholderData && !data.has(id) && wanted.includes(id),
+  };
 }

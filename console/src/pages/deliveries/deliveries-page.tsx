@@ -1,9 +1,9 @@
 import { Group, Tabs } from '@mantine/core';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useMay, useWorkspaceId } from '../../frame/workspace.tsx';
+import { useEntityNames } from '../../shared/entity-names.ts';
 import { ButtonLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
-import { useRuleNames } from '../../shared/referred-names.ts';
 import { BulkProgress } from './bulk-actions.tsx';
 import { DeliveryFilters } from './delivery-filters.tsx';
 import { DeliveryGroups } from './delivery-groups.tsx';
@@ -17,7 +17,7 @@ export function DeliveriesPage() {
   const navigate = useNavigate();
   const mayEdit = useMay('editor');
   const search = useSearch({ from: '/w/$workspaceId/deliveries' });
-  const rules = useRuleNames(workspaceId, search.rule === undefined ? [] : [search.rule]);
+  const rules = useEntityNames(workspaceId, 'rule', search.rule === undefined ? [] : [search.rule]);
   const go = (next: DeliveriesSearch) =>
     void navigate({ to: '/w/$workspaceId/deliveries', params: { workspaceId }, search: next });
   const tab = search.tab ?? 'failures';

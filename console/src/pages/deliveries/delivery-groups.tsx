@@ -2,11 +2,11 @@ import { Alert, Group, Stack, Table, Text } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMay } from '../../frame/workspace.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
+import { type EntityNames, useEntityNames } from '../../shared/entity-names.ts';
 import { TextLink } from '../../shared/links.tsx';
 import { numberText } from '../../shared/quantities.ts';
 import { QueryState } from '../../shared/query-state.tsx';
-import { type Names, useDestinationNames, useRuleNames } from '../../shared/referred-names.ts';
-import { StatusLabel } from '../../shared/status-label.tsx';
+import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { BulkButtons } from './bulk-actions.tsx';
 import { ADVICE, CAUSE, STATUS } from './delivery-words.ts';
@@ -28,12 +28,14 @@ export function DeliveryGroups({ workspaceId, search }: Props) {
     refetchInterval: REFETCH_MS,
   });
   const groups = query.data?.groups ?? [];
-  const destinations = useDestinationNames(
+  const destinations = useEntityNames(
     workspaceId,
+    'destination',
     groups.map((group) => group.destination_id),
   );
-  const rules = useRuleNames(
+  const rules = useEntityNames(
     workspaceId,
+    'rule',
     groups.map((group) => group.rule_id),
   );
   const isFiltered = Object.keys(search).some((name) => name !== 'tab');
@@ -103,8 +105,8 @@ function Summary({ groups, more }: { readonly groups: readonly DeliveryGroup[]; 
 interface RowProps {
   readonly workspaceId: string;
   readonly group: DeliveryGroup;
-  readonly destinations: Names;
-  readonly rules: Names;
+  readonly destinations: EntityNames;
+  readonly rules: EntityNames;
 }
 
 function Row({ workspaceId, group, destinations, rules }: RowProps) {
@@ -182,7 +184,7 @@ interface PlaceProps {
   readonly to: '/w/$workspaceId/destinations/$destinationId' | '/w/$workspaceId/rules/$ruleId';
   readonly workspaceId: string;
   readonly id: string;
-  readonly names: Names;
+  readonly names: EntityNames;
 }
 
 /** A destination or a rule by its name; one that is deleted has no page any more. */

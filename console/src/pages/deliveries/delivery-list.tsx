@@ -2,10 +2,10 @@ import { Button, Group, Stack, Table, Text } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMay } from '../../frame/workspace.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
+import { useEntityNames } from '../../shared/entity-names.ts';
 import { TextLink } from '../../shared/links.tsx';
 import { QueryState } from '../../shared/query-state.tsx';
-import { useDestinationNames, useRuleNames } from '../../shared/referred-names.ts';
-import { StatusLabel } from '../../shared/status-label.tsx';
+import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { BulkButtons } from './bulk-actions.tsx';
 import { Place } from './delivery-groups.tsx';
@@ -34,12 +34,14 @@ export function DeliveryList({ workspaceId, search, onSearch }: Props) {
   const { data: groups } = useQuery({ ...groupsQuery(workspaceId, {}), enabled: search.group !== undefined });
   const group = groups?.groups.find((one) => one.group === search.group);
   const items = query.data?.items ?? [];
-  const destinations = useDestinationNames(
+  const destinations = useEntityNames(
     workspaceId,
+    'destination',
     items.map(({ destination_id }) => destination_id),
   );
-  const rules = useRuleNames(
+  const rules = useEntityNames(
     workspaceId,
+    'rule',
     items.map(({ rule_id }) => rule_id),
   );
   const isFiltered = Object.keys(search).some((name) => name !== 'tab');

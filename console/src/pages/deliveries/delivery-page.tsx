@@ -7,13 +7,13 @@ import type { Schemas } from '../../api/client.ts';
 import { useMay, useWorkspaceId } from '../../frame/workspace.tsx';
 import { ConfirmButton } from '../../shared/confirm-button.tsx';
 import { CopyField } from '../../shared/copy-field.tsx';
+import { useEntityNames } from '../../shared/entity-names.ts';
 import { JsonView } from '../../shared/json-view.tsx';
 import { TextLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
 import { durationText } from '../../shared/quantities.ts';
 import { QueryState } from '../../shared/query-state.tsx';
-import { useDestinationNames, useRuleNames } from '../../shared/referred-names.ts';
-import { StatusLabel } from '../../shared/status-label.tsx';
+import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import type { BulkAction } from './bulk-runs.ts';
 import { Place } from './delivery-groups.tsx';
@@ -89,8 +89,8 @@ function Content({ workspaceId, delivery }: Props) {
 }
 
 function Facts({ workspaceId, delivery }: Props) {
-  const destinations = useDestinationNames(workspaceId, [delivery.destination_id]);
-  const rules = useRuleNames(workspaceId, [delivery.rule_id]);
+  const destinations = useEntityNames(workspaceId, 'destination', [delivery.destination_id]);
+  const rules = useEntityNames(workspaceId, 'rule', [delivery.rule_id]);
   return (
     <SimpleGrid cols={{ base: 1, xs: 2, md: 3 }}>
       <Fact title="Event">

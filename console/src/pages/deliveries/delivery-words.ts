@@ -1,4 +1,4 @@
-import type { Status } from '../../shared/status-label.tsx';
+import type { Status } from '../../shared/status-badge.tsx';
 import type { Delivery, DeliveryGroup } from './queries.ts';
 
 export const STATUS: Readonly<Record<Delivery['status'], Status>> = {

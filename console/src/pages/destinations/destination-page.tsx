@@ -8,7 +8,7 @@ import { ErrorAlert } from '../../shared/error-alert.tsx';
 import { TextLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
 import { QueryState } from '../../shared/query-state.tsx';
-import { StatusLabel } from '../../shared/status-label.tsx';
+import { StatusLabel } from '../../shared/status-badge.tsx';
 import { ConnectionTest } from './connection-test.tsx';
 import { DeleteDestination } from './delete-destination.tsx';
 import { DestinationRules } from './destination-rules.tsx';

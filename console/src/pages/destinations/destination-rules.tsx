@@ -1,11 +1,10 @@
-import { Group, Stack, Table, Text } from '@mantine/core';
+import { Group, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useMay } from '../../frame/workspace.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
 import { QueryState } from '../../shared/query-state.tsx';
-import { StatusLabel } from '../../shared/status-label.tsx';
-import { selectionOf } from '../rules/rule-selection.ts';
+import { RulesTable } from '../rules/rules-table.tsx';
 import { destinationRulesQuery } from './queries.ts';
 
 interface Props {
@@ -38,41 +37,7 @@ export function DestinationRules({ workspaceId, destinationId }: Props) {
           </EmptyState>
         ) : (
           <Stack>
-            <Table.ScrollContainer minWidth={420}>
-              <Table aria-label="Rules" verticalSpacing="sm">
-                <Table.Thead>
-                  <Table.Tr>
-                    <Table.Th>Name</Table.Th>
-                    <Table.Th>Events</Table.Th>
-                    <Table.Th>Status</Table.Th>
-                  </Table.Tr>
-                </Table.Thead>
-                <Table.Tbody>
-                  {items.map((rule) => (
-                    <Table.Tr key={rule.id}>
-                      <Table.Td>
-                        <TextLink
-                          to="/w/$workspaceId/rules/$ruleId"
-                          params={{ workspaceId, ruleId: rule.id }}
-                        >
-                          {rule.name}
-                        </TextLink>
-                      </Table.Td>
-                      <Table.Td>{selectionOf(rule)}</Table.Td>
-                      <Table.Td>
-                        <StatusLabel
-                          status={
-                            rule.enabled
-                              ? { label: 'Enabled', tone: 'good' }
-                              : { label: 'Disabled', tone: 'neutral' }
-                          }
-                        />
-                      </Table.Td>
-                    </Table.Tr>
-                  ))}
-                </Table.Tbody>
-              </Table>
-            </Table.ScrollContainer>
+            <RulesTable rules={items} label="Rules" />
             <Group>
               {add}
               <TextLink

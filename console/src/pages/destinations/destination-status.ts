@@ -1,5 +1,5 @@
 import { durationText } from '../../shared/quantities.ts';
-import type { Status } from '../../shared/status-label.tsx';
+import type { Status } from '../../shared/status-badge.tsx';
 import type { Destination, DestinationHealth } from './queries.ts';
 
 const BECAUSE: Readonly<Record<NonNullable<DestinationHealth['because']>, string>> = {

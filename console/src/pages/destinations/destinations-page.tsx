@@ -8,7 +8,7 @@ import { ButtonLink, TextLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
 import { type Column, PagedList, restarted } from '../../shared/paged-list.tsx';
 import { durationText, perSecondText } from '../../shared/quantities.ts';
-import { StatusLabel } from '../../shared/status-label.tsx';
+import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { backlogOf, statusOf } from './destination-status.ts';
 import { type Destination, type DestinationHealth, destinationTypesQuery } from './queries.ts';

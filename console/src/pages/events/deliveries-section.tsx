@@ -1,6 +1,7 @@
 import { Accordion, Button, Code, Group, Stack, Text, Timeline } from '@mantine/core';
 import { useState } from 'react';
 import { useMay } from '../../frame/workspace.tsx';
+import type { EntityNames } from '../../shared/entity-names.ts';
 import { durationText, plural } from '../../shared/quantities.ts';
 import { StatusBadge } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
@@ -12,7 +13,7 @@ import { TransformationDiff } from './transformation-diff.tsx';
 interface Props {
   readonly workspaceId: string;
   readonly trace: EventTrace;
-  readonly destinations: ReadonlyMap<string, string>;
+  readonly destinations: EntityNames;
   /** The open one, of the URL. */
   readonly opened: string | undefined;
   readonly onOpen: (deliveryId: string | undefined) => void;

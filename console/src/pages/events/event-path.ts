@@ -1,3 +1,4 @@
+import type { EntityNames } from '../../shared/entity-names.ts';
 import { plural } from '../../shared/quantities.ts';
 import type { Tone } from '../../shared/status-badge.tsx';
 import type { EventTrace, TracedDelivery, TracedRule } from './event-calls.ts';
@@ -18,8 +19,8 @@ export interface PathStep {
 }
 
 interface Names {
-  readonly destination: ReadonlyMap<string, string>;
-  readonly contract: ReadonlyMap<string, string>;
+  readonly destination: Pick<EntityNames, 'get'>;
+  readonly contract: Pick<EntityNames, 'get'>;
 }
 
 /** The path of an event as steps, in the order in which it goes through them. */

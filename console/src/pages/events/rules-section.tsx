@@ -1,4 +1,5 @@
 import { Code, Table, Text } from '@mantine/core';
+import type { EntityNames } from '../../shared/entity-names.ts';
 import { TextLink } from '../../shared/links.tsx';
 import { StatusBadge, type Tone } from '../../shared/status-badge.tsx';
 import type { TracedRule } from './event-calls.ts';
@@ -7,7 +8,7 @@ import { NOT_MATCHED, WAITS_FOR } from './event-words.ts';
 interface Props {
   readonly workspaceId: string;
   readonly rules: readonly TracedRule[];
-  readonly destinations: ReadonlyMap<string, string>;
+  readonly destinations: EntityNames;
 }
 
 /** Every rule of the workspace, with why it forwards the event or does not. */

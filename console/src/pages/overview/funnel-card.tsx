@@ -1,5 +1,5 @@
 import { Group, Progress, Stack, Text } from '@mantine/core';
-import { useEntityNames } from '../../shared/entity-names.ts';
+import { type EntityNames, useEntityNames } from '../../shared/entity-names.ts';
 import { numberText, shareText } from '../../shared/quantities.ts';
 import { StatusBadge } from '../../shared/status-badge.tsx';
 import { type FunnelPart, type FunnelStep, funnelStepsOf } from './funnel-steps.ts';
@@ -50,7 +50,7 @@ function wholeOf(steps: readonly FunnelStep[], { counts }: FunnelStep): number {
 interface StepProps {
   readonly step: FunnelStep;
   readonly whole: number;
-  readonly contracts: ReadonlyMap<string, string>;
+  readonly contracts: EntityNames;
 }
 
 function Step({ step, whole, contracts }: StepProps) {
@@ -94,7 +94,7 @@ function Step({ step, whole, contracts }: StepProps) {
 
 interface PartProps {
   readonly part: FunnelPart;
-  readonly contracts: ReadonlyMap<string, string>;
+  readonly contracts: EntityNames;
   /** It left the funnel here; else it is only noted. */
   readonly isLoss?: boolean;
 }

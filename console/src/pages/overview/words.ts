@@ -1,3 +1,4 @@
+import type { EntityNames } from '../../shared/entity-names.ts';
 import { CAUSE } from '../events/event-words.ts';
 import type { Measure } from './search.ts';
 
@@ -48,7 +49,7 @@ const KINDS: Readonly<Record<string, string>> = {
 };
 
 /** A reason of the funnel in words. Of rejected events it is a contract and a kind of violation. */
-export function reasonText(measure: Measure, reason: string, contracts: ReadonlyMap<string, string>): string {
+export function reasonText(measure: Measure, reason: string, contracts: Pick<EntityNames, 'get'>): string {
   if (measure === 'rejected') {
     const [contractId = '', kind = ''] = reason.split('/');
     return `${contracts.get(contractId) ?? 'Contract'}: ${KINDS[kind] ?? kind}`;

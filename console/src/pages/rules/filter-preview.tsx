@@ -5,7 +5,7 @@ import type { Schemas } from '../../api/client.ts';
 import { ApiError } from '../../api/errors.ts';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
 import { numberText, plural, shareText } from '../../shared/quantities.ts';
-import { type Status, StatusLabel } from '../../shared/status-label.tsx';
+import { type Status, StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { dryRun } from './queries.ts';
 import { type RuleValues, selectionBodyOf } from './rule-values.ts';

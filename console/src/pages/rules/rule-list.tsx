@@ -3,10 +3,10 @@ import { api, pageOf } from '../../api/client.ts';
 import { useMay, workspacePath } from '../../frame/workspace.tsx';
 import { DestinationSelect } from '../../shared/destination-select.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
+import { useEntityNames } from '../../shared/entity-names.ts';
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
 import { type Column, PagedList } from '../../shared/paged-list.tsx';
-import { useDestinationNames } from '../../shared/referred-names.ts';
-import { StatusLabel } from '../../shared/status-label.tsx';
+import { StatusLabel } from '../../shared/status-badge.tsx';
 import { type Rule, selectionOf } from './rule-selection.ts';
 import { type RulesSearch, rulesSearchOf } from './search.ts';
 
@@ -160,7 +160,7 @@ function columnsOf(workspaceId: string): readonly Column<Rule>[] {
 }
 
 function DestinationName({ workspaceId, id }: { readonly workspaceId: string; readonly id: string }) {
-  const { nameOf } = useDestinationNames(workspaceId, [id]);
+  const { nameOf } = useEntityNames(workspaceId, 'destination', [id]);
   return (
     <TextLink
       size="sm"

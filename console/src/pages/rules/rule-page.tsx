@@ -12,7 +12,7 @@ import { JsonView } from '../../shared/json-view.tsx';
 import { TextLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
 import { QueryState } from '../../shared/query-state.tsx';
-import { StatusLabel } from '../../shared/status-label.tsx';
+import { StatusLabel } from '../../shared/status-badge.tsx';
 import { deleteRule, readRule, replaceRule, ruleQuery } from './queries.ts';
 import { RuleFields } from './rule-fields.tsx';
 import { RuleLayout } from './rule-layout.tsx';

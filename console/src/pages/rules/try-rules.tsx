@@ -4,12 +4,12 @@ import { useState } from 'react';
 import { api, dataOf, type Schemas } from '../../api/client.ts';
 import { workspacePath } from '../../frame/workspace.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
+import { useEntityNames } from '../../shared/entity-names.ts';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
 import { type Environment, eventFieldsOf, eventTitle } from '../../shared/event-fields.ts';
 import { TextLink } from '../../shared/links.tsx';
 import { plural } from '../../shared/quantities.ts';
-import { useDestinationNames } from '../../shared/referred-names.ts';
-import { type Status, StatusLabel } from '../../shared/status-label.tsx';
+import { type Status, StatusLabel } from '../../shared/status-badge.tsx';
 import { producerEventOf } from './producer-event.ts';
 import { tryRules } from './queries.ts';
 
@@ -126,8 +126,9 @@ interface VerdictsProps {
 function Verdicts({ workspaceId, trial: { matched, rules } }: VerdictsProps) {
   const sorted = [...rules].sort((left, right) => Number(right.matched) - Number(left.matched));
   const shown = sorted.slice(0, SHOWN);
-  const destinations = useDestinationNames(
+  const destinations = useEntityNames(
     workspaceId,
+    'destination',
     shown.map(({ destination_id }) => destination_id),
   );
   if (rules.length === 0) return <EmptyState title="There is no rule yet" />;

@@ -17,12 +17,12 @@ import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, pageOf } from '../../../api/client.ts';
 import { useWorkspaceId, workspacePath } from '../../../frame/workspace.tsx';
+import { useEntityNames } from '../../../shared/entity-names.ts';
 import { EVENT_TYPES } from '../../../shared/event-fields.ts';
 import { ApiFormFrame } from '../../../shared/forms/api-form-frame.tsx';
 import { EnvironmentsField } from '../../../shared/forms/environments-field.tsx';
 import { type ApiForm, useCreateForm } from '../../../shared/forms/use-api-form.ts';
 import { Page } from '../../../shared/page.tsx';
-import { useRuleNames } from '../../../shared/referred-names.ts';
 import { createReplay } from './queries.ts';
 import {
   newReplayValues,
@@ -54,7 +54,7 @@ export function NewReplayPage() {
     },
   });
   const values = state.form.getValues();
-  const { nameOf } = useRuleNames(workspaceId, values.rule_id === '' ? [] : [values.rule_id]);
+  const { nameOf } = useEntityNames(workspaceId, 'rule', values.rule_id === '' ? [] : [values.rule_id]);
   return (
     <Page
       title="Replay past events"
@@ -171,7 +171,7 @@ interface RuleSelectProps {
 function RuleSelect({ workspaceId, value, error, disabled, onChange }: RuleSelectProps) {
   const [text, setText] = useState('');
   const [q] = useDebouncedValue(text, 250);
-  const { nameOf } = useRuleNames(workspaceId, value === '' ? [] : [value]);
+  const { nameOf } = useEntityNames(workspaceId, 'rule', value === '' ? [] : [value]);
   const { data } = useQuery({
     queryKey: ['rules', workspaceId, 'select', q],
     queryFn: () =>

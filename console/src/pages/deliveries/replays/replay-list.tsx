@@ -4,11 +4,11 @@ import type { Page } from '../../../api/client.ts';
 import { useMay } from '../../../frame/workspace.tsx';
 import { ConfirmButton } from '../../../shared/confirm-button.tsx';
 import { EmptyState } from '../../../shared/empty-state.tsx';
+import { type EntityNames, useEntityNames } from '../../../shared/entity-names.ts';
 import { ButtonLink, TextLink } from '../../../shared/links.tsx';
 import { type Column, PagedList } from '../../../shared/paged-list.tsx';
 import { numberText, plural, shareText } from '../../../shared/quantities.ts';
-import { type Names, useRuleNames } from '../../../shared/referred-names.ts';
-import { type Status, StatusLabel } from '../../../shared/status-label.tsx';
+import { type Status, StatusLabel } from '../../../shared/status-badge.tsx';
 import { Timestamp } from '../../../shared/timestamp.tsx';
 import { selectionOf } from '../../rules/rule-selection.ts';
 import type { DeliveriesSearch } from '../search.ts';
@@ -43,8 +43,9 @@ export function ReplayList({ workspaceId, search, onSearch }: Props) {
     queryKey: keyOf(workspaceId, search),
     queryFn: skipToken,
   });
-  const rules = useRuleNames(
+  const rules = useEntityNames(
     workspaceId,
+    'rule',
     (shown?.items ?? []).flatMap(({ rule_id }) => (rule_id === null ? [] : [rule_id])),
   );
   return (
@@ -84,7 +85,7 @@ function keyOf(workspaceId: string, { cursor }: DeliveriesSearch) {
 
 function columnsOf(
   workspaceId: string,
-  rules: Names,
+  rules: EntityNames,
   mayEdit: boolean,
   refresh: () => Promise<void>,
 ): readonly Column<Replay>[] {

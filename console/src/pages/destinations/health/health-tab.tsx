@@ -15,7 +15,7 @@ import { lazy, type ReactNode, Suspense } from 'react';
 import { TextLink } from '../../../shared/links.tsx';
 import { durationText, numberText, perSecondText, shareText } from '../../../shared/quantities.ts';
 import { QueryState } from '../../../shared/query-state.tsx';
-import { StatusLabel } from '../../../shared/status-label.tsx';
+import { StatusLabel } from '../../../shared/status-badge.tsx';
 import { Timestamp } from '../../../shared/timestamp.tsx';
 import { backlogOf } from '../destination-status.ts';
 import { type DestinationHealth, destinationHealthQuery, healthHistoryQuery } from '../queries.ts';
