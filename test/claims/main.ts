@@ -1,0 +1,13 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { claims, DOCUMENTS, documentUrl } from './claims.ts';
+import { filled } from './fill.ts';
+
+// `npm run docs:figures` fills the marked spans of README.md and docs/comparison.md.
+const known = claims();
+for (const path of DOCUMENTS) {
+  const url = documentUrl(path);
+  const text = readFileSync(url, 'utf8');
+  const next = filled(text, known);
+  if (next !== text) writeFileSync(url, next);
+  process.stdout.write(`${path}: ${next === text ? 'up to date' : 'filled in'}\n`);
+}
