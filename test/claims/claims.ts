@@ -17,11 +17,12 @@ const documentAt = (path: string) => readFileSync(documentUrl(path), 'utf8');
 export function claims(): Claims {
   const bench = documentAt('docs/bench.md');
   const figures = Object.entries(FIGURES).map(([name, figure]) => [name, figureIn(bench, name, figure)]);
-  return { ...Object.fromEntries(figures), ...destinations(), ...sdks(), version: version() };
+  return { ...Object.fromEntries(figures), ...destinations(), ...sdks(), ...operations() };
 }
 
-function version(): string {
-  return (JSON.parse(documentAt('package.json')) as { version: string }).version;
+function operations(): Claims {
+  const { version } = JSON.parse(documentAt('package.json')) as { version: string };
+  return { version, runbooks: String(readdirSync(documentUrl('docs/operations/runbooks')).length) };
 }
 
 /** The kinds of the connector registry. */
