@@ -2,6 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { createConnectors } from '@tributary/connectors';
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { computeAnswers } from '../demo/answers.ts';
+import { readFlights } from '../demo/flights.ts';
 import { FIGURES, figureIn } from './bench.ts';
 import type { Claims } from './fill.ts';
 
@@ -17,7 +19,23 @@ const documentAt = (path: string) => readFileSync(documentUrl(path), 'utf8');
 export function claims(): Claims {
   const bench = documentAt('docs/bench.md');
   const figures = Object.entries(FIGURES).map(([name, figure]) => [name, figureIn(bench, name, figure)]);
-  return { ...Object.fromEntries(figures), ...destinations(), ...sdks(), ...operations() };
+  return { ...Object.fromEntries(figures), ...destinations(), ...sdks(), ...demo(), ...operations() };
+}
+
+/** What `npm run demo` sends and must find. */
+function demo(): Claims {
+  const events = readFlights();
+  const { violating, late, passing, profiles } = computeAnswers(events);
+  const counts = {
+    'demo-events': events.length,
+    'demo-violating': violating,
+    'demo-late': late,
+    'demo-passing': passing,
+    'demo-profiles': profiles.size,
+  };
+  return Object.fromEntries(
+    Object.entries(counts).map(([name, count]) => [name, count.toLocaleString('en')]),
+  );
 }
 
 function operations(): Claims {
