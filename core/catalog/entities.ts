@@ -230,7 +230,7 @@ export interface Replay extends Kept {
   readonly created_by: string;
 }
 
-/** Tells when numbers of a workspace are not as they should be (docs/guides/alerts.md). */
+/** Tells when numbers of a workspace are not as they should be (docs/reference/alert-kinds.md). */
 export interface Alert extends Kept, AlertRule {
   readonly workspace_id: string;
   readonly name: string;

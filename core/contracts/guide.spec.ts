@@ -8,9 +8,9 @@ import { compileSchema } from './evaluation/compile-schema.ts';
 import { createContractEvaluator } from './evaluator.ts';
 import { ContractInference } from './infer/infer-contract.ts';
 
-/* Runs the examples of docs/guides/contracts.md. */
+/* Runs the examples of docs/reference/contract-keywords.md. */
 
-const text = readFileSync(new URL('../../docs/guides/contracts.md', import.meta.url), 'utf8').replace(
+const text = readFileSync(new URL('../../docs/reference/contract-keywords.md', import.meta.url), 'utf8').replace(
   / +\|/g,
   ' |',
 );

@@ -9,7 +9,7 @@ import { createContractEvaluator } from './evaluator.ts';
 /*
  * Runs the official JSON Schema test suite against the contracts' dialect. A schema that the dialect accepts
  * must behave as the suite requires; any other schema is rejected when a contract is created. The figures are
- * in docs/guides/contracts.md. The data is stored in test/data/json-schema-test-suite because the npm package
+ * in docs/reference/contract-keywords.md. The data is stored in test/data/json-schema-test-suite because the npm package
  * @json-schema-org/tests 2.0.0 contains none: it fetches, at installation, a Git repository's state from
  * before draft 2020-12.
  */
@@ -181,7 +181,7 @@ describe.each(DRAFTS)('the test suite of JSON Schema %s', (draft, $schema) => {
   it('comes to the figures of the guide', () => {
     const table = rows(result.figures).join('\n');
     console.info(`JSON Schema ${draft}: right, refused, different\n${table}`);
-    const guide = readFileSync(new URL('docs/guides/contracts.md', ROOT), 'utf8').replace(/ +\|/g, ' |');
+    const guide = readFileSync(new URL('docs/reference/contract-keywords.md', ROOT), 'utf8').replace(/ +\|/g, ' |');
     expect(guide.split(`\n### ${draft}\n`)[1]?.split('\n#')[0]).toContain(`\n${table}\n`);
   });
 

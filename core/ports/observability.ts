@@ -331,7 +331,7 @@ export const METRICS = {
   },
   tributary_alert_evaluations_total: {
     kind: 'counter',
-    help: 'Evaluations of alerts of workspaces (docs/guides/alerts.md).',
+    help: 'Evaluations of alerts of workspaces (docs/reference/alert-kinds.md).',
     labels: { outcome: 'firing, ok, unknown, behind (not all events are counted), failed' },
   },
   tributary_destination_health_alerts_total: {

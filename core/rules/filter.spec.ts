@@ -117,7 +117,7 @@ describe('numbers of events, which are doubles, and integers of a filter', () =>
 });
 
 describe('an example of the guide', () => {
-  const guide = readFileSync(new URL('../../docs/guides/deliveries.md', import.meta.url), 'utf8');
+  const guide = readFileSync(new URL('../../docs/reference/delivery-lifecycle.md', import.meta.url), 'utf8');
   const [, block = ''] = /over `event`, the canonical[\s\S]*?```\n([\s\S]*?)```/.exec(guide) ?? [];
   const examples = block.trim().split('\n');
   const fitting = event({

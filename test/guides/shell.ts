@@ -1,33 +1,34 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { withoutTestSettings } from '../helpers/child-environment.ts';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+/** What a command that fails outside of a condition adds to the output of its block. */
+const FAILED = 'FAILED';
 
-/**
- * A shell in the folder of the project, as a reader has it: variables set by one block are visible in the
- * next.
- */
+/** A terminal: what one block sets is there in the next. */
 export class Shell {
   readonly #bash: ChildProcess;
   #output = '';
   #blocks = 0;
 
-  constructor(env: Readonly<Record<string, string>>) {
-    this.#bash = spawn('bash', ['-s'], {
-      cwd: ROOT,
+  constructor(folder: string, env: Readonly<Record<string, string>>) {
+    this.#bash = spawn('bash', ['--norc', '-s'], {
+      cwd: folder,
       env: { ...withoutTestSettings(), ...env },
       stdio: 'pipe',
+      // With a process group of its own, so that what blocks leave in the background ends with it.
+      detached: true,
     });
-    for (const stream of [this.#bash.stdout, this.#bash.stderr])
-      stream?.on('data', (chunk: Buffer) => {
-        this.#output += chunk.toString('utf8');
-      });
+    this.#bash.stdout?.on('data', (chunk: Buffer) => {
+      this.#output += chunk.toString('utf8');
+    });
+    this.#bash.stdin?.write(
+      `exec 2>&1\nset -E -o pipefail\ntrap 'echo "${FAILED} ($?): $BASH_COMMAND" >&2' ERR\n`,
+    );
   }
 
-  /** Runs a block; resolves to its output lines, including standard error. */
-  async run(code: string): Promise<readonly string[]> {
+  /** Runs a block; resolves to what it printed, with a line for each command that failed. */
+  async run(code: string): Promise<string> {
     const end = `block ${++this.#blocks} has ended`;
     const before = this.#output.length;
     this.#bash.stdin?.write(`${code}\necho; echo '${end}'\n`);
@@ -39,13 +40,21 @@ export class Shell {
         once(this.#bash, 'exit'),
       ]);
     }
+    // The shell tells of background processes that a block ended, as it does in a terminal.
     return printed()
       .split('\n')
-      .filter((line) => line !== '' && line !== end);
+      .filter((line) => line !== '' && line !== end && !/: line \d+: +\d+ Terminated/.test(line))
+      .map((line) => `${line}\n`)
+      .join('');
   }
 
   async close(): Promise<void> {
     this.#bash.stdin?.end();
     if (this.#bash.exitCode === null) await once(this.#bash, 'exit');
+    try {
+      process.kill(-(this.#bash.pid ?? 0), 'SIGTERM');
+    } catch {
+      // Nothing was left in the background.
+    }
   }
 }

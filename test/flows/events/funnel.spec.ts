@@ -190,7 +190,7 @@ describe('The funnel', () => {
   });
 });
 
-/** The sums that docs/guides/funnel.md states; `ofRules` are the totals of single rules without a replay. */
+/** The sums that docs/reference/funnel-numbers.md states; `ofRules` are the totals of single rules without a replay. */
 function checkSums(totals: Totals, ...ofRules: readonly Totals[]): void {
   const sum = (counts: Totals, ...measures: readonly string[]) =>
     measures.reduce((total, measure) => total + (counts[measure] ?? 0), 0);

@@ -24,7 +24,7 @@ export interface FunnelStep {
   readonly counts: 'events' | 'rules' | 'deliveries';
 }
 
-/** The funnel of a workspace. See `docs/guides/funnel.md` for how the numbers add up. */
+/** The funnel of a workspace. See `docs/reference/funnel-numbers.md` for how the numbers add up. */
 export function funnelStepsOf(totals: FunnelCounts): readonly FunnelStep[] {
   const of = (measure: Exclude<keyof FunnelCounts, 'reasons' | 'latency'>) => totals[measure] ?? 0;
   const part = (measure: Measure): readonly FunnelPart[] =>

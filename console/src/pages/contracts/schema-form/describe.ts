@@ -1,6 +1,6 @@
 import { type SchemaForm, TYPES, type TypeName } from './model.ts';
 
-/** The formats that a contract may name, see `docs/guides/contracts.md`. */
+/** The formats that a contract may name, see `docs/reference/contract-keywords.md`. */
 export const FORMATS = [
   'date-time',
   'date',

@@ -1,0 +1,36 @@
+# What the guides use in their commands, in bash and zsh: `. docs/guides/terminal.sh`, in the folder of Tributary,
+# with $api, $workspace and $key set to what `npm start` printed.
+token=$(npm run --silent token -- --email dev@tributary.localhost)
+PATH=$PWD/node_modules/.bin:$PATH
+mkdir -p try
+
+# call <path> [options of curl]: calls the API below the workspace, as its owner.
+call() {
+  curl -sS --fail-with-body -w '\n' "$api/api/v1/workspaces/$workspace/$1" -H "Authorization: Bearer $token" \
+    -H "X-Workspace-ID: $workspace" -H 'Content-Type: application/json' "${@:2}"
+}
+
+# save <collection> <JSON>: creates an object, or replaces the one that has its name. The second time changes nothing.
+save() {
+  local id
+  id=$(call "$1?limit=1000" | node -p '
+    JSON.parse(fs.readFileSync(0)).find(({ name }) => name === JSON.parse(process.argv[1]).name)?.id ?? ""' "$2") || return
+  if [ -n "$id" ]; then call "$1/$id" -X PUT -d "$2"; else call "$1" -d "$2"; fi
+}
+
+# send <type> <JSON>: sends an event as the SDKs of Segment do, with the write key.
+send() { curl -sS --fail-with-body -w '\n' "$api/v1/$1" -u "$key:" -H 'Content-Type: application/json' -d "$2"; }
+
+# field <path>: prints a field of the JSON that it reads, such as .id or '[0].name'.
+field() { node -p "JSON.parse(fs.readFileSync(0))$1"; }
+
+# await_output <text> <command>: repeats a command until its output has the text, for a minute at most.
+await_output() {
+  local output
+  for _ in $(seq 60); do
+    output=$("${@:2}" 2>&1) && case $output in *"$1"*) return ;; esac
+    sleep 1
+  done
+  echo "No \"$1\" in a minute: $output" >&2
+  return 1
+}

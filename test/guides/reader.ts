@@ -1,0 +1,112 @@
+import { mkdirSync, mkdtempSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Browser, chromium } from 'playwright-core';
+import { startEmbedded } from '../helpers/embedded.ts';
+import { freePort } from '../helpers/free-port.ts';
+import type { Tributary } from '../helpers/running-tributary.ts';
+import { isShown, type Step } from './blocks.ts';
+import { Shell } from './shell.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+/** What a clone that nobody worked in does not have. */
+const NOT_CLONED = new Set(['.git', 'data', 'try', 'coverage', '.turbo']);
+/** The addresses of programs that readers start themselves. */
+const OTHER_PORTS = /\b900[0-9]\b/g;
+
+export interface Programs {
+  /** The paths of a browser, and of the folder of a Python that has the SDKs. */
+  readonly chromium: string | undefined;
+  readonly python: string | undefined;
+}
+
+/** Somebody with a clone of the project, in which `npm start` runs: does what a guide says. */
+export class Reader {
+  readonly tributary: Tributary;
+  readonly #clone: string;
+  readonly #programs: Programs;
+  readonly #ports = new Map<string, Promise<number>>();
+  #browser: Promise<Browser> | undefined;
+
+  private constructor(clone: string, tributary: Tributary, programs: Programs) {
+    this.#clone = clone;
+    this.tributary = tributary;
+    this.#programs = programs;
+  }
+
+  static async start(programs: Programs): Promise<Reader> {
+    const clone = mkdtempSync(join(tmpdir(), 'tributary-guide-'));
+    for (const name of readdirSync(ROOT))
+      if (!NOT_CLONED.has(name)) symlinkSync(join(ROOT, name), join(clone, name));
+    return new Reader(clone, await startEmbedded(join(clone, 'data'), {}), programs);
+  }
+
+  /** Puts in what a reader copies from elsewhere, by the words that stand for it, and ports that are free. */
+  async fillIn(text: string, values: Readonly<Record<string, string>> = {}): Promise<string> {
+    const { url, workspaceId, writeKey, idToken } = this.tributary;
+    const known = {
+      'http://127.0.0.1:8080': url,
+      '<workspace>': workspaceId,
+      '<write key>': writeKey,
+      '<ID token>': idToken,
+      ...values,
+    };
+    let filled = Object.entries(known).reduce((left, [name, value]) => left.replaceAll(name, value), text);
+    for (const [port] of filled.matchAll(OTHER_PORTS)) {
+      const free = this.#ports.get(port) ?? freePort();
+      this.#ports.set(port, free);
+      filled = filled.replaceAll(new RegExp(`\\b${port}\\b`, 'g'), String(await free));
+    }
+    return filled;
+  }
+
+  /** A terminal in the folder of the clone. `calls` is a file that has a line for each call of curl then. */
+  terminal(calls: string): Shell {
+    const bin = join(this.#clone, 'counting');
+    mkdirSync(bin, { recursive: true });
+    writeFileSync(
+      join(bin, 'curl'),
+      `#!/bin/sh\nPATH=\${PATH#*:} command curl "$@"\ncode=$?\necho "$code $*" >> '${calls}'\nexit $code\n`,
+      { mode: 0o755 },
+    );
+    const path = [bin, ...(this.#programs.python ? [dirname(this.#programs.python)] : []), process.env.PATH];
+    return new Shell(this.#clone, { PATH: path.join(':') });
+  }
+
+  /** Does one step. Undefined: as the guide says; otherwise how it differs. */
+  async follow(step: Step, shell: Shell): Promise<string | undefined> {
+    if (step.does === 'save') {
+      const file = join(this.#clone, step.file);
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, step.text);
+      return undefined;
+    }
+    if (step.does === 'open') {
+      await this.#open(step.address);
+      return undefined;
+    }
+    const printed = await shell.run(step.code);
+    const shown = step.prints ?? { language: 'text', text: '' };
+    return isShown(shown, printed)
+      ? undefined
+      : `${step.code}\nis to print\n${shown.text}\nand printed\n${printed}`;
+  }
+
+  async close(): Promise<void> {
+    await (await this.#browser)?.close();
+    await this.tributary.remove();
+    await rm(this.#clone, { recursive: true, force: true });
+  }
+
+  async #open(address: string): Promise<void> {
+    this.#browser ??= chromium.launch({
+      executablePath: this.#programs.chromium ?? '',
+      args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'],
+    });
+    const page = await (await this.#browser).newPage();
+    await page.goto(address, { waitUntil: 'networkidle' });
+    await page.close({ runBeforeUnload: true });
+  }
+}
