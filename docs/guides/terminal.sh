@@ -4,9 +4,11 @@ token=$(npm run --silent token -- --email dev@tributary.localhost)
 PATH=$PWD/node_modules/.bin:$PATH
 mkdir -p try
 
-# call <path> [options of curl]: calls the API below the workspace, as its owner.
+# call <path> [options of curl]: calls the API as the owner of the workspace, below the workspace unless the path begins with /.
 call() {
-  curl -sS --fail-with-body -w '\n' "$api/api/v1/workspaces/$workspace/$1" -H "Authorization: Bearer $token" \
+  local url=$api/api/v1/workspaces/$workspace/$1
+  case $1 in /*) url=$api$1 ;; esac
+  curl -sS --fail-with-body -w '\n' "$url" -H "Authorization: Bearer $token" \
     -H "X-Workspace-ID: $workspace" -H 'Content-Type: application/json' "${@:2}"
 }
 
@@ -22,7 +24,7 @@ save() {
 send() { curl -sS --fail-with-body -w '\n' "$api/v1/$1" -u "$key:" -H 'Content-Type: application/json' -d "$2"; }
 
 # field <path>: prints a field of the JSON that it reads, such as .id or '[0].name'.
-field() { node -p "JSON.parse(fs.readFileSync(0))$1"; }
+field() { node -p "const value = JSON.parse(fs.readFileSync(0))$1; typeof value === 'string' ? value : JSON.stringify(value, null, 2)"; }
 
 # await_output <text> <command>: repeats a command until its output has the text, for a minute at most.
 await_output() {

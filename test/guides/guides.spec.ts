@@ -30,7 +30,7 @@ describe('the guide', () => {
   let reader: Reader;
   beforeAll(async () => {
     const interpreter = python === undefined ? undefined : pythonWithSdks(python);
-    reader = await Reader.start({ chromium, python: interpreter });
+    reader = await Reader.start({ curl: findProgram('curl') ?? '', chromium, python: interpreter });
   });
   afterAll(async () => {
     await reader.close();
@@ -49,9 +49,10 @@ describe('the guide', () => {
             expect.soft(difference, time).toBeUndefined();
             if (difference !== undefined) return;
           }
+          if (CALLS[guide] === undefined) continue;
           const made = existsSync(calls) ? readFileSync(calls, 'utf8').trim().split('\n') : [];
           expect(made.filter((call) => !call.startsWith('0 '))).toEqual([]);
-          if (CALLS[guide] !== undefined) expect(made.length, made.join('\n')).toBeLessThanOrEqual(CALLS[guide]);
+          expect(made.length, made.join('\n')).toBeLessThanOrEqual(CALLS[guide]);
         }
       } finally {
         await shell.close();

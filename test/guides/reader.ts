@@ -16,9 +16,11 @@ const NOT_CLONED = new Set(['.git', 'data', 'try', 'coverage', '.turbo']);
 /** The addresses of programs that readers start themselves. */
 const OTHER_PORTS = /\b900[0-9]\b/g;
 
+/** The paths of programs of this machine. */
 export interface Programs {
-  /** The paths of a browser, and of the folder of a Python that has the SDKs. */
+  readonly curl: string;
   readonly chromium: string | undefined;
+  /** One that has the SDKs. */
   readonly python: string | undefined;
 }
 
@@ -62,15 +64,19 @@ export class Reader {
     return filled;
   }
 
-  /** A terminal in the folder of the clone. `calls` is a file that has a line for each call of curl then. */
+  /** A terminal in the folder of the clone. `calls` is a file that gets a line for each call of curl: its exit code and its address. */
   terminal(calls: string): Shell {
     const bin = join(this.#clone, 'counting');
     mkdirSync(bin, { recursive: true });
-    writeFileSync(
-      join(bin, 'curl'),
-      `#!/bin/sh\nPATH=\${PATH#*:} command curl "$@"\ncode=$?\necho "$code $*" >> '${calls}'\nexit $code\n`,
-      { mode: 0o755 },
-    );
+    const script = [
+      '#!/bin/sh',
+      'for url in "$@"; do case $url in http*) break ;; esac; done',
+      `'${this.#programs.curl}' "$@"`,
+      'code=$?',
+      `echo "$code $url" >> '${calls}'`,
+      'exit $code',
+    ];
+    writeFileSync(join(bin, 'curl'), `${script.join('\n')}\n`, { mode: 0o755 });
     const path = [bin, ...(this.#programs.python ? [dirname(this.#programs.python)] : []), process.env.PATH];
     return new Shell(this.#clone, { PATH: path.join(':') });
   }
