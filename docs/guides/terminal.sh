@@ -1,5 +1,6 @@
 # What the guides use in their commands, in bash and zsh: `. docs/guides/terminal.sh`, in the folder of Tributary,
 # with $api, $workspace and $key set to what `npm start` printed.
+: "${api:?is the address of Tributary}" "${workspace:?is an id}" "${key:?is a write key}"
 token=$(npm run --silent token -- --email dev@tributary.localhost)
 PATH=$PWD/node_modules/.bin:$PATH
 mkdir -p try

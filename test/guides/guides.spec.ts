@@ -50,9 +50,11 @@ describe('the guide', () => {
             if (difference !== undefined) return;
           }
           if (CALLS[guide] === undefined) continue;
+          // A call that is repeated until its answer says what the reader waits for counts once.
           const made = existsSync(calls) ? readFileSync(calls, 'utf8').trim().split('\n') : [];
           expect(made.filter((call) => !call.startsWith('0 '))).toEqual([]);
-          expect(made.length, made.join('\n')).toBeLessThanOrEqual(CALLS[guide]);
+          const different = made.filter((call, at) => call !== made[at - 1]);
+          expect(different.length, different.join('\n')).toBeLessThanOrEqual(CALLS[guide]);
         }
       } finally {
         await shell.close();

@@ -16,6 +16,8 @@ const NOT_CLONED = new Set(['.git', 'data', 'try', 'coverage', '.turbo']);
 /** The addresses of programs that readers start themselves. */
 const OTHER_PORTS = /\b900[0-9]\b/g;
 
+const USER_AGENT = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36';
+
 /** The paths of programs of this machine. */
 export interface Programs {
   readonly curl: string;
@@ -89,10 +91,7 @@ export class Reader {
       writeFileSync(file, step.text);
       return undefined;
     }
-    if (step.does === 'open') {
-      await this.#open(step.address);
-      return undefined;
-    }
+    if (step.does === 'open') return await this.#open(step.address);
     const printed = await shell.run(step.code);
     const shown = step.prints ?? { language: 'text', text: '' };
     return isShown(shown, printed)
@@ -106,13 +105,21 @@ export class Reader {
     await rm(this.#clone, { recursive: true, force: true });
   }
 
-  async #open(address: string): Promise<void> {
+  async #open(address: string): Promise<string | undefined> {
     this.#browser ??= chromium.launch({
       executablePath: this.#programs.chromium ?? '',
       args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'],
     });
-    const page = await (await this.#browser).newPage();
+    // A reader's browser does not call itself headless, as bots do.
+    const page = await (await this.#browser).newPage({ userAgent: USER_AGENT });
+    const faults: string[] = [];
+    page.on('pageerror', ({ message }) => faults.push(message));
+    page.on('requestfailed', (request) => faults.push(`${request.url()} failed`));
+    page.on('response', (response) => {
+      if (response.status() >= 400) faults.push(`${response.url()} is ${response.status()}`);
+    });
     await page.goto(address, { waitUntil: 'networkidle' });
-    await page.close({ runBeforeUnload: true });
+    await page.close();
+    return faults.length === 0 ? undefined : `${address} has faults: ${faults.join(', ')}`;
   }
 }

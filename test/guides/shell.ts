@@ -10,6 +10,7 @@ export class Shell {
   readonly #bash: ChildProcess;
   #output = '';
   #blocks = 0;
+  #changed = Promise.withResolvers<void>();
 
   constructor(folder: string, env: Readonly<Record<string, string>>) {
     this.#bash = spawn('bash', ['--norc', '-s'], {
@@ -21,7 +22,9 @@ export class Shell {
     });
     this.#bash.stdout?.on('data', (chunk: Buffer) => {
       this.#output += chunk.toString('utf8');
+      this.#wake();
     });
+    this.#bash.once('exit', () => this.#wake());
     this.#bash.stdin?.write(
       `exec 2>&1\nset -E -o pipefail\ntrap 'echo "${FAILED} ($?): $BASH_COMMAND" >&2' ERR\n`,
     );
@@ -35,10 +38,7 @@ export class Shell {
     const printed = () => this.#output.slice(before);
     while (!printed().includes(end)) {
       if (this.#bash.exitCode !== null) throw new Error(`the shell has ended: ${printed()}`);
-      await Promise.race([
-        once(this.#bash.stdout as NodeJS.ReadableStream, 'data'),
-        once(this.#bash, 'exit'),
-      ]);
+      await this.#changed.promise;
     }
     // The shell tells of background processes that a block ended, as it does in a terminal.
     return printed()
@@ -56,5 +56,10 @@ export class Shell {
     } catch {
       // Nothing was left in the background.
     }
+  }
+
+  #wake(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
   }
 }
