@@ -49,6 +49,7 @@ describe('the guide', () => {
             expect.soft(difference, time).toBeUndefined();
             if (difference !== undefined) return;
           }
+          expect(await reader.closePages()).toEqual([]);
           if (CALLS[guide] === undefined) continue;
           // A call that is repeated until its answer says what the reader waits for counts once.
           const made = existsSync(calls) ? readFileSync(calls, 'utf8').trim().split('\n') : [];

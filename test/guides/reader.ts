@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Browser, chromium } from 'playwright-core';
+import { type Browser, chromium, type Page } from 'playwright-core';
 import { startEmbedded } from '../helpers/embedded.ts';
 import { freePort } from '../helpers/free-port.ts';
 import type { Tributary } from '../helpers/running-tributary.ts';
@@ -33,6 +33,8 @@ export class Reader {
   readonly #programs: Programs;
   readonly #ports = new Map<string, Promise<number>>();
   #browser: Promise<Browser> | undefined;
+  readonly #pages: Page[] = [];
+  readonly #faults: string[] = [];
 
   private constructor(clone: string, tributary: Tributary, programs: Programs) {
     this.#clone = clone;
@@ -91,12 +93,21 @@ export class Reader {
       writeFileSync(file, step.text);
       return undefined;
     }
-    if (step.does === 'open') return await this.#open(step.address);
+    if (step.does === 'open') {
+      await this.#open(step.address);
+      return undefined;
+    }
     const printed = await shell.run(step.code);
     const shown = step.prints ?? { language: 'text', text: '' };
     return isShown(shown, printed)
       ? undefined
       : `${step.code}\nis to print\n${shown.text}\nand printed\n${printed}`;
+  }
+
+  /** Closes the pages that were opened; resolves to what went wrong in them. */
+  async closePages(): Promise<readonly string[]> {
+    for (const page of this.#pages.splice(0)) await page.close();
+    return this.#faults.splice(0);
   }
 
   async close(): Promise<void> {
@@ -105,21 +116,18 @@ export class Reader {
     await rm(this.#clone, { recursive: true, force: true });
   }
 
-  async #open(address: string): Promise<string | undefined> {
+  async #open(address: string): Promise<void> {
     this.#browser ??= chromium.launch({
       executablePath: this.#programs.chromium ?? '',
       args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'],
     });
     // A reader's browser does not call itself headless, as bots do.
     const page = await (await this.#browser).newPage({ userAgent: USER_AGENT });
-    const faults: string[] = [];
-    page.on('pageerror', ({ message }) => faults.push(message));
-    page.on('requestfailed', (request) => faults.push(`${request.url()} failed`));
+    this.#pages.push(page);
+    page.on('pageerror', ({ message }) => this.#faults.push(message));
     page.on('response', (response) => {
-      if (response.status() >= 400) faults.push(`${response.url()} is ${response.status()}`);
+      if (response.status() >= 400) this.#faults.push(`${response.url()} is ${response.status()}`);
     });
-    await page.goto(address, { waitUntil: 'networkidle' });
-    await page.close();
-    return faults.length === 0 ? undefined : `${address} has faults: ${faults.join(', ')}`;
+    await page.goto(address, { timeout: 0 });
   }
 }
