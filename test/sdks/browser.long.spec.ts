@@ -1,7 +1,6 @@
 import { type Browser, chromium } from 'playwright-core';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { blocksOf, filledIn } from '../guides/blocks.ts';
 import { eventually } from '../helpers/client.ts';
 import { ranHere } from '../helpers/run-cli.ts';
 import { startTributary } from '../helpers/tributary.ts';
@@ -35,9 +34,8 @@ interface Page {
 describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in Chromium', () => {
   let browser: Browser;
   let site: PageServer;
-  let guide = '';
   beforeAll(async () => {
-    site = await servePage({ '/guide': () => guide });
+    site = await servePage();
     const args = [
       '--no-sandbox',
       '--disable-gpu',
@@ -69,26 +67,6 @@ describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in C
     },
     SENT_WITHIN_MS,
   );
-
-  it('sends from the page that the guide shows', async () => {
-    const tributary = await startTributary();
-    onTestFinished(() => tributary.remove());
-    const [block, ...others] = blocksOf('server-sdks').filter(({ language }) => language === 'html');
-    expect(others).toEqual([]);
-    guide = filledIn(block?.text ?? '', {
-      'http://127.0.0.1:8080': tributary.url,
-      '<write key>': tributary.writeKey,
-    });
-    const page = await browser.newPage();
-    const answered = page.waitForResponse((response) => response.url() === `${tributary.url}/v1/p`);
-    await page.goto(`${site.url}guide`);
-    expect((await answered).status()).toBe(200);
-    const pages = async () =>
-      (await tributary.owner.get<readonly Volume[]>('./event-volume')).filter(
-        ({ event_type, event_name }) => event_type === 'page' && event_name === 'From Segment',
-      );
-    expect(await eventually(pages, ({ length }) => length > 0)).toMatchObject([{ event_count: 1 }]);
-  });
 
   it('sends with a client that was generated for browsers', async () => {
     const tributary = await startTributary();
