@@ -10,10 +10,10 @@ import { ContractInference } from './infer/infer-contract.ts';
 
 /* Runs the examples of docs/reference/contract-keywords.md. */
 
-const text = readFileSync(new URL('../../docs/reference/contract-keywords.md', import.meta.url), 'utf8').replace(
-  / +\|/g,
-  ' |',
-);
+const text = readFileSync(
+  new URL('../../docs/reference/contract-keywords.md', import.meta.url),
+  'utf8',
+).replace(/ +\|/g, ' |');
 const AT = '2026-03-01T00:00:00.000Z';
 
 const blocks = [...text.matchAll(/```json (contract|event|verdict)\n([\s\S]*?)```/g)].map(

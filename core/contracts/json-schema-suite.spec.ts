@@ -181,7 +181,10 @@ describe.each(DRAFTS)('the test suite of JSON Schema %s', (draft, $schema) => {
   it('comes to the figures of the guide', () => {
     const table = rows(result.figures).join('\n');
     console.info(`JSON Schema ${draft}: right, refused, different\n${table}`);
-    const guide = readFileSync(new URL('docs/reference/contract-keywords.md', ROOT), 'utf8').replace(/ +\|/g, ' |');
+    const guide = readFileSync(new URL('docs/reference/contract-keywords.md', ROOT), 'utf8').replace(
+      / +\|/g,
+      ' |',
+    );
     expect(guide.split(`\n### ${draft}\n`)[1]?.split('\n#')[0]).toContain(`\n${table}\n`);
   });
 

@@ -45,7 +45,11 @@ export function parseSteps(text: string): readonly Step[] {
     const last = steps.at(-1);
     if (file !== undefined) steps.push({ does: 'save', file, text: body });
     else if (language === 'sh') steps.push({ does: 'run', code: body, prints: undefined });
-    else if ((language === 'text' || language === 'json') && last?.does === 'run' && last.prints === undefined)
+    else if (
+      (language === 'text' || language === 'json') &&
+      last?.does === 'run' &&
+      last.prints === undefined
+    )
       steps[steps.length - 1] = { ...last, prints: { language, text: body } };
     else throw new UnusableGuide(`a block that is neither run, saved nor printed: ${info}\n${body}`);
   }
@@ -54,7 +58,10 @@ export function parseSteps(text: string): readonly Step[] {
 }
 
 /** Whether an output is the one that a guide shows, where `…` stands for anything. */
-export function isShown({ language, text }: { language: 'text' | 'json'; text: string }, output: string): boolean {
+export function isShown(
+  { language, text }: { language: 'text' | 'json'; text: string },
+  output: string,
+): boolean {
   const normal = (given: string) => (language === 'json' ? given.replaceAll(/\s/g, '') : given.trim());
   const parts = normal(text)
     .split('…')

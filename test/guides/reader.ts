@@ -16,7 +16,8 @@ const NOT_CLONED = new Set(['.git', 'data', 'try', 'coverage', '.turbo']);
 /** The addresses of programs that readers start themselves. */
 const OTHER_PORTS = /\b900[0-9]\b/g;
 
-const USER_AGENT = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36';
+const USER_AGENT =
+  'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36';
 
 /** The paths of programs of this machine. */
 export interface Programs {
@@ -119,7 +120,12 @@ export class Reader {
   async #open(address: string): Promise<void> {
     this.#browser ??= chromium.launch({
       executablePath: this.#programs.chromium ?? '',
-      args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'],
+      args: [
+        '--no-sandbox',
+        '--disable-gpu',
+        '--disable-background-networking',
+        '--disable-component-update',
+      ],
     });
     // A reader's browser does not call itself headless, as bots do.
     const page = await (await this.#browser).newPage({ userAgent: USER_AGENT });
