@@ -1,6 +1,3 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresServer } from '../helpers/postgres.ts';
 import { findProgram, pythonWithSdks } from '../sdks/programs.ts';
@@ -24,21 +21,17 @@ const NEEDS: Readonly<Record<string, readonly unknown[]>> = {
 };
 /** The calls that a guide may take, where it promises a number. */
 const CALLS: Readonly<Record<string, number>> = { 'a-shop': 15 };
-
-const SETUP =
-  "api=http://127.0.0.1:8080 workspace='<workspace>' key='<write key>'\n. docs/guides/terminal.sh\n";
+const SETUP = "api=http://127.0.0.1:8080 workspace='<workspace>' key='<write key>'\n. docs/guides/terminal.sh\n";
 
 describe('a guide', () => {
   it.each(guides())('%s says what comes of it and what it needs, and has one setup for all', (guide) => {
     const text = readGuide(guide);
     expect(text.split('\n\n').slice(1, 3).join('\n')).toMatch(/^At the end [\s\S]*You\s+need /);
-    if (guide !== 'first-event')
-      expect(parseSteps(text)[0]).toMatchObject({ code: expect.stringContaining(SETUP) });
+    if (guide !== 'first-event') expect(parseSteps(text)[0]).toMatchObject({ code: expect.stringContaining(SETUP) });
   });
 });
 
 describe('the guide', () => {
-  const calls = join(mkdtempSync(join(tmpdir(), 'tributary-calls-')), 'calls');
   let reader: Reader;
   beforeAll(async () => {
     const interpreter = python === undefined ? undefined : pythonWithSdks(python);
@@ -51,32 +44,20 @@ describe('the guide', () => {
 
   for (const guide of guides())
     it.skipIf(NEEDS[guide]?.includes(undefined))(`${guide} does what it says, twice`, async () => {
-      const steps = parseSteps(await reader.fillIn(readGuide(guide), urlOf(postgres?.url)));
-      const shell = reader.terminal(calls);
-      try {
-        for (const time of ['the first time', 'the second time']) {
-          rmSync(calls, { force: true });
-          for (const step of steps) {
-            const difference = await reader.follow(step, shell);
-            expect.soft(difference, time).toBeUndefined();
-            if (difference !== undefined) return;
-          }
-          expect(await reader.closePages()).toEqual([]);
-          if (CALLS[guide] === undefined) continue;
-          // A call that is repeated until its answer says what the reader waits for counts once.
-          const made = existsSync(calls) ? readFileSync(calls, 'utf8').trim().split('\n') : [];
-          expect(made.filter((call) => !call.startsWith('0 '))).toEqual([]);
-          const different = made.filter((call, at) => call !== made[at - 1]);
-          expect(different.length, different.join('\n')).toBeLessThanOrEqual(CALLS[guide]);
-        }
-      } finally {
-        await shell.close();
+      const readings = await reader.followTwice(guide, wordsOf(postgres?.url));
+      const asItSays = { difference: undefined, faults: [] };
+      expect(readings).toMatchObject([asItSays, asItSays]);
+      const most = CALLS[guide];
+      if (most === undefined) return;
+      for (const { calls } of readings) {
+        expect(calls.filter((call) => !call.startsWith('0 '))).toEqual([]);
+        expect(calls.length, calls.join('\n')).toBeLessThanOrEqual(most);
       }
     });
 });
 
 /** The words that stand for parts of the address of a database. */
-function urlOf(url: string | undefined): Readonly<Record<string, string>> {
+function wordsOf(url: string | undefined): Readonly<Record<string, string>> {
   if (url === undefined) return {};
   const { port, username, password } = new URL(url);
   return { '<database port>': port, '<database user>': username, '<database password>': password };

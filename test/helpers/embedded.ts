@@ -9,6 +9,19 @@ export const FRUGAL = { TRIBUTARY_SANDBOX_PROCESSES: '1' } as const;
 /** The default number, for a test in which one transformation may delay others. */
 export const AS_SHIPPED = { TRIBUTARY_SANDBOX_PROCESSES: '2' } as const;
 
+/** What `tributary dev` printed for a person. */
+export function welcomed(output: string) {
+  const found = (pattern: RegExp) => pattern.exec(output)?.[1] ?? '';
+  return {
+    url: found(/ready at (\S+)/),
+    adminUrl: found(/admin port\s+(\S+)/),
+    workspaceId: found(/workspace\s+(\S+)/),
+    writeKey: found(/write key\s+(\S+)/),
+    consoleLink: found(/(\S+\/console\/#secret=\S+)/),
+    idToken: found(/ID token\s+(\S+)/),
+  };
+}
+
 /** `tributary dev`. Reads the lines that it prints for a person once it is ready. `main` is of another checkout. */
 export async function startEmbedded(
   folder: string,
@@ -23,13 +36,7 @@ export async function startEmbedded(
     await server.kill();
     throw error;
   }
-  const found = (pattern: RegExp) => pattern.exec(server.output)?.[1] ?? '';
-  const url = found(/ready at (\S+)/);
-  const adminUrl = found(/admin port\s+(\S+)/);
-  const workspaceId = found(/workspace\s+(\S+)/);
-  const writeKey = found(/write key\s+(\S+)/);
-  const consoleLink = found(/(\S+\/console\/#secret=\S+)/);
-  const idToken = found(/ID token\s+(\S+)/);
+  const { url, adminUrl, workspaceId, writeKey, consoleLink, idToken } = welcomed(server.output);
   const owner = new Client(url, idToken, workspaceId);
   return {
     url,
