@@ -44,14 +44,20 @@ async function programsOf({ node, npm }: (typeof RELEASES)[number]): Promise<str
   await run('npm', ['install', '--prefix', folder, '--no-save', '--no-audit', '--no-fund', ...packages]);
   mkdirSync(`${bin}.new`, { recursive: true });
   const modules = join(folder, 'node_modules');
-  symlinkSync(join(modules, `node-${process.platform}-${process.arch}`, 'bin', 'node'), join(`${bin}.new`, 'node'));
+  symlinkSync(
+    join(modules, `node-${process.platform}-${process.arch}`, 'bin', 'node'),
+    join(`${bin}.new`, 'node'),
+  );
   symlinkSync(join(modules, 'npm', 'bin', 'npm-cli.js'), join(`${bin}.new`, 'npm'));
   await run('mv', [`${bin}.new`, bin]);
   return bin;
 }
 
 /** `npm start` in a clone. `warnings` are what it wrote to standard error. */
-async function start(clone: string, env: NodeJS.ProcessEnv): Promise<Started & { readonly warnings: string }> {
+async function start(
+  clone: string,
+  env: NodeJS.ProcessEnv,
+): Promise<Started & { readonly warnings: string }> {
   const child = spawn('npm', ['start'], {
     cwd: clone,
     env: { ...env, PORT: String(await freePort()), TRIBUTARY_ADMIN_PORT: String(await freePort()) },

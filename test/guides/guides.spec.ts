@@ -21,13 +21,15 @@ const NEEDS: Readonly<Record<string, readonly unknown[]>> = {
 };
 /** The calls that a guide may take, where it promises a number. */
 const CALLS: Readonly<Record<string, number>> = { 'a-shop': 15 };
-const SETUP = "api=http://127.0.0.1:8080 workspace='<workspace>' key='<write key>'\n. docs/guides/terminal.sh\n";
+const SETUP =
+  "api=http://127.0.0.1:8080 workspace='<workspace>' key='<write key>'\n. docs/guides/terminal.sh\n";
 
 describe('a guide', () => {
   it.each(guides())('%s says what comes of it and what it needs, and has one setup for all', (guide) => {
     const text = readGuide(guide);
-    expect(text.split('\n\n').slice(1, 3).join('\n')).toMatch(/^At the end [\s\S]*You\s+need /);
-    if (guide !== 'first-event') expect(parseSteps(text)[0]).toMatchObject({ code: expect.stringContaining(SETUP) });
+    expect(text.split('\n\n').slice(1, 3).join('\n')).toMatch(/^At the end [\s\S]*You\s+need\s/);
+    if (guide !== 'first-event')
+      expect(parseSteps(text)[0]).toMatchObject({ code: expect.stringContaining(SETUP) });
   });
 });
 
