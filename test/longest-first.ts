@@ -9,6 +9,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const LONGEST: readonly string[] = [
   'test/conformance/event-log/kafka/conformance.long-alone.spec.ts',
   'test/conformance/event-log/sqlite/conformance.long-alone.spec.ts',
+  'test/guides/guides.spec.ts',
   'test/flows/profiles/profiles-by-events.spec.ts',
   'test/runtime/move/move.long.spec.ts',
   'test/console/hostile-data.spec.ts',
