@@ -24,6 +24,9 @@ save() {
 # send <type> <JSON>: sends an event as the SDKs of Segment do, with the write key.
 send() { curl -sS --fail-with-body -w '\n' "$api/v1/$1" -u "$key:" -H 'Content-Type: application/json' -d "$2"; }
 
+# event_status <message id>: what became of an event, in a word.
+event_status() { call "events/$1" | field .status; }
+
 # field <path>: prints a field of the JSON that it reads, such as .id or '[0].name'.
 field() { node -p "const value = JSON.parse(fs.readFileSync(0))$1; typeof value === 'string' ? value : JSON.stringify(value, null, 2)"; }
 

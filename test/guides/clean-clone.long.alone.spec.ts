@@ -93,7 +93,8 @@ describe.each(RELEASES)('with Node $node and its npm', (release) => {
     'a clean clone is installed, started and read through without a warning',
     async () => {
       const path = [await programsOf(release), '/usr/bin', '/bin'].join(':');
-      const env = { PATH: path, HOME: mkdtempSync(join(tmpdir(), 'tributary-home-')) };
+      // The home folder has npm's cache, and how this machine reaches the registry.
+      const env = { PATH: path, HOME: homedir() };
       const clone = mkdtempSync(join(tmpdir(), 'tributary-clone-'));
       await run('git', ['clone', '--quiet', ROOT, clone]);
       const { stdout, stderr } = await run('npm', ['ci'], { cwd: clone, env, maxBuffer: 2 ** 26 });
