@@ -1,4 +1,4 @@
-// Runs alone: it installs and builds everything three times.
+// Runs alone in the long form: it installs and builds everything three times.
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, symlinkSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
