@@ -75,10 +75,17 @@ export const runCli: typeof import('./runtime/cli.ts').runCli = async (args, env
 export { prepareQuickstart } from './runtime/commands/dev.ts';
 export { rotateSecrets, SecretsUnreadable, secretsByKey } from './runtime/commands/secrets.ts';
 export { describeConfig, readConfig } from './runtime/config/config.ts';
-export { openDevIssuer } from './runtime/issuer/dev-issuer.ts';
+export { DEVELOPER, openDevIssuer } from './runtime/issuer/dev-issuer.ts';
+export {
+  expectServer,
+  openExistingIssuer,
+  TokenRefused,
+  testToken,
+} from './runtime/issuer/development-server.ts';
 export { openOidcIssuers } from './runtime/issuer/oidc-issuers.ts';
 export { createLogger } from './runtime/observability/logger.ts';
 export { createMetrics } from './runtime/observability/metrics.ts';
+export { reportErrors } from './runtime/process/lifecycle.ts';
 export { adminPort, startAdminServer } from './runtime/server/admin-server.ts';
 export { startServer } from './runtime/server/server.ts';
 export { openGateway } from './runtime/wiring/gateway.ts';

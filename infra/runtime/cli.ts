@@ -168,7 +168,11 @@ function describeProgram(environment: Environment, run: Run): Command {
       ),
     );
   add(program, 'token', 'print an ID token of the development issuer')
-    .requiredOption('--email <address>', 'the person it is for')
+    .option(
+      '--email <address>',
+      'the person it is for (default: the one whose workspace tributary dev prints)',
+    )
+    .option('--create-key', 'create the key of a data folder that no server has used yet')
     .action(
       run<TokenOptions>(async (options) =>
         (await import('./commands/token.ts')).printToken(options, environment),

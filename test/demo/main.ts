@@ -1,7 +1,15 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { adminPort, openDevIssuer, readConfig } from '@tributary/infra';
+import {
+  DEVELOPER,
+  expectServer,
+  openExistingIssuer,
+  readConfig,
+  reportErrors,
+  TokenRefused,
+  testToken,
+} from '@tributary/infra';
 import { Client } from '../helpers/client.ts';
 import { ProfileClient, sendTo } from '../helpers/profile-client.ts';
 import { scrape } from '../helpers/scrape.ts';
@@ -12,22 +20,23 @@ import { readFlights } from './flights.ts';
 import { startReceiver } from './receiver.ts';
 import { type ResultSources, type Results, readResults } from './results.ts';
 import { sendEvents } from './send.ts';
-import { NDJSON_FOLDER, prepareWorkspace } from './workspace.ts';
+import { NDJSON_FOLDER, prepareWorkspace, WORKSPACE } from './workspace.ts';
 
-const EMAIL = 'demo@tributary.localhost';
 /** The pipeline counts as drained after this long without a change. */
 const QUIET_MS = 30_000;
 
 /**
- * Sends the departures of January 2013 to a running `npm start`, through its HTTP API alone. A second run
- * sends the same message ids and changes nothing.
+ * Sends the departures of January 2013 to a running `npm start`, through its HTTP API alone, as the person whose workspace
+ * that printed. A second run sends the same message ids and changes nothing.
  */
 async function demo(): Promise<number> {
   const { values } = parseArgs({ options: { flights: { type: 'string' } } });
   const config = readConfig(process.env);
-  const base = `http://${config.host}:${config.port}`;
-  const adminBase = `http://${config.adminHost}:${adminPort(config)}`;
-  if (!(await answers(base))) {
+  const { url: base, adminUrl } = expectServer(config, process.env);
+  const token = await openExistingIssuer(config).mint(DEVELOPER);
+  const { answer } = await testToken(base, token);
+  if (answer === 'refused') throw new TokenRefused(base, config);
+  if (answer === 'none') {
     process.stderr.write(
       `Nothing answers at ${base}. Start Tributary first, in another terminal: npm start\n`,
     );
@@ -35,13 +44,13 @@ async function demo(): Promise<number> {
   }
   const events = readFlights(values.flights);
   const expected = computeAnswers(events);
-  const token = await openDevIssuer(config).mint(EMAIL);
   const receiver = await startReceiver(join(config.dataFolder, 'demo', 'webhook.ndjson'));
   const { client, workspaceId, orgId, region, contractId, writeKey } = await prepareWorkspace(
     new Client(base, token),
     receiver.url,
   );
 
+  process.stdout.write(`To ${base}, into the workspace ${WORKSPACE} (${workspaceId})\n`);
   const started = performance.now();
   await sendEvents(client.with({ token: writeKey.key }), events, (sent) => {
     process.stdout.write(progressLine(sent, events.length, 'sending '));
@@ -58,23 +67,16 @@ async function demo(): Promise<number> {
   };
   const results = await drained(
     () => readResults(sources, expected),
-    async () => (await waitingNow(() => scrape(adminBase))).length === 0,
+    async () => (await waitingNow(() => scrape(adminUrl))).length === 0,
     events.length,
   );
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   process.stdout.write(
-    `\n${answersTable(results.lines)}\n\n${volumeChart(results.volume)}\n\ndone in ${seconds} s\n`,
+    `\n${answersTable(results.lines)}\n\n${volumeChart(results.volume)}\n\ndone in ${seconds} s: ${base}/console/w/${workspaceId}/overview\n`,
   );
   await client.call('DELETE', `./event-keys/${writeKey.id}`);
   await receiver.close();
   return isRight(results) ? 0 : 1;
-}
-
-async function answers(base: string): Promise<boolean> {
-  return fetch(`${base}/livez`).then(
-    (response) => response.ok,
-    () => false,
-  );
 }
 
 function isRight({ lines }: Results): boolean {
@@ -104,4 +106,4 @@ async function drained(
   }
 }
 
-process.exitCode = await demo();
+process.exitCode = await reportErrors('demo', demo);

@@ -6,7 +6,8 @@ interface Named {
   readonly name: string;
 }
 
-const WORKSPACE = 'New York departures';
+/** The name of its workspace. */
+export const WORKSPACE = 'New York departures';
 /** Folder of the ndjson destination, below its workspace's. */
 export const NDJSON_FOLDER = 'departures';
 

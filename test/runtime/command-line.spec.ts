@@ -37,6 +37,12 @@ describe('the command line', () => {
     expect(version.output).toMatch(/^\d+\.\d+\.\d+( \([0-9a-f]{12}\))?\n$/);
   });
 
+  it('prints the version', async () => {
+    const { code, output, log } = await run('--version');
+    expect({ code, log }).toEqual({ code: 0, log: '' });
+    expect(output).toMatch(/^\d+\.\d+\.\d+( \([0-9a-f]{12}\))?\n$/);
+  });
+
   it.each(['unknown', 'secrets turn', 'catalog'])(
     'prints the commands that there are after "%s"',
     async (line) => {
@@ -57,7 +63,6 @@ describe('the command line', () => {
       "tributary topics: option '--format <format>' argument 'yaml' is invalid.",
     ],
     ['topics --format table', 'tributary topics: --format and --cluster need --print'],
-    ['token', "tributary token: required option '--email <address>' not specified"],
     ['token --email nobody', 'tributary token: --email must be an address'],
     ['adopt-stores --from x', 'tributary adopt-stores: --from must be the id of an installation, or none'],
     ['positions --stage route', 'tributary positions: --stage, --topic and --to go together'],

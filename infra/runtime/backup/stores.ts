@@ -25,7 +25,7 @@ const KEY_FILES = ['secret-keys.json', 'dev-issuer.json', 'quickstart.json'];
  * crashes of this machine's processes, and what is made from the log. A snapshot of the catalog may be newer than the point.
  */
 const NOT_NEEDED =
-  /^(health|crashes|moved\.json.*|lock\.db.*|backup\.lock.*|backup-staging|.*catalog\.snapshot.*|.*\.lock.*)$/;
+  /^(health|crashes|moved\.json.*|server\.json.*|lock\.db.*|backup\.lock.*|backup-staging|.*catalog\.snapshot.*|.*\.lock.*)$/;
 
 export function storeFiles(dataFolder: string, { withKeys }: { readonly withKeys: boolean }): StoreFiles {
   const folders = embeddedFolders({ dataFolder });

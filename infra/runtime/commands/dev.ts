@@ -6,7 +6,11 @@ import { CONSOLE_PATH, type GatewayDependencies } from '@tributary/gateway';
 import type { FastifyInstance } from 'fastify';
 import { decodeJwt } from 'jose';
 import { ConfigError, type Environment, readDevConfig } from '../config/config.ts';
-import { type DevIssuer, openDevIssuer } from '../issuer/dev-issuer.ts';
+import { DEVELOPER, type DevIssuer, openDevIssuer } from '../issuer/dev-issuer.ts';
+import { buildVersion } from '../observability/build-info.ts';
+import { createLogger } from '../observability/logger.ts';
+import { onThisMachine } from '../process/server-address.ts';
+import { describeFirstEvent, followFirstEvent } from './first-event.ts';
 import { runInOneProcess } from './serve.ts';
 
 /**
@@ -24,6 +28,7 @@ export async function dev(environment: Environment): Promise<number> {
     opened ??= openDevIssuer(config);
     return opened;
   };
+  const logger = createLogger(config.logLevel, { part: 'dev' });
   const secret = randomBytes(32).toString('base64url');
   return runInOneProcess(config, {
     command: 'dev',
@@ -31,23 +36,26 @@ export async function dev(environment: Environment): Promise<number> {
     developmentLink: { secret, mint: () => mintForConsole(issuer()) },
     async announce({ server, admin, dependencies }) {
       const quickstart = await prepareQuickstart(server.app, dependencies, issuer(), config.dataFolder);
-      const link = config.console
-        ? `${onThisMachine(server.url)}${CONSOLE_PATH}#secret=${secret}`
-        : undefined;
-      return welcome(server.url, admin.url, quickstart, link);
+      const url = onThisMachine(server.url);
+      const consoleUrl = config.console ? `${url}${CONSOLE_PATH}` : undefined;
+      const { workspaceId } = quickstart;
+      const first = await followFirstEvent(dependencies.liveTail, workspaceId, logger);
+      const link = consoleUrl && `${consoleUrl}#secret=${secret}`;
+      process.stdout.write(
+        welcome(quickstart, { url, adminUrl: admin.url, link, dataFolder: config.dataFolder }),
+      );
+      void first.event.then((event) => {
+        const pages = consoleUrl ? `${consoleUrl}w/` : `${url}/api/v1/workspaces/`;
+        const urlOfEvent = (id: string) => `${pages}${workspaceId}/events/${encodeURIComponent(id)}`;
+        process.stdout.write(`${describeFirstEvent(event, urlOfEvent)}\n`);
+      });
     },
+    farewell: `\nStopped. Everything is kept in ${config.dataFolder}; the next start goes on with it.\n`,
   });
 }
 
-const EMAIL = 'dev@tributary.localhost';
-
-/** A browser of this machine reaches a server that listens on every address by loopback. */
-function onThisMachine(url: string): string {
-  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
-}
-
 async function mintForConsole(issuer: DevIssuer) {
-  const token = await issuer.mint(EMAIL);
+  const token = await issuer.mint(DEVELOPER);
   const { exp = 0 } = decodeJwt(token);
   return { token, expiresAt: new Date(exp * 1_000).toISOString() };
 }
@@ -71,7 +79,7 @@ export async function prepareQuickstart(
   issuer: DevIssuer,
   dataFolder: string,
 ): Promise<Quickstart> {
-  const idToken = await issuer.mint(EMAIL);
+  const idToken = await issuer.mint(DEVELOPER);
   const file = join(dataFolder, 'quickstart.json');
   const stored = readStored(file);
   const hash = parseKey(stored?.writeKey ?? '')?.hash;
@@ -130,30 +138,33 @@ function readStored(file: string): StoredQuickstart | undefined {
   }
 }
 
-/** The text that `tributary dev` prints once it is ready. */
-export function welcome(
-  url: string,
-  adminUrl: string,
-  { workspaceId, writeKey, idToken }: Quickstart,
-  consoleLink?: string,
-): string {
-  const opened =
-    consoleLink === undefined
-      ? ''
-      : `Open the console (the link signs you in, once):\n\n  ${consoleLink}\n\n`;
-  return `
-Tributary is ready at ${url}
+interface Places {
+  readonly url: string;
+  readonly adminUrl: string;
+  /** Opens the console signed in; undefined where there is no console. */
+  readonly link: string | undefined;
+  readonly dataFolder: string;
+}
 
-${opened}  workspace   ${workspaceId}
+/** The text that `tributary dev` prints once it is ready. */
+function welcome({ workspaceId, writeKey, idToken }: Quickstart, places: Places): string {
+  const { url, adminUrl, link, dataFolder } = places;
+  const console = link === undefined ? '' : `  console     ${link} (signs you in, once)\n`;
+  return `
+Tributary ${buildVersion()} is ready at ${url}
+
+${console}  workspace   ${workspaceId}
   write key   ${writeKey}
   ID token    ${idToken}
+              (of ${DEVELOPER}, for an hour; npm run token prints another)
+  data        ${dataFolder}
   admin port  ${adminUrl} (/metrics, /readyz)
 
-Send an event:
+Send an event from another terminal; this one says when it came:
 
-  curl -X POST ${url}/api/v1/workspaces/${workspaceId}/events/track -H 'Authorization: Bearer ${writeKey}' -H 'Content-Type: application/json' -d '{"event":"Signed Up","user_id":"ada"}'
+  curl ${url}/api/v1/workspaces/${workspaceId}/events/track -H 'Authorization: Bearer ${writeKey}' -H 'Content-Type: application/json' -d '{"event":"Signed Up","user_id":"ada"}'
 
-Real input: npm run demo (in another terminal). Stop with Ctrl-C.
-For development: whoever reads its data folder can sign in as anybody. In production: tributary serve.
+Many events: npm run demo. Stop with Ctrl-C.
+For development: whoever reads the data folder can sign in as anybody. In production: tributary serve.
 `;
 }

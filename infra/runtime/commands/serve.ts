@@ -19,6 +19,7 @@ import { reportProcess } from '../observability/process-reports.ts';
 import { startDeadline } from '../process/await-engines.ts';
 import { lockFolder } from '../process/data-folder.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
+import { onThisMachine, publishAddress, withdrawAddress } from '../process/server-address.ts';
 import { useDataFolder } from '../process/usable-folder.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { drain, type RunningServer, startServer, unlessShuttingDown } from '../server/server.ts';
@@ -42,7 +43,9 @@ export function serve(environment: Environment): Promise<number> {
         config.issuers.length === 0
           ? 'API keys alone: TRIBUTARY_ISSUERS=none'
           : `sign-in by ${config.issuers.map(({ issuer }) => issuer).join(', ')}`;
-      return `serve ready at ${server.url} (metrics and readiness at ${admin.url}; ${signIn})\n`;
+      process.stdout.write(
+        `serve ready at ${server.url} (metrics and readiness at ${admin.url}; ${signIn})\n`,
+      );
     },
   });
 }
@@ -61,8 +64,10 @@ export interface OneProcessForm {
   issuers(): readonly TrustedIssuer[];
   /** Signs in on the console without an issuer. */
   readonly developmentLink?: DevelopmentLink;
-  /** Resolves to the text that is printed once the process is ready. */
-  announce(ready: Ready): Promise<string>;
+  /** Prints what a person is to know once the process is ready. */
+  announce(ready: Ready): Promise<void>;
+  /** The text that is printed once the process was told to end and has finished its work. */
+  readonly farewell?: string;
 }
 
 /** Runs the gateway in this thread and all stages in another one, as the only process of its data folder. */
@@ -72,10 +77,13 @@ export async function runInOneProcess(config: Config, form: OneProcessForm): Pro
     useDataFolder(config, logger);
     const lock = lockFolder(config.dataFolder);
     try {
+      withdrawAddress(config.dataFolder); // in a container this process may have the number of a killed one
       openSecrets(config); // reports faults of the keys before anything is opened
-      return await runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
+      const code = await runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
         run(config, form, cleanup, shutdown, logger),
       );
+      process.stdout.write(form.farewell ?? '');
+      return code;
     } finally {
       lock.release();
     }
@@ -128,9 +136,10 @@ async function run(
   const board = await openProcessBoard(config, logger);
   const reported = { role: form.command, config, logger, readiness, stages: () => stages.stages() };
   cleanup.use(reportProcess(board, reported));
-  const text = await form.announce({ server, admin, dependencies });
+  const address = { pid: process.pid, url: onThisMachine(server.url), adminUrl: onThisMachine(admin.url) };
+  cleanup.use(publishAddress(config.dataFolder, address));
   shutdown.drain = () => drain(server, config.drain, logger);
-  process.stdout.write(text);
+  await form.announce({ server, admin, dependencies });
   return Promise.race([stages.failed, check.failed]);
 }
 

@@ -5,6 +5,7 @@ import {
   type JsonWebKey,
   type KeyObject,
 } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { nameId } from '@tributary/core';
 import type { TrustedIssuer } from '@tributary/gateway';
@@ -17,6 +18,9 @@ const AUDIENCE = 'tributary';
 const ALGORITHM = 'ES256';
 const LIFETIME_SECONDS = 3600;
 
+/** The person whose workspace `tributary dev` prints. */
+export const DEVELOPER = 'dev@tributary.localhost';
+
 /** Issues ID tokens for trying Tributary out. Never enabled in production: its key can sign in as anyone. */
 export interface DevIssuer {
   readonly trusted: TrustedIssuer;
@@ -26,7 +30,7 @@ export interface DevIssuer {
 
 /** The issuer with the configured key, else with the key of this data folder (`dev-issuer.json`, created once). */
 export function openDevIssuer(config: Pick<Config, 'dataFolder' | 'devIssuerKey'>): DevIssuer {
-  const jwk = config.devIssuerKey || createOnce(join(config.dataFolder, 'dev-issuer.json'), makeKey);
+  const jwk = config.devIssuerKey || createOnce(keyFile(config.dataFolder), makeKey);
   const privateKey = createPrivateKey({ key: JSON.parse(jwk) as JsonWebKey, format: 'jwk' });
   const kid = keyId(privateKey);
   const publicJwk = {
@@ -55,6 +59,18 @@ export function openDevIssuer(config: Pick<Config, 'dataFolder' | 'devIssuerKey'
         .sign(privateKey);
     },
   };
+}
+
+/** Whether the issuer has its key already: a configured one, or one that a server has made in this data folder. */
+export function hasDevIssuer({
+  dataFolder,
+  devIssuerKey,
+}: Pick<Config, 'dataFolder' | 'devIssuerKey'>): boolean {
+  return devIssuerKey !== '' || existsSync(keyFile(dataFolder));
+}
+
+function keyFile(dataFolder: string): string {
+  return join(dataFolder, 'dev-issuer.json');
 }
 
 function makeKey(): string {

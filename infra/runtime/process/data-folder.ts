@@ -20,6 +20,7 @@ import { type Logger, messageOf } from '@tributary/core';
 import { isBusy, lockHolderOf } from '../../adapters/sqlite/database.ts';
 import type { Config } from '../config/settings.ts';
 import { OperatorError } from './lifecycle.ts';
+import { addressOf } from './server-address.ts';
 
 /** The folders of the embedded adapters. */
 export function embeddedFolders({ dataFolder }: Pick<Config, 'dataFolder'>) {
@@ -40,8 +41,10 @@ export class FolderInUse extends OperatorError {
   constructor(folder: string, options?: ErrorOptions) {
     const holder = lockHolderOf(join(folder, 'lock.db'));
     const by = holder === undefined ? '' : `, ${holder}`;
+    const url = addressOf(folder)?.url;
+    const at = url === undefined ? '' : `, at ${url}`;
     super(
-      `${folder} is used by another running Tributary${by}: stop it, or set TRIBUTARY_DATA_DIR to another folder`,
+      `${folder} is used by another running Tributary${by}${at}: stop it, or set TRIBUTARY_DATA_DIR to another folder`,
       options,
     );
     this.name = 'FolderInUse';
@@ -117,7 +120,7 @@ const MAX_PATHS = 10;
  * and those of the other entries are not changed.
  */
 const DATA_ENTRIES =
-  /^(log|crashes|dedupe|volume|funnel|history|health|profiles|ndjson|demo|lock\.db(-.*)?|moved\.json.*|backup\.lock(-.*)?|backup-staging|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|.*catalog\.snapshot.*)$/;
+  /^(log|crashes|dedupe|volume|funnel|history|health|profiles|ndjson|demo|lock\.db(-.*)?|moved\.json.*|backup\.lock(-.*)?|backup-staging|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|server\.json.*|.*catalog\.snapshot.*)$/;
 
 interface Findings {
   /** Corrected paths, each with its former mode. */

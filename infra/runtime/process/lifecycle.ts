@@ -61,7 +61,9 @@ export async function runUntilSignalled(
     // SIGINT comes from a terminal, where no load balancer is in front.
     if (signal === 'SIGTERM' && shutdown.drain !== undefined) await Promise.race([shutdown.drain(), working]);
   } catch (error) {
-    logger.error({ error: messageOf(error) }, 'shutting down after a failure');
+    // `reportErrors` says it in one line, without a log entry that says it again.
+    if (!(error instanceof OperatorError))
+      logger.error({ error: messageOf(error) }, 'shutting down after a failure');
     failure = { error };
   }
   shutdown.hasBegun = true;

@@ -24,12 +24,14 @@ export function startAdminServer(
   logger: Logger,
 ): Promise<RunningServer> {
   const { adminHost: host } = config;
+  const ownSettings = 'TRIBUTARY_ADMIN_PORT and TRIBUTARY_ADMIN_HOST';
   const address = {
     ...config,
     host,
     port: adminPort(config),
     maxConnections: MAX_CONNECTIONS,
-    addressSettings: 'TRIBUTARY_ADMIN_PORT and TRIBUTARY_ADMIN_HOST',
+    addressSettings:
+      config.adminPort === undefined ? `PORT (the admin port follows it), or ${ownSettings},` : ownSettings,
   };
   return listen(address, async (app) => {
     if (isLoopback(host)) app.addHook('onRequest', refuseForeignNames);
