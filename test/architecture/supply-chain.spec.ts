@@ -14,6 +14,7 @@ interface Locked {
   readonly link?: boolean;
   readonly dev?: boolean;
   readonly hasInstallScript?: boolean;
+  readonly deprecated?: string;
 }
 const lock = JSON.parse(read('package-lock.json')) as { readonly packages: Readonly<Record<string, Locked>> };
 
@@ -39,6 +40,10 @@ describe('the lock file', () => {
     expect(pathsOf(packages.filter(({ resolved }) => resolved !== undefined))).toEqual([]);
   });
 
+  it('holds no package that its author has given up: npm ci would warn of it', () => {
+    expect(pathsOf(packages.filter(({ deprecated }) => deprecated !== undefined))).toEqual([]);
+  });
+
   it('keeps the old packages of test tools out of production', () => {
     const old = packages.filter(({ name, version = '' }) => {
       if (name === 'axios' || name === 'busboy' || name === 'dicer') return version.startsWith('0.');
@@ -54,8 +59,15 @@ describe('install scripts', () => {
     expect(read('.npmrc').split('\n')).toContain('ignore-scripts=true');
   });
 
+  it('are reviewed: npm 11 warns of one that package.json neither allows nor denies', () => {
+    const { allowScripts } = JSON.parse(read('package.json')) as { readonly allowScripts: object };
+    const scripted = packages.filter(({ hasInstallScript }) => hasInstallScript === true);
+    expect(allowScripts).toEqual(Object.fromEntries(scripted.map(({ name }) => [name, false])));
+  });
+
   it('are listed with the reason why nothing needs them', () => {
-    const table = read('docs/operations/supply-chain.md').split('## No install script runs')[1]?.split('\n## ')[0] ?? '';
+    const table =
+      read('docs/operations/supply-chain.md').split('## No install script runs')[1]?.split('\n## ')[0] ?? '';
     const listed = [...table.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name);
     const scripted = packages.filter(({ hasInstallScript }) => hasInstallScript === true);
     expect(listed.toSorted()).toEqual(scripted.map(({ name }) => name).toSorted());

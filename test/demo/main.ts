@@ -106,4 +106,6 @@ async function drained(
   }
 }
 
+// What it writes into the data folder is for the user of Tributary alone, as all that is in there.
+process.umask(0o077);
 process.exitCode = await reportErrors('demo', demo);
