@@ -38,7 +38,7 @@ async function demo(): Promise<number> {
   if (answer === 'refused') throw new TokenRefused(base, config);
   if (answer === 'none') {
     process.stderr.write(
-      `Nothing answers at ${base}. Start Tributary first, in another terminal: npm start\n`,
+      `No server runs on ${config.dataFolder}, and nothing answers at ${base}. Start one in another terminal: npm start\n`,
     );
     return 1;
   }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseKey } from '@tributary/core';
 import { CONSOLE_PATH, type GatewayDependencies } from '@tributary/gateway';
 import type { FastifyInstance } from 'fastify';
@@ -35,15 +35,15 @@ export async function dev(environment: Environment): Promise<number> {
     issuers: () => [issuer().trusted],
     developmentLink: { secret, mint: () => mintForConsole(issuer()) },
     async announce({ server, admin, dependencies }) {
+      // A pipe whose reader has ended, as in `tributary dev | head`: the server goes on without.
+      process.stdout.on('error', (error) => logger.info({ error: error.message }, 'nobody reads the output'));
       const quickstart = await prepareQuickstart(server.app, dependencies, issuer(), config.dataFolder);
-      const url = onThisMachine(server.url);
-      const consoleUrl = config.console ? `${url}${CONSOLE_PATH}` : undefined;
+      const [url, adminUrl] = [onThisMachine(server.url), onThisMachine(admin.url)];
       const { workspaceId } = quickstart;
       const first = await followFirstEvent(dependencies.liveTail, workspaceId, logger);
+      const consoleUrl = config.console ? `${url}${CONSOLE_PATH}` : undefined;
       const link = consoleUrl && `${consoleUrl}#secret=${secret}`;
-      process.stdout.write(
-        welcome(quickstart, { url, adminUrl: admin.url, link, dataFolder: config.dataFolder }),
-      );
+      process.stdout.write(welcome(quickstart, { url, adminUrl, link, dataFolder: config.dataFolder }));
       void first.event.then((event) => {
         const pages = consoleUrl ? `${consoleUrl}w/` : `${url}/api/v1/workspaces/`;
         const urlOfEvent = (id: string) => `${pages}${workspaceId}/events/${encodeURIComponent(id)}`;
@@ -150,13 +150,14 @@ interface Places {
 function welcome({ workspaceId, writeKey, idToken }: Quickstart, places: Places): string {
   const { url, adminUrl, link, dataFolder } = places;
   const console = link === undefined ? '' : `  console     ${link} (signs you in, once)\n`;
+  const setting = dataFolder === resolve('data') ? '' : `TRIBUTARY_DATA_DIR=${quoted(dataFolder)} `;
   return `
 Tributary ${buildVersion()} is ready at ${url}
 
 ${console}  workspace   ${workspaceId}
   write key   ${writeKey}
   ID token    ${idToken}
-              (of ${DEVELOPER}, for an hour; npm run token prints another)
+              (of ${DEVELOPER}, for an hour; another: ${setting}npm run token)
   data        ${dataFolder}
   admin port  ${adminUrl} (/metrics, /readyz)
 
@@ -164,7 +165,12 @@ Send an event from another terminal; this one says when it came:
 
   curl ${url}/api/v1/workspaces/${workspaceId}/events/track -H 'Authorization: Bearer ${writeKey}' -H 'Content-Type: application/json' -d '{"event":"Signed Up","user_id":"ada"}'
 
-Many events: npm run demo. Stop with Ctrl-C.
+Many events: ${setting}npm run demo. Stop with Ctrl-C.
 For development: whoever reads the data folder can sign in as anybody. In production: tributary serve.
 `;
+}
+
+/** A path for a shell. */
+function quoted(path: string): string {
+  return /^[\w/.@+-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -39,9 +39,12 @@ describe.skipIf(noTerminal !== undefined)('the first minutes', () => {
     workspace: /^ {2}workspace {3}(\S+)$/m.exec(shown)?.[1] ?? '',
     writeKey: /^ {2}write key {3}(\S+)$/m.exec(shown)?.[1] ?? '',
     curl: /^ {2}(curl .+)$/m.exec(shown)?.[1] ?? '',
+    token: /another: (.*npm run token)\)$/m.exec(shown)?.[1] ?? '',
+    demo: /^Many events: (.*npm run demo)\. /m.exec(shown)?.[1] ?? '',
   });
   /** A busy machine may have reasons to warn: a disk that took seconds. */
   const withoutLog = (shown: string) => shown.replaceAll(/^\{"level".*\n/gm, '');
+  const silent = (command: string) => command.replace('npm run', 'npm run --silent');
   const send = async (curl: string) => {
     const { stdout } = await run('bash', ['-c', `${curl} -sS --fail-with-body`]);
     return JSON.parse(stdout) as { readonly message_id: string; readonly status: string };
@@ -77,8 +80,8 @@ describe.skipIf(noTerminal !== undefined)('the first minutes', () => {
     );
   });
 
-  it('another terminal gets the token of the printed workspace, and says whose it is', async () => {
-    const mine = terminal('npm run --silent token', settings());
+  it('the printed command gets the token of the printed workspace, and says whose it is', async () => {
+    const mine = terminal(silent(printed(server.shown).token), {});
     const hers = terminal('npm run --silent token -- --email grace@example.com', settings());
     expect([await mine.ended(), await hers.ended()]).toEqual([0, 0]);
     const at = `at http://127.0.0.1:${port}: `;
@@ -92,7 +95,7 @@ describe.skipIf(noTerminal !== undefined)('the first minutes', () => {
   });
 
   it('the demo needed PORT again: it finds the server by the data folder, and says where it sends', async () => {
-    const demo = terminal('npm run --silent demo', settings());
+    const demo = terminal(silent(printed(server.shown).demo), {});
     await demo.shows(new RegExp(`^To http://127.0.0.1:${port}, into the workspace New York departures`, 'm'));
     await demo.close();
   });
