@@ -1,4 +1,4 @@
-// Runs alone: it installs all packages and builds the console, with every processor there is.
+// Runs alone in the long form: it installs all packages and builds the console, with every processor there is.
 import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
