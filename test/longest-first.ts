@@ -27,6 +27,7 @@ const LONGEST: readonly string[] = [
   'test/gateway/events/events-live.spec.ts',
   'test/conformance/catalog/log/conformance.spec.ts',
   'test/conformance/deduplicator/redis/conformance.spec.ts',
+  'test/runtime/commands/first-minutes.spec.ts',
   'test/runtime/commands/dev.spec.ts',
   'connectors/segment/pack.spec.ts',
 ];
