@@ -5,6 +5,7 @@ import { accessPlugin } from './authentication/access.ts';
 import { consoleRoutes } from './console/console.ts';
 import type { GatewayDependencies } from './dependencies.ts';
 import { errorsPlugin } from './errors/error-handler.ts';
+import { guideRoutes } from './guide/guide.ts';
 import { responseMemoryPlugin } from './limits/memory-budgets.ts';
 import { rateLimitsPlugin } from './limits/rate-limits.ts';
 import { openapiPlugin, referencePage } from './openapi/openapi.ts';
@@ -27,6 +28,7 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
   await app.register(referencePage);
   if (dependencies.console !== undefined)
     await app.register(consoleRoutes, { ...dependencies.console, clock: dependencies.clock });
+  if (dependencies.guide !== undefined) await app.register(guideRoutes, dependencies.guide);
   await app.register(async (api) => {
     await api.register(bodyPlugin, dependencies);
     await api.register(accessPlugin, dependencies);

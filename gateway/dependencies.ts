@@ -30,6 +30,7 @@ import type {
 } from '@tributary/core';
 import type { IdentityVerifier } from './authentication/id-tokens.ts';
 import type { ConsoleOptions } from './console/console.ts';
+import type { GuideOptions } from './guide/guide.ts';
 import type { ChangeLimits } from './limits/change-limits.ts';
 import type { LiveLimits } from './live-streams/stream-slots.ts';
 import type { CrossOriginOptions } from './server/cross-origin.ts';
@@ -109,6 +110,8 @@ export interface GatewayDependencies {
   readonly publicUrl?: string;
   /** Absent: the gateway serves no console. */
   readonly console?: ConsoleOptions;
+  /** Absent: the gateway serves no documentation. */
+  readonly guide?: GuideOptions;
   /** The web origins that may call. */
   readonly crossOrigin?: CrossOriginOptions;
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { contentSecurityPolicy } from '../server/content-security-policy.ts';
 
 /** A page of the console, as it is sent once. */
 export interface Page {
@@ -25,7 +26,7 @@ export function consolePage(template: string, issuers: readonly string[]): Page 
   return {
     headers: {
       ...COMMON_HEADERS,
-      'content-security-policy': policyOf({
+      'content-security-policy': contentSecurityPolicy({
         'script-src': ["'self'"],
         'style-src': ["'self'", `'nonce-${nonce}'`],
         'img-src': ["'self'", 'data:'],
@@ -45,7 +46,7 @@ export function callbackPage(template: string): Page {
   return {
     headers: {
       ...COMMON_HEADERS,
-      'content-security-policy': policyOf({
+      'content-security-policy': contentSecurityPolicy({
         'script-src': ["'self'"],
         'img-src': ["'self'"],
         'frame-ancestors': ["'self'"],
@@ -53,16 +54,4 @@ export function callbackPage(template: string): Page {
     },
     html: template,
   };
-}
-
-function policyOf(directives: Readonly<Record<string, readonly string[]>>): string {
-  const all = {
-    'default-src': ["'none'"],
-    ...directives,
-    'base-uri': ["'none'"],
-    'form-action': ["'none'"],
-  };
-  return Object.entries(all)
-    .map(([name, sources]) => `${name} ${sources.join(' ')}`)
-    .join('; ');
 }

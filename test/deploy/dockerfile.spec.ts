@@ -12,7 +12,7 @@ const instructions = read('infra/deploy/Dockerfile')
   .replaceAll('\\\n', '')
   .split('\n')
   .filter((line) => line !== '');
-const [build = [], site = [], final = []] = stages();
+const [build = [], site = [], guide = [], final = []] = stages();
 const { workspaces } = JSON.parse(read('package.json')) as { readonly workspaces: readonly string[] };
 
 function stages(): readonly (readonly string[])[] {
@@ -29,7 +29,7 @@ function copied(stage: readonly string[]): readonly string[] {
 
 describe('the Dockerfile', () => {
   it('copies files that exist, and that the context has', () => {
-    const files = [...copied(build), ...copied(site), ...copied(final)];
+    const files = [...copied(build), ...copied(site), ...copied(guide), ...copied(final)];
     expect(files.length).toBeGreaterThan(10);
     expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
     const sent = [...read('.dockerignore').matchAll(/^!(.*)$/gm)].map(([, path = '']) => path);
@@ -47,8 +47,9 @@ describe('the Dockerfile', () => {
       copied(final)
         .filter((file) => file !== 'LICENSE')
         .sort(),
-    ).toEqual(workspaces.filter((name) => name !== 'test' && name !== 'console').sort());
+    ).toEqual(workspaces.filter((name) => !['test', 'console', 'docs'].includes(name)).sort());
     expect(final).toContain('COPY --from=console --chown=0:0 /app/console/dist console/dist/');
+    expect(final).toContain('COPY --from=docs --chown=0:0 /app/docs/dist docs/dist/');
   });
 
   it('runs as a numeric user that is not root, by tini, with data in a volume', () => {

@@ -180,9 +180,13 @@ async function openDependencies(
     limits: await openLimits(config, logger, cleanup),
     ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
     ...(config.console ? { console: consoleOf(config, issuers) } : {}),
+    guide: { folder: GUIDE_FOLDER },
     crossOrigin: { origins: config.corsOrigins, ingestionOrigins: config.corsEventOrigins },
   };
 }
+
+/** Where `npm run build -w docs` puts the built documentation. */
+const GUIDE_FOLDER = fileURLToPath(new URL('../../../docs/dist/', import.meta.url));
 
 /** Where `npm run build -w console` puts the built console. */
 const CONSOLE_FOLDER = fileURLToPath(new URL('../../../console/dist/', import.meta.url));

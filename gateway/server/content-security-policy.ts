@@ -1,0 +1,12 @@
+/** The value of `Content-Security-Policy`: what `directives` do not name is forbidden. */
+export function contentSecurityPolicy(directives: Readonly<Record<string, readonly string[]>>): string {
+  const all = {
+    'default-src': ["'none'"],
+    ...directives,
+    'base-uri': ["'none'"],
+    'form-action': ["'none'"],
+  };
+  return Object.entries(all)
+    .map(([name, sources]) => `${name} ${sources.join(' ')}`)
+    .join('; ');
+}
