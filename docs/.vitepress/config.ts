@@ -46,7 +46,11 @@ export default defineConfig({
       { text: 'Guides', link: '/guides/first-event', activeMatch: '^/guides/' },
       { text: 'Reference', link: '/reference/api', activeMatch: '^/reference/' },
       { text: 'Operations', link: '/operations/', activeMatch: '^/operations/' },
-      { text: 'Internals', link: '/architecture', activeMatch: '^/(architecture|threat-model|bench|[a-z]+-api|decisions/)' },
+      {
+        text: 'Internals',
+        link: '/architecture',
+        activeMatch: '^/(architecture|threat-model|bench|[a-z]+-api|decisions/)',
+      },
     ],
     sidebar: sidebar(readPages(docs)),
     outline: [2, 3],

@@ -95,13 +95,18 @@ export function readPages(folder: string): readonly DocumentPage[] {
 export function titleOf(text: string, path: string): string {
   const title = /^# (.+)$/m.exec(text)?.[1];
   if (title === undefined) throw new Error(`${path} has no title: its first line must be "# <title>"`);
-  return title.replaceAll('`', '').replaceAll(/\[([^\]]+)\]\([^)]*\)/g, '$1').trim();
+  return title
+    .replaceAll('`', '')
+    .replaceAll(/\[([^\]]+)\]\([^)]*\)/g, '$1')
+    .trim();
 }
 
 /** The sidebar: every document except the start page, in the four parts. A folder without a part is an error. */
 export function sidebar(pages: readonly DocumentPage[]): DefaultTheme.SidebarItem[] {
   const items = GROUPS.map((group) => itemOf(group, pages, 0));
-  const folders = new Set(GROUPS.flatMap(({ folder, groups = [] }) => [folder, ...groups.map((inner) => inner.folder)]));
+  const folders = new Set(
+    GROUPS.flatMap(({ folder, groups = [] }) => [folder, ...groups.map((inner) => inner.folder)]),
+  );
   const lost = pages.filter(({ path }) => !folders.has(dirname(path)));
   if (lost.length > 0)
     throw new Error(`no part of the sidebar has the folder of ${lost.map(({ path }) => path).join(', ')}`);

@@ -1,0 +1,83 @@
+import { ENGINE_SETTINGS, MAIL_SETTINGS } from './engine-settings.ts';
+import { ISSUER_SETTINGS } from './issuer-settings.ts';
+import { LIMIT_SETTINGS, QUOTA_SETTINGS, SANDBOX_SETTINGS } from './limit-settings.ts';
+import type { Setting } from './setting.ts';
+import { SETTINGS } from './settings.ts';
+import { TRACING_SETTINGS } from './tracing-settings.ts';
+
+type Settings = Readonly<Record<string, Setting<unknown>>>;
+
+interface Part {
+  readonly title: string;
+  readonly text?: string;
+  readonly settings: Settings;
+}
+
+const PARTS: readonly Part[] = [
+  {
+    title: 'Kafka, Redis, Elasticsearch and the schema registry',
+    text: 'Without these, everything is kept on SQLite in the data folder. [engines-elsewhere.md](../operations/engines-elsewhere.md) has settings that work with managed engines.',
+    settings: ENGINE_SETTINGS,
+  },
+  {
+    title: 'Sign-in of people',
+    text: 'The OpenID Connect issuers whose ID tokens are accepted.',
+    settings: ISSUER_SETTINGS,
+  },
+  {
+    title: 'Quotas and rates of changes',
+    text: 'How much a tenant may have, and change in a second: [limits.md](limits.md).',
+    settings: QUOTA_SETTINGS,
+  },
+  {
+    title: 'Requests, connections and browsers',
+    text: 'How fast a tenant may call: [limits.md](limits.md).',
+    settings: LIMIT_SETTINGS,
+  },
+  { title: 'Transformations', settings: SANDBOX_SETTINGS },
+  { title: 'Mail', text: 'Which mails there are: [mails.md](mails.md).', settings: MAIL_SETTINGS },
+  {
+    title: 'Tracing',
+    text: '[tracing.md](../operations/tracing.md) shows how to switch it on.',
+    settings: TRACING_SETTINGS,
+  },
+];
+
+const INTRODUCTION = `# Settings
+
+Every setting of Tributary is an environment variable. \`tributary config\` prints the same table for the installed version.
+All commands read the whole environment once at their start: a value that cannot be used, or an unknown variable whose name begins
+with one of our prefixes, ends the start with exit code 2 and one line for each fault. A setting that holds a secret can be
+read from a file instead: \`<name>_FILE\` names the file. Where the default is \`-\`, the variable is not set, and the meaning says
+what happens then.
+
+This page is made from \`infra/runtime/config/settings.ts\`; \`infra/runtime/config/settings-reference.spec.ts\` holds it to the code.`;
+
+/** All settings in Markdown: \`docs/reference/settings.md\`. */
+export function describeSettings(): string {
+  const inParts = new Set(PARTS.flatMap(({ settings }) => Object.keys(settings)));
+  const others = Object.fromEntries(
+    Object.entries<Setting<unknown>>(SETTINGS).filter(([key]) => !inParts.has(key)),
+  );
+  const parts: readonly Part[] = [{ title: 'Processes, data and deliveries', settings: others }, ...PARTS];
+  return `${[INTRODUCTION, ...parts.map(describePart)].join('\n\n')}\n`;
+}
+
+function describePart({ title, text, settings }: Part): string {
+  const rows = Object.values(settings).map(
+    ({ name, fallback, description }) =>
+      `| \`${name}\` | ${fallback === '' ? '-' : `\`${fallback}\``} | ${inMarkdown(description)} |`,
+  );
+  const table = ['| variable | default | meaning |', '| --- | --- | --- |', ...rows].join('\n');
+  return [`## ${title}`, ...(text === undefined ? [] : [text]), table].join('\n\n');
+}
+
+/** Placeholders in angle brackets are no HTML. */
+function inMarkdown(description: string): string {
+  return description
+    .split('`')
+    .map((part, at) =>
+      at % 2 === 0 ? part.replaceAll('<', '&lt;').replaceAll('|', '\\|') : part.replaceAll('|', '\\|'),
+    )
+    .join('`');
+}
