@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
-import type { FastifyPluginAsync, FastifyReply } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { contentSecurityPolicy } from '../server/content-security-policy.ts';
 
 /** What the gateway serves at `/guide/`. */
@@ -67,16 +67,20 @@ export const guideRoutes: FastifyPluginAsync<GuideOptions> = async (app, { folde
     dotfiles: 'ignore',
   });
 
-  app.get(GUIDE_PATH.slice(0, -1), hidden, (_request, reply) => reply.redirect(GUIDE_PATH));
-  app.get<{ Params: { '*': string } }>(`${GUIDE_PATH}*`, hidden, async (request, reply) => {
-    const path = request.params['*'];
+  // The router takes `/guide` and `/guide/` for the same.
+  const address = ({ url }: FastifyRequest) => url.split('?', 1)[0] ?? '';
+  async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    if (!address(request).startsWith(GUIDE_PATH)) return reply.redirect(GUIDE_PATH);
+    const path = address(request).slice(GUIDE_PATH.length);
     const file = fileOf(path);
     if (file === undefined) return sendMissing(reply);
     if (await exists(file)) return sendFile(reply, file);
     if (file.endsWith('.html') && (await exists(`${path}/index.html`)))
       return reply.redirect(`${GUIDE_PATH}${path}/`);
     return sendMissing(reply);
-  });
+  }
+  app.get(GUIDE_PATH.slice(0, -1), hidden, answer);
+  app.get(`${GUIDE_PATH}*`, hidden, answer);
 };
 
 /** Segments of the files that the build makes. None begins with a dot. */
