@@ -19,7 +19,8 @@ function faultsOf(path: string, text: string): readonly string[] {
     if (to.startsWith('/'))
       return [`${path}: ${to} works neither on GitHub nor on the site: write it relative`];
     const target = to === '' ? path : join(dirname(path), to);
-    if (to !== '' && (target.startsWith('..') || !existsSync(join(root, target)))) return [`${path}: ${to} does not exist`];
+    if (to !== '' && (target.startsWith('..') || !existsSync(join(root, target))))
+      return [`${path}: ${to} does not exist`];
     if (anchor === '' || !target.endsWith('.md')) return [];
     return anchorsOf(to === '' ? text : read(target)).has(anchor)
       ? []

@@ -103,3 +103,48 @@ export function logMessages(files: readonly ts.SourceFile[]): readonly string[] 
     return last === undefined ? [] : textsOf(last);
   });
 }
+
+/** The second texts of the pairs in tables (arrays or maps of pairs) with one of these names. */
+export function pairsIn(files: readonly ts.SourceFile[], ...names: readonly string[]): readonly string[] {
+  return [...nodesOf(files)].flatMap((node) => {
+    if (!ts.isVariableDeclaration(node) || !names.includes(node.name.getText())) return [];
+    return [...descendants(node)].flatMap((inner) => {
+      if (!ts.isArrayLiteralExpression(inner) || inner.elements.length !== 2) return [];
+      const [key, value] = inner.elements;
+      return key === undefined || value === undefined || ts.isArrayLiteralExpression(key)
+        ? []
+        : textsOf(value);
+    });
+  });
+}
+
+/** The texts that functions with one of these names return. */
+export function returnsOf(files: readonly ts.SourceFile[], ...names: readonly string[]): readonly string[] {
+  return [...nodesOf(files)].flatMap((node) => {
+    if (!ts.isFunctionDeclaration(node) || !names.includes(node.name?.text ?? '')) return [];
+    return [...descendants(node)].flatMap((inner) =>
+      ts.isReturnStatement(inner) && inner.expression !== undefined ? textsOf(inner.expression) : [],
+    );
+  });
+}
+
+/** The values of a property of the classes that extend an error. */
+export function codesOfErrors(files: readonly ts.SourceFile[]): readonly string[] {
+  return [...nodesOf(files)].flatMap((node) => {
+    if (!ts.isPropertyDeclaration(node) || node.name.getText() !== 'code' || node.initializer === undefined)
+      return [];
+    return textsOf(node.initializer);
+  });
+}
+
+/** The messages that classes of these bases hand to their base. */
+export function messagesOfClasses(files: readonly ts.SourceFile[], base: RegExp): readonly string[] {
+  return [...nodesOf(files)].flatMap((node) => {
+    if (!ts.isClassDeclaration(node) || !base.test(node.heritageClauses?.[0]?.getText() ?? '')) return [];
+    return [...descendants(node)].flatMap((inner) => {
+      if (!ts.isCallExpression(inner) || inner.expression.kind !== ts.SyntaxKind.SuperKeyword) return [];
+      const message = inner.arguments[0];
+      return message === undefined ? [] : textsOf(message);
+    });
+  });
+}
