@@ -57,6 +57,7 @@ export const openapiPlugin = fastifyPlugin(async (app) => {
       openapi: '3.1.0',
       info: INFO,
       servers: [{ url: '/', description: 'Here.' }],
+      externalDocs: { url: '/guide/', description: 'Guides, reference and operations.' },
       components: { securitySchemes: SECURITY_SCHEMES },
     },
     transform: ({ schema, url, route }) => ({

@@ -58,6 +58,18 @@ describe.skipIf(chromiumPath === undefined)('the frame', () => {
     await expect.poll(() => new URL(page.url()).pathname).toMatch(/\/rules\/[\w-]{36}$/);
   });
 
+  it('leads to the documentation, of the same server', async () => {
+    const { page } = await app.open('/keys');
+    await page.getByRole('button', { name: 'Help' }).click();
+    const links = page.getByRole('menuitem');
+    await links.first().waitFor();
+    const addresses = await links.evaluateAll((found) =>
+      found.map((link) => link.getAttribute('href') ?? ''),
+    );
+    expect(addresses).toEqual(['/guide/', '/docs']);
+    for (const address of addresses) expect((await fetch(`${app.tributary.url}${address}`)).status).toBe(200);
+  });
+
   it('leads to an event by its message id', async () => {
     const { page } = await app.open('/keys');
     const [departure] = app.flights.departures;

@@ -19,6 +19,7 @@ import { signOut } from '../session/session.ts';
 import { TextLink } from '../shared/links.tsx';
 import { CommandPalette } from './command-palette.tsx';
 import classes from './frame.module.css';
+import { HelpMenu } from './help-menu.tsx';
 import { newestWorkspaceQuery } from './home.tsx';
 import { Menu } from './menu.tsx';
 import { WorkspaceSwitcher } from './workspace-switcher.tsx';
@@ -47,6 +48,7 @@ export function Frame() {
           </Group>
           <Group gap="xs" wrap="nowrap">
             <SearchButton />
+            <HelpMenu />
             <ColorSchemeSwitch />
             <Button
               variant="subtle"

@@ -96,7 +96,7 @@ export const SETTINGS = {
     'TRIBUTARY_CONSOLE',
     'true',
     flag(),
-    'Whether the gateway serves the console at /console/ (and / redirects to it). With 0 it serves the API alone.',
+    'Whether the gateway serves the console at /console/ (and / redirects to it). With 0 it serves the API and its documentation alone.',
   ),
   operators: setting(
     'TRIBUTARY_OPERATORS',

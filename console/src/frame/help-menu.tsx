@@ -1,0 +1,28 @@
+import { Button, Menu } from '@mantine/core';
+import { QuestionMarkCircledIcon } from '@radix-ui/react-icons';
+
+/** What the gateway serves beside the console. */
+const LINKS = [
+  { text: 'Documentation', href: '/guide/' },
+  { text: 'Reference of the API', href: '/docs' },
+] as const;
+
+/** Leads to the documentation, in another tab: what was typed on the page stays. */
+export function HelpMenu() {
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <Button variant="subtle" color="gray" size="compact-md" aria-label="Help">
+          <QuestionMarkCircledIcon aria-hidden />
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {LINKS.map(({ text, href }) => (
+          <Menu.Item key={href} component="a" href={href} target="_blank" rel="noreferrer">
+            {text}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
