@@ -24,6 +24,14 @@ import {
   namesCredential,
   sdkCredentialOf,
 } from './credentials.ts';
+import {
+  FOR_OPERATORS,
+  NO_ORGANIZATION,
+  NO_WORKSPACE,
+  organizationRoleTooLow,
+  roleTooLow,
+  wrongKind,
+} from './refusal-reasons.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';
@@ -126,9 +134,9 @@ function authorize(
   const permission = permissionOf(operation);
   const { workspaceId, organizationId } = request.params as PathParameters;
   if (workspaceId !== undefined) checkWorkspaceHeader(request, workspaceId.toLowerCase(), request.caller);
-  if (!permission.credentials.includes(request.caller.kind)) throw permissionDenied();
   const { caller } = request;
-  if (permission.operator && !isOperator(caller, operators)) throw permissionDenied();
+  if (!permission.credentials.includes(caller.kind)) throw permissionDenied(wrongKind(caller, permission));
+  if (permission.operator && !isOperator(caller, operators)) throw permissionDenied(FOR_OPERATORS);
   if (sdk && caller.kind === 'write_key')
     authorizeInWorkspace(request, permission, caller.key.workspace_id, catalog.state);
   if (workspaceId !== undefined)
@@ -151,16 +159,17 @@ function authorizeInWorkspace(
 ): void {
   const { caller } = request;
   const workspace = state.workspace(workspaceId);
-  if (workspace === undefined) throw permissionDenied();
+  const role = workspace === undefined ? 'foreign' : roleIn(caller, workspace.id, state);
+  if (workspace === undefined || role === 'foreign') throw permissionDenied(NO_WORKSPACE);
   const staysOpen = permission.archived === true && caller.kind === 'id_token';
-  if (workspace.status !== 'active' && !staysOpen) throw permissionDenied();
+  if (workspace.status !== 'active' && !staysOpen) throw permissionDenied('the workspace is archived');
   request.workspace = workspace;
-  const role = roleIn(caller, workspace.id, state);
-  if (role === 'foreign') throw permissionDenied();
   request.role = role;
-  if (!hasGrant(caller, permission)) throw permissionDenied();
+  if (!hasGrant(caller, permission))
+    throw permissionDenied(`the API key was created without may_manage ${permission.grant}`);
   if (permission.role === undefined || (role !== undefined && includesRole(role, permission.role))) return;
-  if (!isSelf(request, permission, state.workspaceMembers, workspace.id)) throw permissionDenied();
+  if (!isSelf(request, permission, state.workspaceMembers, workspace.id))
+    throw permissionDenied(roleTooLow(permission.role, role));
 }
 
 /** An API key manages keys or members only with a grant that an admin of the organization gave at its creation. */
@@ -179,12 +188,13 @@ function authorizeInOrganization(
   const organization = state.organization(organizationId);
   const role =
     caller.kind === 'id_token' ? state.organizationRole(caller.account.id, organizationId) : undefined;
-  if (organization === undefined || role === undefined) throw permissionDenied();
+  if (organization === undefined || role === undefined) throw permissionDenied(NO_ORGANIZATION);
   request.organization = organization;
   request.organizationRole = role;
   const needed = permission.organizationRole ?? 'owner'; // a table row without a role is for owners only
   if (includesOrganizationRole(role, needed)) return;
-  if (!isSelf(request, permission, state.organizationMembers, organization.id)) throw permissionDenied();
+  if (!isSelf(request, permission, state.organizationMembers, organization.id))
+    throw permissionDenied(organizationRoleTooLow(needed, role));
 }
 
 /** Whether the operation is open to the member named in the path, and that member is the caller. */
@@ -216,7 +226,8 @@ function checkWorkspaceHeader(request: FastifyRequest, workspaceId: string, call
       message: header === undefined ? 'is required' : 'must be a UUID',
     });
   }
-  if (header.toLowerCase() !== workspaceId) throw permissionDenied();
+  if (header.toLowerCase() !== workspaceId)
+    throw permissionDenied('the header X-Workspace-ID names another workspace than the path');
 }
 
 /** An authorised caller, operation and workspace. */

@@ -1,12 +1,22 @@
-import { type Catalog, type CatalogView, hashKey, isUsable, messageOf, parseKey } from '@tributary/core';
+import {
+  type Catalog,
+  type CatalogView,
+  hashKey,
+  isUsable,
+  messageOf,
+  type Permission,
+  parseKey,
+  permissionOf,
+} from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { notAuthenticated, tooManyRequests } from '../errors/api-error.ts';
+import { type Challenge, notAuthenticated, tooManyRequests } from '../errors/api-error.ts';
 import type { IpAddress } from '../server/ip-address.ts';
 import { createFindAccount } from './accounts.ts';
 import type { Caller } from './caller.ts';
 import { KEY_START } from './credentials.ts';
 import { FailedAuthentications } from './failed-authentications.ts';
+import { missingCredential, refusedCredential } from './refusal-reasons.ts';
 
 /** How long an unknown key waits for the catalog, ms: another process may have created it a moment ago. */
 const CATCH_UP_MS = 250;
@@ -35,7 +45,14 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
     const wait = failures.waitOf(request.clientAddress);
     if (wait > 0) throw tooManyRequests(wait);
     failures.note(request.clientAddress);
-    throw notAuthenticated();
+    throw notAuthenticated(reasonOf(token, request));
+  }
+
+  function reasonOf(token: string | undefined, { headers, routeOptions }: FastifyRequest): Challenge {
+    const { operation } = routeOptions.config;
+    const permission: Permission = operation === undefined ? { credentials: [] } : permissionOf(operation);
+    if (token === undefined) return missingCredential(headers, permission);
+    return refusedCredential(token, catalog.state.keyByHash(hashKey(token)), clock());
   }
 
   /** A key without a valid checksum does not wait for the catalog, nor does a key from a throttled address. */

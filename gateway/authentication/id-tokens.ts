@@ -27,7 +27,7 @@ export interface TrustedIssuer {
 
 const CLOCK_SKEW_SECONDS = 30;
 /** Maximal age by `iat`; also refuses tokens issued in the future. Issuers set `exp` well below it. */
-const MAX_TOKEN_AGE_SECONDS = 24 * 3600;
+export const MAX_TOKEN_AGE_SECONDS = 24 * 3600;
 
 /** Accepts tokens of the given issuers only. */
 export function createIdentityVerifier(issuers: readonly TrustedIssuer[], now: () => Date): IdentityVerifier {

@@ -40,7 +40,7 @@ export const developmentLinkRoutes: FastifyPluginAsync<DevelopmentLink & { reado
   let isUsed = false;
 
   app.addHook('onRequest', (request, _reply, done) => {
-    if (!isOfThisMachine(request)) return done(permissionDenied());
+    if (!isOfThisMachine(request)) return done(permissionDenied('this call is for pages of this machine'));
     const wait = failures.waitOf(request.clientAddress);
     done(wait > 0 ? tooManyRequests(wait) : undefined);
   });
@@ -61,7 +61,10 @@ export const developmentLinkRoutes: FastifyPluginAsync<DevelopmentLink & { reado
       }
       if (isUsed || !isSame(given, secret)) {
         failures.note(request.clientAddress);
-        return answerError(reply, notAuthenticated());
+        return answerError(
+          reply,
+          notAuthenticated({ error: 'invalid_token', reason: 'the link is not valid any more' }),
+        );
       }
       isUsed = true;
       const session = randomBytes(32).toString('base64url');

@@ -7,6 +7,16 @@ export interface ErrorDetail {
   readonly message: string;
 }
 
+/** Why access is refused, as the header `WWW-Authenticate` has it (RFC 6750). */
+export interface Challenge {
+  /** Absent when the request has no credential. */
+  readonly error?: 'invalid_token' | 'insufficient_scope';
+  /** What is wrong or missing, in words of ours: never text of the request, nor whether something of others exists. */
+  readonly reason: string;
+  /** The scope of the profile API that the call needs. */
+  readonly scope?: string;
+}
+
 /** An error response. `error` is short and stable; clients may compare it. */
 export class ApiError extends Error {
   readonly status: number;
@@ -15,6 +25,8 @@ export class ApiError extends Error {
   /** Further fields of the response body. */
   readonly fields: Readonly<Record<string, unknown>>;
   readonly retryAfterSeconds: number | undefined;
+  /** On 401 and 403. */
+  readonly challenge: Challenge | undefined;
 
   constructor(
     status: number,
@@ -23,6 +35,7 @@ export class ApiError extends Error {
       details?: readonly ErrorDetail[];
       fields?: Readonly<Record<string, unknown>>;
       retryAfterSeconds?: number;
+      challenge?: Challenge;
       /** For the log; not sent to the caller. */
       cause?: unknown;
     } = {},
@@ -34,6 +47,7 @@ export class ApiError extends Error {
     this.details = options.details;
     this.fields = options.fields ?? {};
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.challenge = options.challenge;
   }
 }
 
@@ -43,12 +57,16 @@ export function invalidRequest(...details: readonly ErrorDetail[]): ApiError {
   return new ApiError(400, 'invalid request', { details });
 }
 
-export function notAuthenticated(): ApiError {
-  return new ApiError(401, 'not authenticated');
+/** 401. The body is that of the spec; the reason is in the header `WWW-Authenticate`. */
+export function notAuthenticated(challenge: Challenge): ApiError {
+  return new ApiError(401, 'not authenticated', { challenge });
 }
 
-export function permissionDenied(): ApiError {
-  return new ApiError(403, 'permission denied');
+/** 403. `reason`: what is missing, in the header alone as well. */
+export function permissionDenied(reason: string, scope?: string): ApiError {
+  return new ApiError(403, 'permission denied', {
+    challenge: { error: 'insufficient_scope', reason, ...(scope === undefined ? {} : { scope }) },
+  });
 }
 
 export function notFound(): ApiError {
@@ -112,8 +130,17 @@ export function errorBody({ error, fields, details }: ApiError): Readonly<Record
   return { error, ...fields, ...(details === undefined ? {} : { details }) };
 }
 
+function challengeText({ error, reason, scope }: Challenge): string {
+  const parameters = { realm: 'tributary', error, error_description: reason, scope };
+  const written = Object.entries(parameters).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}="${value}"`],
+  );
+  return `Bearer ${written.join(', ')}`;
+}
+
 export function answerError(reply: FastifyReply, error: ApiError): FastifyReply {
   if (error.retryAfterSeconds !== undefined) reply.header('retry-after', String(error.retryAfterSeconds));
+  if (error.challenge !== undefined) reply.header('www-authenticate', challengeText(error.challenge));
   // Fastify would close the connection of a client that is still sending, which then could not read the response. When it
   // stays open, Node reads and discards the rest within the request's timeout.
   if (error.status === 413 || error.status === 503) reply.removeHeader('connection');

@@ -1,5 +1,6 @@
-import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
+import { EVENT_TYPES, type EventType, iso, permissionOf, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { wrongKind } from '../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { ApiError, type ErrorDetail, payloadTooLarge, permissionDenied } from '../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds } from '../ingestion/batch.ts';
@@ -113,7 +114,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
 };
 
 function writeKeyOf({ caller }: FastifyRequest): WriteKey {
-  if (caller.kind !== 'write_key') throw permissionDenied();
+  if (caller.kind !== 'write_key') throw permissionDenied(wrongKind(caller, permissionOf('events.ingest')));
   return caller.key;
 }
 

@@ -5,11 +5,13 @@ import {
   type PartitionLag,
   PROCESS_SILENT_AFTER_MS,
   type ProcessReport,
+  permissionOf,
   type StageStatus,
   type SystemSnapshot,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { isOperator } from '../authentication/caller.ts';
+import { wrongKind } from '../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { permissionDenied } from '../errors/api-error.ts';
 import { closed, errorAnswers, listOf, nullable, oneOf, time, uuid } from '../resources/schemas.ts';
@@ -260,7 +262,7 @@ export const meRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (a
       },
     },
     async ({ caller }, reply) => {
-      if (caller.kind !== 'id_token') throw permissionDenied();
+      if (caller.kind !== 'id_token') throw permissionDenied(wrongKind(caller, permissionOf('me.read')));
       const { id, email } = caller.account;
       return reply.code(200).send({ account_id: id, email, operator: isOperator(caller, operators) });
     },

@@ -61,7 +61,7 @@ const COMMON: FastifyCorsOptions = {
     'x-datadog-origin',
     'x-datadog-sampling-priority',
   ],
-  exposedHeaders: ['x-request-id', 'etag', 'link', 'x-total-count', 'retry-after'],
+  exposedHeaders: ['x-request-id', 'etag', 'link', 'x-total-count', 'retry-after', 'www-authenticate'],
   // Credentials are bearer tokens; cookies and client certificates are not used.
   credentials: false,
   maxAge: 600,

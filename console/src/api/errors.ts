@@ -5,6 +5,8 @@ export class ApiError extends Error {
   readonly status: number;
   /** What support and the audit log know the request by. */
   readonly requestId: string | undefined;
+  /** What is missing, on 401 and 403: the reason in the header `WWW-Authenticate`. */
+  readonly missing: string | undefined;
   /** Seconds after which the request may be sent again. */
   readonly retryAfterS: number | undefined;
   /** The whole body: `error`, and what the API says beside it. */
@@ -12,11 +14,18 @@ export class ApiError extends Error {
 
   constructor(
     message: string,
-    { status, requestId, retryAfterS, body = {} }: Partial<Omit<ApiError, keyof Error>> & { status: number },
+    {
+      status,
+      requestId,
+      missing,
+      retryAfterS,
+      body = {},
+    }: Partial<Omit<ApiError, keyof Error>> & { status: number },
   ) {
     super(message);
     this.status = status;
     this.requestId = requestId;
+    this.missing = missing;
     this.retryAfterS = retryAfterS;
     this.body = body;
   }
@@ -57,9 +66,15 @@ export async function apiErrorOf(response: Response): Promise<ApiError> {
   return new ApiError(message, {
     status: response.status,
     requestId: response.headers.get('x-request-id') ?? undefined,
+    missing: missingIn(response.headers.get('www-authenticate')),
     retryAfterS: Number.isFinite(retryAfter) ? retryAfter : undefined,
     body,
   });
+}
+
+/** The gateway writes descriptions without quotes and escapes. */
+function missingIn(challenge: string | null): string | undefined {
+  return /error_description="([^"]*)"/.exec(challenge ?? '')?.[1];
 }
 
 async function bodyOf(response: Response): Promise<Record<string, unknown>> {

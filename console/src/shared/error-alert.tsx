@@ -60,7 +60,7 @@ function describe(error: unknown): { readonly title: string; readonly hint?: str
     case 0:
       return { title, hint: 'Is it running, and can this browser reach it?' };
     case 403:
-      return { title, hint: 'Your role does not allow this, or it is not there.' };
+      return { title, hint: sentence(error.missing) ?? 'Your role does not allow this, or it is not there.' };
     case 409:
       return { title, hint: conflictOf(error) };
     case 429:
@@ -70,6 +70,10 @@ function describe(error: unknown): { readonly title: string; readonly hint?: str
     default:
       return { title };
   }
+}
+
+function sentence(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 /** Why a change conflicts with what there is; the entities that prevent it by kind and id. */

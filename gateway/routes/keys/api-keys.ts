@@ -11,6 +11,7 @@ import {
 import type { FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { administersOrganization } from '../../authentication/caller.ts';
+import { BY_ADMIN_OF_ORGANIZATION } from '../../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../../errors/api-error.ts';
 import { entityOf, propose, revokeKey } from '../../resources/catalog-entities.ts';
@@ -191,7 +192,8 @@ function grantsOf(
   state: Pick<CatalogView, 'organizationRole'>,
 ): readonly KeyGrant[] {
   if (wanted.length === 0) return [];
-  if (!administersOrganization(caller, workspace.organization_id, state)) throw permissionDenied();
+  if (!administersOrganization(caller, workspace.organization_id, state))
+    throw permissionDenied(`for may_manage, ${BY_ADMIN_OF_ORGANIZATION}`);
   if (role !== 'admin') throw invalidRequest({ path: '/may_manage', message: 'requires the role admin' });
   return KEY_GRANTS.filter((grant) => wanted.includes(grant));
 }

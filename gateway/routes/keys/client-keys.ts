@@ -7,6 +7,7 @@ import {
   makeKey,
   newId,
   ORGANIZATION_ROLES,
+  type Organization,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
@@ -49,6 +50,10 @@ const { id, key_prefix, status, last_used_at, created_by, created_at, updated_at
 const fields = {
   id,
   organization_id: uuid,
+  org_id: Type.Integer({
+    description: 'The number of the organization: the `orgId` of the profile API.',
+    examples: [1],
+  }),
   name,
   key_prefix,
   scopes: listOf(scope),
@@ -71,12 +76,14 @@ const clientKeyList = listOf(clientKeyResource);
 /** `uses`: the last uses of keys, epoch ms. The hash is not shown. */
 function presentClientKey(
   key: ClientKey,
+  organization: Organization,
   uses: ReadonlyMap<string, number>,
   state: Pick<CatalogView, 'organizationRole'>,
 ): Static<typeof clientKeyResource> {
   return {
     id: key.id,
     organization_id: key.organization_id,
+    org_id: organization.org_id,
     name: key.name,
     key_prefix: key.key_prefix,
     scopes: key.scopes,
@@ -119,7 +126,9 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     async (request, reply) => {
       const keys = clientKeys.read(request, reply, catalog.state.clientKeys.listing(request.organization.id));
       const uses = await readLastUses(request, reply, dependencies, keys);
-      return reply.code(200).send(keys.map((key) => presentClientKey(key, uses, catalog.state)));
+      return reply
+        .code(200)
+        .send(keys.map((key) => presentClientKey(key, request.organization, uses, catalog.state)));
     },
   );
 
@@ -155,7 +164,10 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       });
       return reply
         .code(201)
-        .send({ ...presentClientKey(keyNamed(request, id), NEVER_USED, catalog.state), key: raw });
+        .send({
+          ...presentClientKey(keyNamed(request, id), request.organization, NEVER_USED, catalog.state),
+          key: raw,
+        });
     },
   );
 

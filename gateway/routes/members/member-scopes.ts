@@ -13,6 +13,7 @@ import {
   type WorkspaceRole,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { organizationRoleTooLow } from '../../authentication/refusal-reasons.ts';
 import { permissionDenied } from '../../errors/api-error.ts';
 import type { Proposal } from '../../resources/catalog-entities.ts';
 import { organizationPathOf, pathOf } from '../../resources/schemas.ts';
@@ -70,7 +71,8 @@ export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRol
   members: (state) => state.organizationMembers,
   /** Only owners grant and remove the role `owner`. */
   checkGrant({ organizationRole }, role) {
-    if (role === 'owner' && organizationRole !== 'owner') throw permissionDenied();
+    if (role === 'owner' && organizationRole !== 'owner')
+      throw permissionDenied(organizationRoleTooLow('owner', organizationRole));
   },
   added: (fields, organization_id, role) => ({
     type: 'organization_member.added',

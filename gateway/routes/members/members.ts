@@ -130,7 +130,7 @@ export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app,
 /** 403 when keys are kept by the member itself, or by a key: only another account may let keys outlive their creator's role. */
 function checkDecision({ keys }: KeysDecision, { account_id }: Member, { caller }: FastifyRequest): void {
   if (keys === 'keep' && (caller.kind !== 'id_token' || caller.account.id === account_id))
-    throw permissionDenied();
+    throw permissionDenied('keys are kept only by another account, with an ID token');
 }
 
 /** Returns a function that lists, after a change, the keys of a creator that are active or were active before. */

@@ -3,6 +3,7 @@ import { newId, ORGANIZATION_ROLES, type Organization, type OrganizationRole } f
 import type { FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
+import { NO_ORGANIZATION } from '../../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { conflict, permissionDenied } from '../../errors/api-error.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../../resources/catalog-entities.ts';
@@ -256,7 +257,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
 
   function present(organization: Organization, accountId: string) {
     const role = catalog.state.organizationRole(accountId, organization.id);
-    if (role === undefined) throw permissionDenied();
+    if (role === undefined) throw permissionDenied(NO_ORGANIZATION);
     return presentOrganization(organization, role);
   }
 };

@@ -1,6 +1,7 @@
-import { iso, MAX_EVENT_BYTES, type WriteKey } from '@tributary/core';
+import { iso, MAX_EVENT_BYTES, permissionOf, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { sdkCredentialOf } from '../../authentication/credentials.ts';
+import { wrongKind } from '../../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } from '../../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
@@ -227,7 +228,7 @@ function schemaOf(
 }
 
 function writeKeyOf({ caller }: FastifyRequest): WriteKey {
-  if (caller.kind !== 'write_key') throw permissionDenied();
+  if (caller.kind !== 'write_key') throw permissionDenied(wrongKind(caller, permissionOf('events.ingest')));
   return caller.key;
 }
 

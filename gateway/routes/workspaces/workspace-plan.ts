@@ -1,5 +1,10 @@
 import type { CatalogView, FactData, Workspace } from '@tributary/core';
 import { administersOrganization, type Caller } from '../../authentication/caller.ts';
+import {
+  BY_ADMIN_OF_ORGANIZATION,
+  NO_ORGANIZATION,
+  organizationRoleTooLow,
+} from '../../authentication/refusal-reasons.ts';
 import { invalidRequest, permissionDenied } from '../../errors/api-error.ts';
 
 /** The default region of organizations and workspaces. */
@@ -28,7 +33,8 @@ export function planWorkspace(wanted: WorkspaceRequest, state: CatalogView): New
   if (existing !== undefined) {
     const organization = state.organization(existing);
     const role = state.organizationRole(wanted.accountId, existing);
-    if (organization === undefined || (role !== 'owner' && role !== 'admin')) throw permissionDenied();
+    if (organization === undefined || role === undefined) throw permissionDenied(NO_ORGANIZATION);
+    if (role !== 'owner' && role !== 'admin') throw permissionDenied(organizationRoleTooLow('admin', role));
     checkRegion(region, organization.regions);
     return { workspace: workspaceIn(existing, region, wanted) };
   }
@@ -67,6 +73,7 @@ export function checkMove(
   state: CatalogView,
 ): void {
   if (region === current) return;
-  if (!administersOrganization(caller, organization_id, state)) throw permissionDenied();
+  if (!administersOrganization(caller, organization_id, state))
+    throw permissionDenied(`to change the region, ${BY_ADMIN_OF_ORGANIZATION}`);
   checkRegion(region, state.organization(organization_id)?.regions ?? []);
 }

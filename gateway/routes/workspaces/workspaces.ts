@@ -8,6 +8,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
+import { NO_WORKSPACE } from '../../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { permissionDenied } from '../../errors/api-error.ts';
 import { alertsBody, alertsIn, alertsResource } from '../../resources/alerts.ts';
@@ -183,7 +184,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       },
     },
     async ({ workspace, role }, reply) => {
-      if (role === undefined) throw permissionDenied();
+      if (role === undefined) throw permissionDenied(NO_WORKSPACE);
       tagVersion(reply, workspace);
       return reply.code(200).send(presentWorkspace(workspace, role, catalog.state));
     },
@@ -206,7 +207,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     },
     async (request, reply) => {
       const { workspace: stored, role, body } = request;
-      if (role === undefined) throw permissionDenied();
+      if (role === undefined) throw permissionDenied(NO_WORKSPACE);
       checkVersion(request, stored);
       const alerts = alertsIn(body.alerts, catalog.state, stored.id);
       const alertFields = alerts === null && stored.alerts === undefined ? {} : { alerts };
@@ -259,7 +260,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   function present(workspace: Workspace, accountId: string) {
     const role = catalog.state.workspaceRole(accountId, workspace.id);
-    if (role === undefined) throw permissionDenied();
+    if (role === undefined) throw permissionDenied(NO_WORKSPACE);
     return presentWorkspace(workspace, role, catalog.state);
   }
 };

@@ -103,6 +103,10 @@ function Created({ organization, clientKey: { key, scopes }, onClose }: CreatedP
   return (
     <Stack>
       <RawKey value={key} />
+      <Stack gap={4}>
+        <Text size="sm">The number of the organization, which calls of the profile API state as orgId:</Text>
+        <CopyField value={String(organization.org_id)} label="orgId" />
+      </Stack>
       {call !== undefined && (
         <Stack gap={4}>
           <Text size="sm">A first call:</Text>
