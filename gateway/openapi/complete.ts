@@ -4,11 +4,14 @@ import {
   type DocumentedOperation,
   isReference,
   METHODS,
+  type Media,
   type Method,
   type OpenApiDocument,
   type Parameter,
   type Path,
 } from './document.ts';
+import { exampleOf } from './examples.ts';
+import { groupsOf, inReadingOrder } from './groups.ts';
 import { HEADERS, headerParameter } from './headers.ts';
 import { REFUSALS, refusalResponses, refusalsOf } from './refusals.ts';
 
@@ -29,7 +32,12 @@ interface PlacedOperation {
  */
 export function completeDocument(document: object): OpenApiDocument {
   const collected = document as OpenApiDocument;
-  const paths = sorted(collected.paths, (item, path) => completePath(path, item, collected.paths));
+  const paths = Object.fromEntries(
+    Object.entries(collected.paths)
+      .map(([path, item]) => ({ path, item, tag: tagsIn(item)[0] ?? '' }))
+      .sort(inReadingOrder)
+      .map(({ path, item }) => [path, completePath(path, item, collected.paths)]),
+  );
   const schemas: Record<string, unknown> = {};
   const shared = shareTitled({ paths, responses: refusalResponses() }, schemas) as Pick<
     OpenApiDocument,
@@ -37,7 +45,7 @@ export function completeDocument(document: object): OpenApiDocument {
   > & { responses: Readonly<Record<string, Answer>> };
   return {
     ...collected,
-    tags: tagsOf(paths).map((name) => ({ name })),
+    tags: groupsOf(Object.values(paths).flatMap(tagsIn)),
     paths: shared.paths,
     components: {
       ...collected.components,
@@ -56,9 +64,8 @@ function sorted<Value, Made>(
   return Object.fromEntries(entries.map(([key, value]) => [key, make(value, key)]));
 }
 
-function tagsOf(paths: Readonly<Record<string, Path>>): readonly string[] {
-  const all = Object.values(paths).flatMap((path) => METHODS.flatMap((method) => path[method]?.tags ?? []));
-  return [...new Set(all)].sort();
+function tagsIn(path: Path): readonly string[] {
+  return METHODS.flatMap((method) => path[method]?.tags ?? []);
 }
 
 /**
@@ -111,7 +118,12 @@ function headersOf({ path, operation, takesVersion }: PlacedOperation): readonly
   const isOfProfiles = path.startsWith('/cdp/');
   return [
     ...(inWorkspace ? [headerParameter('X-Workspace-ID', !isOfWriteKeys(operation))] : []),
-    ...(isOfProfiles ? [headerParameter('scopes', true), headerParameter('orgId', false)] : []),
+    ...(isOfProfiles
+      ? [
+          { ...headerParameter('scopes', true), example: operation['x-scope'] },
+          { ...headerParameter('orgId', false), example: 1 },
+        ]
+      : []),
     ...(takesVersion ? [headerParameter('If-Match', false)] : []),
     ...(isStream(operation) ? [headerParameter('Last-Event-ID', false)] : []),
   ];
@@ -127,7 +139,28 @@ function isStream({ responses }: DocumentedOperation): boolean {
 function bodyOf({ requestBody }: DocumentedOperation): Pick<DocumentedOperation, 'requestBody'> {
   if (requestBody === undefined) return {};
   const { type } = (requestBody.content['application/json']?.schema ?? {}) as { type?: unknown };
-  return { requestBody: { ...requestBody, required: !(Array.isArray(type) && type.includes('null')) } };
+  const content = withExamples(requestBody.content);
+  return {
+    requestBody: { ...requestBody, content, required: !(Array.isArray(type) && type.includes('null')) },
+  };
+}
+
+/** Each body with its own example, else with one of its schema. `error`: that of a refusal. */
+function withExamples(
+  content: Readonly<Record<string, Media>>,
+  error?: string,
+): Readonly<Record<string, Media>> {
+  return Object.fromEntries(
+    Object.entries(content).map(([type, media]) => [
+      type,
+      media.example === undefined ? { ...media, example: exampleWith(media.schema, error) } : media,
+    ]),
+  );
+}
+
+function exampleWith(schema: unknown, error: string | undefined): unknown {
+  const example = exampleOf(schema);
+  return error === undefined ? example : { ...(example as object), error };
 }
 
 const SUCCESSES: Readonly<Record<string, string>> = {
@@ -164,6 +197,7 @@ function completeAnswer(
   const described = answer.description === NO_DESCRIPTION;
   return {
     ...answer,
+    ...(answer.content && { content: withExamples(answer.content, refusal?.error) }),
     description: described ? (SUCCESSES[status] ?? refusal?.description ?? status) : answer.description,
     headers: {
       'X-Request-Id': { $ref: '#/components/headers/RequestId' },

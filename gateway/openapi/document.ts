@@ -11,6 +11,8 @@ export interface Header {
 }
 
 export interface Parameter extends Header {
+  /** Prefilled by the reference page. */
+  readonly example?: unknown;
   readonly in: 'path' | 'query' | 'header';
   readonly name: string;
 }
@@ -29,6 +31,8 @@ export interface Answer {
 export interface DocumentedOperation {
   readonly operationId?: string;
   readonly summary?: string;
+  /** The scope that a call of the profile API needs. */
+  readonly 'x-scope'?: string;
   readonly tags?: readonly string[];
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly parameters?: readonly Parameter[];
@@ -44,7 +48,7 @@ export type Path = { readonly [M in Method]?: DocumentedOperation };
 
 export interface OpenApiDocument {
   readonly openapi: string;
-  readonly tags?: readonly { readonly name: string }[];
+  readonly tags?: readonly { readonly name: string; readonly description?: string }[];
   readonly paths: Readonly<Record<string, Path>>;
   readonly components: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }

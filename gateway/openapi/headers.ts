@@ -24,6 +24,17 @@ export const HEADERS = {
     description: 'With `count=true`: how many match, on all pages; `+` behind the number: and perhaps more.',
     schema: { type: 'string', pattern: '^\\d+\\+?$', examples: ['42'] },
   },
+  WwwAuthenticate: {
+    description:
+      'Why, as `error_description` (RFC 6750): what is wrong with the credential, or which role, scope, kind of credential or membership is missing. Nothing tells a foreign workspace or organization from one that does not exist.',
+    required: true,
+    schema: {
+      type: 'string',
+      examples: [
+        'Bearer realm="tributary", error="insufficient_scope", error_description="the role editor in the workspace is missing; the credential has viewer"',
+      ],
+    },
+  },
   RetryAfter: {
     description: 'Seconds to wait before the same request may be sent again.',
     required: true,

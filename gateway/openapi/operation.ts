@@ -42,6 +42,7 @@ export function documentedSchema({ url, schema, operation, sdk }: DocumentedRout
   return {
     tags: [sdk ? 'sdks' : tagOf(url)],
     ...(permission && { security: schemesOf(permission, sdk).map((scheme) => ({ [scheme]: [] })) }),
+    ...(permission?.scope !== undefined && { 'x-scope': permission.scope }),
     ...(documented(rest) as object),
     ...(told.length > 0 && { description: told.join('\n\n') }),
     ...parametersOf(url, params),

@@ -8,7 +8,11 @@ interface Refusal {
   readonly error: string;
   /** An example of `details`, for responses that have them. */
   readonly detail?: { readonly path: string; readonly message: string };
+  /** An example of further fields. */
+  readonly fields?: Readonly<Record<string, unknown>>;
   readonly retryAfter?: true;
+  /** The reason is in `WWW-Authenticate`. */
+  readonly challenge?: true;
 }
 
 /** All error responses, by status, as `errors/` creates them. */
@@ -21,14 +25,17 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
   401: {
     name: 'NotAuthenticated',
-    description: 'The credential is missing, expired, revoked or unknown.',
+    description:
+      'The credential is missing, expired, revoked or unknown; the header `WWW-Authenticate` says which.',
     error: 'not authenticated',
+    challenge: true,
   },
   403: {
     name: 'PermissionDenied',
     description:
-      'The credential is valid, but of the wrong kind or without the permission, or the workspace or organization is foreign or missing.',
+      'The credential is valid, but of the wrong kind or without the permission, or the workspace or organization is foreign or missing. The header `WWW-Authenticate` says what is missing.',
     error: 'permission denied',
+    challenge: true,
   },
   404: {
     name: 'NotFound',
@@ -40,6 +47,10 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
     description:
       'The current state does not permit the change: `reason` is the reason and `causes` the entities that prevent it. Or a quota is full: then `error` is `quota exceeded`, `quota` its name and `limit` its value.',
     error: 'conflict',
+    fields: {
+      reason: 'in_use',
+      causes: [{ kind: 'rule', id: '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70' }],
+    },
   },
   412: {
     name: 'VersionMismatch',
@@ -115,18 +126,21 @@ export function refusalsOf({
 /** The components that operations refer to. */
 export function refusalResponses(): Record<string, Answer> {
   return Object.fromEntries(
-    Object.values(REFUSALS).map(({ name, description, error, detail, retryAfter }) => [
+    Object.values(REFUSALS).map(({ name, description, error, detail, fields, challenge, retryAfter }) => [
       name,
       {
         description,
         headers: {
           'X-Request-Id': { $ref: '#/components/headers/RequestId' },
+          ...(challenge && {
+            'WWW-Authenticate': { $ref: '#/components/headers/WwwAuthenticate' },
+          }),
           ...(retryAfter && { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } }),
         },
         content: {
           'application/json': {
             schema: errorBody,
-            example: { error, ...(detail && { details: [detail] }) },
+            example: { error, ...fields, ...(detail && { details: [detail] }) },
           },
         },
       },

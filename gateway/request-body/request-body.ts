@@ -181,6 +181,10 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', app.parseBody);
+  app.addContentTypeParser(MERGE_PATCH_TYPE, (request, payload, done) => {
+    if (request.method !== 'PATCH') return done(unsupportedMediaType());
+    return app.parseBody(request, payload, done);
+  });
 });
 
 function budgetOf(partOfHeap: number, bytes?: number): FairBudget {
@@ -193,6 +197,9 @@ function maxBytesOf(request: FastifyRequest): number {
   const { bodyLimit } = request.routeOptions;
   return isAuthenticated(request) ? bodyLimit : Math.min(bodyLimit, MAX_UNAUTHENTICATED_BODY_BYTES);
 }
+
+/** JSON Merge Patch (RFC 7396): how a `PATCH` may call its body; `application/json` means the same there. */
+export const MERGE_PATCH_TYPE = 'application/merge-patch+json';
 
 /** A body of this type stays text. Only routes that add a parser for it accept it. */
 export const TEXT_TYPE = 'text/csv';

@@ -16,8 +16,17 @@ export interface IntegerRule {
 
 /** The schema of an integer parameter: text, documented as an integer. `parseInteger` checks it. */
 export function integerText({ min, max, fallback }: IntegerRule, description: string) {
-  const keywords = { type: 'integer', minimum: min, maximum: max, default: fallback };
-  return Type.Optional(Type.String({ description, ...documentedAs(keywords) }));
+  return documentedInteger({ type: 'integer', minimum: min, maximum: max, default: fallback }, description);
+}
+
+/** As above, for a parameter that not every call may have: without `default`, which the reference page fills in. */
+export function conditionalIntegerText({ min, max, fallback }: IntegerRule, description: string) {
+  const keywords = { type: 'integer', minimum: min, maximum: max };
+  return documentedInteger(keywords, `${description} Default ${fallback}.`);
+}
+
+function documentedInteger(keywords: object, description: string) {
+  return Type.Optional(Type.String({ description, ...documentedAs({ ...keywords }) }));
 }
 
 /** Parses an integer parameter strictly, without trimming or rounding. 400 for anything else. */

@@ -81,11 +81,14 @@ const cursor = Type.String({
 
 /** Selects dead deliveries. */
 export const deadBody = nullable(
-  closed({
-    status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven or discarded.')),
-    ...filterBody,
-    cursor: optional(cursor),
-  }),
+  closed(
+    {
+      status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven or discarded.')),
+      ...filterBody,
+      cursor: optional(cursor),
+    },
+    { examples: [{ status: 'dead', since: '2026-03-01T00:00:00.000Z' }] },
+  ),
 );
 
 export const deadQuery = closed({

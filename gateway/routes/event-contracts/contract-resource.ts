@@ -25,7 +25,7 @@ import {
   uuid,
   version,
 } from '../../resources/schemas.ts';
-import { type IntegerRule, integerText, timeText } from '../../resources/values.ts';
+import { conditionalIntegerText, type IntegerRule, timeText } from '../../resources/values.ts';
 
 export const eventType = oneOf(EVENT_TYPES);
 const eventName = Type.String({
@@ -118,7 +118,7 @@ export const changeQuery = closed({
   dry_run: Type.Optional(
     oneOf(['true', 'false'], 'True: nothing is stored; the response shows the result for recent events.'),
   ),
-  events: integerText(EVENTS, 'Events of a dry run at most.'),
+  events: conditionalIntegerText(EVENTS, 'Events of a dry run at most; requires `dry_run=true`.'),
 });
 
 export const coverage = Type.Object(

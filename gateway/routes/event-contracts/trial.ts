@@ -16,9 +16,10 @@ import { freeObject, nullable, oneOf } from '../../resources/schemas.ts';
 import { OUTCOMES } from './contract-resource.ts';
 import { presentViolation, violationList } from './contract-violations.ts';
 
-export const trialBody = freeObject(
-  'An event as producers send it. `type`, and the name, default to those of the contract.',
-);
+export const trialBody = Type.Unsafe<JsonObject>({
+  ...freeObject('An event as producers send it. `type`, and the name, default to those of the contract.'),
+  examples: [{ user_id: 'u-1', properties: { order_id: 'o-17', total: 59.9 } }],
+});
 
 export const trialResult = Type.Object(
   {

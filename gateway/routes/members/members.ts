@@ -230,10 +230,17 @@ function routesOf<M extends Member, Role extends string>(
     app.put(
       `${path}/:memberId`,
       {
-        config: { operation: operations.update },
+        config: {
+          operation: operations.update,
+          patched: (request) => {
+            const { memberId } = request.params as { memberId: string };
+            const { role, version } = memberNamed(request, memberId);
+            return { role, version };
+          },
+        },
         schema: {
           operationId: `replace${title}`,
-          summary: `Give a ${noun} another role`,
+          summary: `Replace the role of a ${noun}`,
           params: memberParams,
           body: memberReplacement(roles),
           response: { 200: changedMember(roles, title), ...errorAnswers },

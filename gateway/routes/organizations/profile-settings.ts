@@ -146,10 +146,16 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
   app.put(
     '/organizations/:organizationId/profile-settings',
     {
-      config: { operation: 'profile-settings.update' },
+      config: {
+        operation: 'profile-settings.update',
+        patched: ({ organization: { version, profile_settings = NO_PROFILE_SETTINGS } }) => ({
+          ...profile_settings,
+          version,
+        }),
+      },
       schema: {
         operationId: 'replaceProfileSettings',
-        summary: 'Replace how an organization identifies people',
+        summary: 'Replace the profile settings of an organization',
         description:
           'Applies to later writes, searches and deletions. Existing identities of profiles stay until they are unlinked or expire. The version is that of the organization.',
         params: organizationPathOf(),

@@ -104,4 +104,8 @@ export const takenAnswer = Type.Object(
 );
 
 /** The settings have the form that SDKs expect. */
-export const settingsAnswer = Type.Unsafe<object>({ type: 'object', additionalProperties: true });
+export const settingsAnswer = Type.Unsafe<object>({
+  type: 'object',
+  additionalProperties: true,
+  examples: [{ integrations: { 'Segment.io': { apiHost: 'events.example.com/v1' } } }],
+});

@@ -1,12 +1,14 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { type CredentialKind, PERMISSIONS, permissionOf } from '@tributary/core';
 import { createServer, gateway } from '@tributary/gateway';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 interface Documented {
   readonly operationId?: string;
   readonly summary?: string;
+  readonly tags?: readonly string[];
   readonly security?: readonly object[];
   readonly parameters?: readonly { readonly in: string; readonly name: string }[];
   readonly responses: Readonly<
@@ -16,7 +18,29 @@ interface Documented {
 
 interface Description {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Documented>>>>;
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly components: { readonly responses: Readonly<Record<string, unknown>> };
+}
+
+interface Body {
+  /** JSON pointer to the media type object. */
+  readonly at: string;
+  readonly example: unknown;
+}
+
+/** The bodies below a part of the description: the members of each `content`. */
+function bodiesIn(part: unknown, at: string): readonly Body[] {
+  if (typeof part !== 'object' || part === null) return [];
+  return Object.entries(part).flatMap(([name, value]) => {
+    const below = `${at}/${encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))}`;
+    if (name !== 'content') return name === 'schema' ? [] : bodiesIn(value, below);
+    return Object.entries(value as Record<string, { readonly example?: unknown }>).map(
+      ([type, { example }]) => ({
+        at: `${below}/${encodeURIComponent(type.replaceAll('/', '~1'))}`,
+        example,
+      }),
+    );
+  });
 }
 
 let test: TestGateway;
@@ -83,6 +107,32 @@ describe('the description of the API', () => {
     await app.register(gateway, test.dependencies);
     await app.ready();
     await app.close();
+  });
+
+  it('has an example of every body of a request and of every answer, which is what its schema says', () => {
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    ajv.addSchema({ $id: 'api', ...description });
+    const bodies = [
+      ...bodiesIn(description.paths, '#/paths'),
+      ...bodiesIn(description.components, '#/components'),
+    ];
+    expect(bodies.length).toBeGreaterThan(150);
+    const faults = bodies.flatMap(({ at, example }) => {
+      if (example === undefined) return [`${at} has no example`];
+      const check = ajv.compile({ $ref: `api${at}/schema` });
+      return check(example) ? [] : [`${at}: ${ajv.errorsText(check.errors)} in ${JSON.stringify(example)}`];
+    });
+    expect(faults).toEqual([]);
+  });
+
+  it('has its groups in the order in which a reader needs them, each with what it is for', () => {
+    const names = description.tags.map(({ name }) => name);
+    expect(names.slice(0, 2)).toEqual(['events', 'event-contracts']);
+    expect(names.at(-1)).toBe('system');
+    expect(description.tags.every(({ description: text }) => text.length > 5)).toBe(true);
+    const used = operations().map(({ operation }) => operation.tags?.[0] ?? '');
+    expect([...new Set(used)]).toEqual(names);
+    expect(Object.keys(description.paths)[0]).toMatch(/events\/track$/);
   });
 
   it('calls no two operations the same', () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 let test: TestGateway;
@@ -17,12 +17,10 @@ function content({ version: _, updated_at: __, ...rest }: Record<string, unknown
   return rest;
 }
 
-it('every PUT of a resource has a PATCH beside it, but for members, profile settings and documents', () => {
+it('every PUT of a resource has a PATCH beside it, but for the tracking plan, which is a document', () => {
   const of = (method: string) => test.routes.filter((route) => route.method === method).map(({ url }) => url);
   const without = of('PUT').filter((url) => !of('PATCH').includes(url));
-  expect(without.filter((url) => !/members\/:memberId$|profile-settings$|tracking-plan$/.test(url))).toEqual(
-    [],
-  );
+  expect(without).toEqual([expect.stringMatching(/tracking-plan$/)]);
 });
 
 const webhook = { url: 'https://hooks.example.com/in', headers: { 'x-team': 'a' } };
@@ -114,4 +112,86 @@ it('is checked as a PUT is: versions, fields, permissions, what is missing', asy
   expect((await viewer.call('PATCH', path, { name: 'x' })).status).toBe(403);
   const unchanged = await owner.call<Resource>('PATCH', path, {});
   expect([unchanged.status, unchanged.body.name, unchanged.headers.etag]).toEqual([200, 'y', '"2"']);
+});
+
+it('the role of a member and the profile settings of an organization are changed in the same way', async () => {
+  const [organization] = await owner.ok<Resource[]>('GET', '/organizations');
+  const path = `/organizations/${organization?.id}`;
+  const member = await owner.ok<Resource>('POST', `${path}/members`, {
+    email: 'm@example.com',
+    role: 'member',
+  });
+  const place = `${path}/members/${member.id}`;
+  expect(await owner.ok('PATCH', place, { role: 'admin' })).toMatchObject({ role: 'admin', keys: [] });
+  expect(await owner.call('PATCH', place, {})).toMatchObject({
+    body: { role: 'admin' },
+    headers: { etag: '"2"' },
+  });
+  for (const body of [{ role: null }, { role: 'emperor' }, { email: 'other@example.com' }])
+    expect((await owner.call('PATCH', place, body)).status).toBe(400);
+  const settings = `${path}/profile-settings`;
+  await owner.ok('PUT', settings, { default_country: 'AT', identity_limits: [{ type: 'AdId', max: 7 }] });
+  const before = await owner.ok<Resource>('GET', settings);
+  const changed = await owner.ok<Resource>('PATCH', settings, { max_user_ids_per_identity: 3 });
+  expect(changed).toEqual({ ...before, max_user_ids_per_identity: 3 });
+  expect(await owner.ok('PATCH', settings, { default_country: null })).toMatchObject({
+    default_country: null,
+    max_user_ids_per_identity: 3,
+  });
+  const stranger = await test.signIn('stranger@example.com');
+  for (const [target, body] of [
+    [place, { role: 'member' }],
+    [settings, { default_country: 'DE' }],
+  ] as const)
+    expect((await stranger.call('PATCH', target, body)).status).toBe(403);
+  expect(await owner.ok('GET', settings)).toMatchObject({ default_country: null });
+});
+
+it('is JSON Merge Patch by its media type too, which no other method takes', async () => {
+  const type = { 'content-type': 'application/merge-patch+json; charset=utf-8' };
+  const source = await owner.ok<Resource>('POST', './sources', { name: 'Typed', type: 'web' });
+  const path = `./sources/${source.id}`;
+  expect(await owner.call('PATCH', path, { name: 'Merged' }, type)).toMatchObject({
+    status: 200,
+    body: { name: 'Merged', type: 'web' },
+  });
+  expect((await owner.call('PATCH', path, { name: 'x', name2: 1 }, type)).status).toBe(400);
+  expect((await owner.call('PUT', path, { name: 'x', type: 'web' }, type)).status).toBe(415);
+  expect((await owner.call('POST', './sources', { name: 'x', type: 'web' }, type)).status).toBe(415);
+});
+
+it('loses no change of two that come at once: what was answered 200 is there, the other is 409', async () => {
+  const made = await owner.ok<Resource>('POST', './sources', { name: 'Both', type: 'web', description: 'a' });
+  const path = `./sources/${made.id}`;
+  for (let round = 0; round < 20; round++) {
+    const changes = [{ name: `Name ${round}` }, { description: `Text ${round}` }];
+    const answers = await Promise.all(changes.map((change) => owner.call('PATCH', path, change)));
+    const stored = await owner.ok<Resource>('GET', path);
+    for (const [at, { status, body }] of answers.entries()) {
+      if (status === 200) expect(stored).toMatchObject(changes[at] ?? {});
+      else
+        expect({ status, body }).toEqual({
+          status: 409,
+          body: { error: 'conflict', reason: 'version', causes: [] },
+        });
+    }
+    expect(answers.some(({ status }) => status === 200)).toBe(true);
+  }
+});
+
+it('is refused when the resource changes between the merge and the handler', async () => {
+  const made = await owner.ok<Resource>('POST', './sources', { name: 'Late', type: 'web' });
+  const path = `./sources/${made.id}`;
+  const state = test.dependencies.catalog.state;
+  const read = state.entity.bind(state);
+  let reads = 0;
+  const spy = vi.spyOn(state, 'entity').mockImplementation(((...at: Parameters<typeof read>) => {
+    const found = read(...at);
+    reads += 1;
+    return reads === 1 && found !== undefined ? { ...found, version: found.version - 1 } : found;
+  }) as typeof read);
+  const answer = await owner.call('PATCH', path, { name: 'Never' });
+  spy.mockRestore();
+  expect(answer).toMatchObject({ status: 409, body: { reason: 'version' } });
+  expect(await owner.ok('GET', path)).toMatchObject({ name: 'Late', version: 1 });
 });

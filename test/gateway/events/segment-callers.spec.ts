@@ -45,7 +45,11 @@ describe('the write key', () => {
   it('that is missing, of another kind or revoked is refused, in words that SDKs read', async () => {
     expect(await send('/v1/track', track, {})).toMatchObject({
       status: 401,
-      body: { error: 'not authenticated', code: 'not_authenticated', message: 'not authenticated' },
+      body: {
+        error: 'not authenticated',
+        code: 'not_authenticated',
+        message: 'not authenticated: no credential; this call takes a write key',
+      },
     });
     for (const writeKey of [17, null, [key], 'nonsense'])
       expect(await send('/v1/track', bodyOf({ writeKey }), {})).toMatchObject({ status: 401 });

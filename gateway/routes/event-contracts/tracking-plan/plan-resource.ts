@@ -55,7 +55,17 @@ const EXAMPLE = {
 };
 
 export const planDocument = planObject('TrackingPlan', EXAMPLE);
-export const planText = Type.String({ description: 'A tracking plan as CSV.' });
+const CSV_EXAMPLE = [
+  'Event Type,Event Name,Property Name,Status,Data Type',
+  'Track,Order Placed,order_id,Required,String',
+  'Track,Order Placed,total,Optional,Number',
+  '',
+].join('\n');
+
+export const planText = Type.String({
+  description: 'A tracking plan as CSV.',
+  examples: [CSV_EXAMPLE],
+});
 /** A document to import. It may leave out what has a default. */
 export const planBody = planObject('TrackingPlanBody', EXAMPLE);
 

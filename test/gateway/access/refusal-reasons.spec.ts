@@ -1,0 +1,224 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { makeKey } from '@tributary/core';
+import { UnsecuredJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type InjectClient,
+  type Injected,
+  openTestGateway,
+  type TestGateway,
+} from '../../helpers/gateway.ts';
+
+let test: TestGateway;
+let owner: InjectClient;
+let elsewhere: InjectClient;
+beforeAll(async () => {
+  test = await openTestGateway();
+  owner = await test.openWorkspace();
+  elsewhere = await test.openWorkspace('other@example.com');
+});
+afterAll(() => test.close());
+
+const CHALLENGE =
+  /^Bearer realm="tributary"(?:, error="(?<error>[a-z_]+)")?, error_description="(?<reason>[ !#-[\]-~]+)"(?:, scope="(?<scope>[a-z.]+)")?$/;
+
+/** The refusal in the words of RFC 6750; throws for a body beyond that of the spec and for a malformed header. */
+function refusalOf({ status, headers, body }: Injected): Record<string, string | number | undefined> {
+  expect(body).toEqual({ error: status === 401 ? 'not authenticated' : 'permission denied' });
+  const found = CHALLENGE.exec(String(headers['www-authenticate']));
+  if (found?.groups === undefined) throw new Error(`not a challenge: ${headers['www-authenticate']}`);
+  return { status, ...found.groups };
+}
+
+const reading = async (client: InjectClient) => refusalOf(await client.call('GET', './event-keys'));
+
+interface MadeKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+describe('a 401 says', () => {
+  it('that there is no credential, or none in the form of one, and which the call takes', async () => {
+    expect(refusalOf(await bare({}))).toEqual({
+      status: 401,
+      error: undefined,
+      reason: 'no credential; this call takes an ID token or an API key',
+      scope: undefined,
+    });
+    expect(refusalOf(await bare({ authorization: 'Token abc' })).reason).toMatch(
+      /does not have the form Bearer/,
+    );
+  });
+
+  it('that a key is unknown, or not even one, in the same way for every workspace', async () => {
+    const stranger = makeKey('api_key', randomBytes(32)).raw;
+    for (const client of [owner, elsewhere, owner.with({ workspaceId: randomUUID() })]) {
+      expect(await reading(client.with({ token: stranger }))).toMatchObject({
+        status: 401,
+        error: 'invalid_token',
+        reason: 'unknown key',
+      });
+      expect((await reading(client.with({ token: stranger.slice(0, -1) }))).reason).toMatch(/typing error/);
+      expect((await reading(client.with({ token: 'nonsense' }))).reason).toMatch(/neither a key/);
+    }
+  });
+
+  it('to the holder of a whole key that it is revoked or has expired, wherever they use it', async () => {
+    const revoked = await owner.ok<MadeKey>('POST', './api-keys', { name: 'A', role: 'viewer' });
+    const expires_at = new Date(test.clock.now() + 1_000).toISOString();
+    const expired = await elsewhere.ok<MadeKey>('POST', './api-keys', {
+      name: 'B',
+      role: 'admin',
+      expires_at,
+    });
+    await owner.ok('DELETE', `./api-keys/${revoked.id}`);
+    test.clock.pass(2_000);
+    for (const client of [owner, elsewhere]) {
+      expect((await reading(client.with({ token: revoked.key }))).reason).toBe('the key is revoked');
+      expect((await reading(client.with({ token: expired.key }))).reason).toBe('the key has expired');
+      expect((await reading(client.with({ token: revoked.key.slice(0, -1) }))).reason).toMatch(
+        /typing error/,
+      );
+    }
+  });
+
+  it('that an ID token has expired, by its own claims alone, and nothing of which issuers there are', async () => {
+    const now = Math.floor(test.clock.now() / 1000);
+    const forged = (issuer: string, exp: number) =>
+      new UnsecuredJWT({ sub: 'eve' }).setIssuer(issuer).setIssuedAt(now).setExpirationTime(exp).encode();
+    for (const issuer of ['https://nowhere.example', 'tributary-dev']) {
+      const expired = await reading(owner.with({ token: forged(issuer, now - 3_600) }));
+      expect(expired).toMatchObject({ status: 401, reason: 'the ID token has expired' });
+      expect((await reading(owner.with({ token: forged(issuer, now + 3_600) }))).reason).toBe(
+        'the ID token is not valid here: its issuer, signature, audience or another claim is not accepted',
+      );
+    }
+  });
+});
+
+describe('a 403 says', () => {
+  it('which kind of credential is missing, also where there is no such workspace', async () => {
+    const { key } = await owner.ok<MadeKey>('POST', './event-keys', { name: 'W', environment: 'production' });
+    for (const workspaceId of [owner.workspaceId, elsewhere.workspaceId, randomUUID()])
+      expect(await reading(owner.with({ token: key, workspaceId: String(workspaceId) }))).toMatchObject({
+        status: 403,
+        error: 'insufficient_scope',
+        reason: 'this call takes an ID token or an API key, not a write key',
+      });
+    const server = await owner.withApiKey('admin');
+    expect(refusalOf(await server.call('GET', '/organizations')).reason).toBe(
+      'this call takes an ID token, not an API key',
+    );
+  });
+
+  it('which role or grant is missing', async () => {
+    const viewer = await owner.withApiKey('viewer');
+    const rename = { name: 'Renamed', region: 'eu' };
+    expect(refusalOf(await viewer.call('PUT', `/workspaces/${owner.workspaceId}`, rename)).reason).toBe(
+      'the role admin in the workspace is missing; the credential has viewer',
+    );
+    const admin = await owner.withApiKey('admin');
+    expect(refusalOf(await admin.call('POST', './api-keys', { name: 'x' })).reason).toBe(
+      'the API key was created without may_manage keys',
+    );
+    expect(refusalOf(await owner.call('GET', '/system')).reason).toMatch(/for operators/);
+  });
+
+  it('the same of a workspace that is foreign, archived or none', async () => {
+    const archived = await test.openWorkspace('third@example.com');
+    await archived.ok('DELETE', `/workspaces/${archived.workspaceId}`);
+    const answers = [];
+    for (const id of [elsewhere.workspaceId, archived.workspaceId, randomUUID()])
+      answers.push(await reading(owner.with({ workspaceId: String(id) })));
+    expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+    expect(answers[0]?.reason).toBe('the credential has no access to this workspace');
+    expect((await reading(archived)).reason).toBe('the workspace is archived');
+  });
+
+  it('the same of an organization that is foreign or none, and the missing role of one’s own', async () => {
+    const organizationOf = async (client: InjectClient) => {
+      const [first] = await client.ok<{ id: string }[]>('GET', '/organizations');
+      return first?.id;
+    };
+    const [own, foreign] = [await organizationOf(owner), await organizationOf(elsewhere)];
+    const [keysOfForeign, keysOfNone] = [
+      await owner.call('GET', `/organizations/${foreign}/client-keys`),
+      await owner.call('GET', `/organizations/${randomUUID()}/client-keys`),
+    ].map(refusalOf);
+    expect(keysOfForeign).toEqual(keysOfNone);
+    await owner.ok('POST', `/organizations/${own}/members`, { email: 'other@example.com', role: 'member' });
+    expect(refusalOf(await elsewhere.call('GET', `/organizations/${own}/client-keys`)).reason).toBe(
+      'the role admin in the organization is missing; the account has member',
+    );
+  });
+});
+
+describe('a call of the profile API', () => {
+  it('names all that it lacks at once, and where the number of the organization is', async () => {
+    const { status, body } = await owner.call<{ details: { path: string; message: string }[] }>(
+      'POST',
+      '/cdp/v1/users/_search',
+      { search: { email: ['ada@example.com'] } },
+    );
+    expect(status).toBe(400);
+    expect(body.details.map(({ path }) => path).toSorted()).toEqual([
+      '/orgId',
+      '/regions',
+      'orgId',
+      'scopes',
+    ]);
+    const said = Object.fromEntries(body.details.map(({ path, message }) => [path, message]));
+    expect(said.scopes).toMatch(/here profile\.read/);
+    expect(said['/orgId']).toMatch(/org_id in GET \/api\/v1\/organizations/);
+    expect(said.orgId).toMatch(/org_id in GET \/api\/v1\/organizations/);
+  });
+
+  it('is 403 with the scope that is missing, and the same for a foreign organization and none', async () => {
+    const [organization] = await owner.ok<{ id: string; org_id: number }[]>('GET', '/organizations');
+    const ofOther = await elsewhere.ok<{ org_id: number; role: string }[]>('GET', '/organizations');
+    const foreign = ofOther.find(({ role }) => role === 'owner');
+    const created = await owner.ok<MadeKey & { org_id: number }>(
+      'POST',
+      `/organizations/${organization?.id}/client-keys`,
+      { name: 'shop', scopes: ['profile.write'] },
+    );
+    expect(created.org_id).toBe(organization?.org_id);
+    const search = async (orgId: number | undefined, scopes: string) =>
+      refusalOf(
+        await bare(
+          { apikey: created.key, scopes, 'content-type': 'application/json' },
+          {
+            url: '/cdp/v1/users/_search',
+            body: { orgId, regions: ['eu'], search: { email: ['ada@example.com'] } },
+          },
+        ),
+      );
+    expect(await search(created.org_id, 'profile.read')).toEqual({
+      status: 403,
+      error: 'insufficient_scope',
+      reason: 'the credential lacks the scope profile.read',
+      scope: 'profile.read',
+    });
+    expect((await search(created.org_id, 'profile.write')).reason).toBe(
+      'the header scopes does not name profile.read',
+    );
+    const ofForeign = await search(foreign?.org_id, 'profile.read');
+    expect(foreign?.org_id).not.toBe(created.org_id);
+    expect(ofForeign).toEqual(await search(999_999, 'profile.read'));
+    expect(ofForeign.reason).toMatch(/no access to the organization of orgId/);
+  });
+});
+
+/** Sends headers as they are: `InjectClient` adds a credential. */
+async function bare(
+  headers: Readonly<Record<string, string>>,
+  { url, body }: { url?: string; body?: object } = {},
+): Promise<Injected> {
+  const answer = await test.app.inject({
+    method: body === undefined ? 'GET' : 'POST',
+    url: url ?? `/api/v1/workspaces/${owner.workspaceId}/event-keys`,
+    headers: { 'x-workspace-id': String(owner.workspaceId), ...headers },
+    ...(body === undefined ? {} : { payload: body }),
+  });
+  return { status: answer.statusCode, headers: answer.headers, body: answer.json() };
+}
