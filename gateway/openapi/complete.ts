@@ -101,13 +101,21 @@ function titleOf(operation: DocumentedOperation | undefined): string | undefined
 
 function completeOperation(call: PlacedOperation): DocumentedOperation {
   const { operation } = call;
-  const parameters = [...(operation.parameters ?? []), ...headersOf(call)];
+  const parameters = [...(operation.parameters ?? []).map(filledIn), ...headersOf(call)];
   return {
     ...operation,
     ...(parameters.length > 0 && { parameters }),
     ...bodyOf(operation),
     responses: { ...ownAnswersOf(call), ...refusedAs(call) },
   };
+}
+
+/** A required parameter of a query with an example, which the reference page fills in. */
+function filledIn(parameter: Parameter): Parameter {
+  const { in: place, name, required, schema } = parameter;
+  return place === 'query' && required
+    ? { ...parameter, example: exampleOf(schema, name, 'query') }
+    : parameter;
 }
 
 const isOfWriteKeys = ({ security = [] }: DocumentedOperation) => security.every((one) => 'writeKey' in one);

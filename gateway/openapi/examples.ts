@@ -16,10 +16,10 @@ export function exampleOf(schema: unknown, field = '', parent = ''): unknown {
   const fitting = named.find((value) => value !== undefined && suits(value, own));
   if (fitting !== undefined) return fitting;
   if (Array.isArray(anyOf)) return exampleOf({ ...own, ...(anyOf[0] as Schema) }, field, parent);
-  return exampleOfType(own, field);
+  return exampleOfType(own, field, parent);
 }
 
-function exampleOfType(schema: Schema, field: string): unknown {
+function exampleOfType(schema: Schema, field: string, parent: string): unknown {
   if (Array.isArray(schema.enum)) return schema.enum[0];
   if (schema.default !== undefined) return schema.default;
   switch (typesOf(schema)[0]) {

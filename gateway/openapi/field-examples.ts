@@ -166,6 +166,7 @@ export const FIELD_EXAMPLES: Readonly<Record<string, unknown>> = {
   key_id: '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70',
   request_id: '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70',
   created_by: '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70',
+  'query.ids': '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70',
   'actor.id': '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70',
   'entity.id': '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70',
   'entity.type': 'rule',

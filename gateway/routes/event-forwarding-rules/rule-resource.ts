@@ -48,7 +48,8 @@ export const ruleBody = closed(
       Type.Array(oneOf(ENVIRONMENTS), {
         uniqueItems: true,
         minItems: 1,
-        description: 'Default `["production"]`.',
+        description:
+          'Default `["production"]`: events of development keys are forwarded only by rules that name `development`.',
       }),
     ),
     transformation_id: optional(

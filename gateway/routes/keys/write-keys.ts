@@ -39,7 +39,10 @@ const topic = Type.String({ description: 'The received topic its events go to.' 
 const writeKeyBody = closed(
   {
     name,
-    environment: oneOf(ENVIRONMENTS),
+    environment: oneOf(
+      ENVIRONMENTS,
+      'Rules take events of `development` only if their `environments` name it.',
+    ),
     pubsub_topic: optional(topic),
     source_id: optional(Type.String({ format: 'uuid', description: 'The source its events come from.' })),
     collect_ip: optional(
@@ -62,7 +65,18 @@ const fields = {
 
 const writeKeyResource = Type.Object(fields, { title: 'WriteKey' });
 
-const createdWriteKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedWriteKey' });
+const createdWriteKey = Type.Object(
+  {
+    ...fields,
+    ...rawKey,
+    enabled_rules: Type.Integer({
+      description:
+        'Enabled rules that take events of its environment now. With 0 its events are checked and shown, and go to no destination: a rule takes production events alone unless its `environments` name `development`.',
+      examples: [3],
+    }),
+  },
+  { title: 'CreatedWriteKey' },
+);
 
 const writeKeyList = listOf(writeKeyResource);
 
@@ -158,7 +172,9 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         },
       });
       const key = entityOf(request, dependencies, 'write_key', fields.id);
-      return reply.code(201).send({ ...presentWriteKey(key, NEVER_USED), key: raw });
+      const rules = catalog.state.enabledRules(key.workspace_id);
+      const enabled_rules = rules.filter(({ environments }) => environments.includes(environment)).length;
+      return reply.code(201).send({ ...presentWriteKey(key, NEVER_USED), key: raw, enabled_rules });
     },
   );
 

@@ -19,6 +19,7 @@ interface Operation {
 interface Place {
   readonly client: InjectClient;
   readonly ids: Readonly<Record<string, string>>;
+  readonly orgId: number;
   readonly writeKey: string;
 }
 
@@ -28,9 +29,7 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
   readDelivery: 404,
   redriveDelivery: 404,
   discardDelivery: 404,
-  readReplay: 404,
-  cancelReplay: 404,
-  splitProfile: 404, // needs the ucid of a profile that became part of another one
+  splitProfile: 400, // needs the ucid of a profile that became part of another one
   readSystem: 403, // for operators
 };
 
@@ -55,7 +54,7 @@ async function openPlace(email: string): Promise<Place> {
   const client = await test.openWorkspace(email);
   const make = async (path: string, body: object) =>
     client.ok<{ id: string; key: string }>('POST', path, body);
-  const [organization] = await client.ok<{ id: string }[]>('GET', '/organizations');
+  const [organization] = await client.ok<{ id: string; org_id: number }[]>('GET', '/organizations');
   const organizationId = organization?.id ?? '';
   const source = await make('./sources', { name: 'Made before', type: 'web' });
   const destination = await make('./destinations', {
@@ -89,9 +88,12 @@ async function openPlace(email: string): Promise<Place> {
     name: 'Made before',
     scopes: ['profile.read'],
   });
+  const since = new Date(test.clock.now() - 3_600_000).toISOString();
+  const replay = await make('./replays', { since });
   const apiKey = await make('./api-keys', { name: 'Made before' });
   return {
     client,
+    orgId: organization?.org_id ?? 0,
     writeKey: key.key,
     ids: {
       organizationId,
@@ -105,6 +107,7 @@ async function openPlace(email: string): Promise<Place> {
       transformation_id: transformation.id,
       ruleId: rule.id,
       alertId: alert.id,
+      replayId: replay.id,
       'event-keys': key.id,
       'api-keys': apiKey.id,
       'client-keys': clientKey.id,
@@ -142,13 +145,16 @@ async function tried(
     where === 'query' && example !== undefined ? [[name, String(example)]] : [],
   );
   const headers = parameters.flatMap(({ in: where, name, example }) =>
-    where === 'header' && example !== undefined ? [[name, String(example)]] : [],
+    where === 'header' && example !== undefined
+      ? [[name, String(name === 'orgId' ? at.orgId : example)]]
+      : [],
   );
   const [type, body] = Object.entries(operation.requestBody?.content ?? {})[0] ?? [];
   const isOfProducer = operation.security.some((scheme) => 'writeKey' in scheme);
-  const payload = JSON.stringify(body?.example, (name, value) =>
-    at.ids[name] && typeof value === 'string' && name.includes('_id') ? at.ids[name] : value,
-  );
+  const payload = JSON.stringify(body?.example, (name, value: unknown) => {
+    if (name === 'orgId') return at.orgId;
+    return typeof value === 'string' && name.endsWith('_id') ? (at.ids[name] ?? value) : value;
+  });
   const answer = await test.app.inject({
     method: method.toUpperCase() as 'GET',
     url: `${filled(path, at)}?${new URLSearchParams(query)}`,
@@ -165,15 +171,12 @@ async function tried(
   return { status: answer.statusCode, text: answer.body };
 }
 
-/** What replaces and changes comes before what removes; each creation has a workspace of its own kind. */
-const turnOf = ({ method, path }: { method: string; path: string }) =>
-  method !== 'delete'
-    ? 0
-    : path.endsWith('{workspaceId}')
-      ? 2
-      : path.includes('Rule') || path.includes('rule')
-        ? 0.5
-        : 1;
+/** Removals come last: those of rules before those of what they name, that of the workspace at the end. */
+function turnOf({ method, path }: { readonly method: string; readonly path: string }): number {
+  if (method !== 'delete') return 0;
+  if (path.endsWith('/{workspaceId}')) return 3;
+  return path.includes('event-forwarding-rules') ? 1 : 2;
+}
 
 it('"Try it out" works as it is filled in, for every operation that needs nothing else', async () => {
   const faults: string[] = [];

@@ -19,6 +19,7 @@ afterAll(() => test.close());
 interface WriteKey {
   readonly id: string;
   readonly key: string;
+  readonly enabled_rules: number;
   readonly last_used_at: string | null;
 }
 
@@ -28,7 +29,8 @@ it.each([
 ] as const)('makes a key for %s and shows it once', async (environment, form) => {
   const created = await owner.call<WriteKey>('POST', './event-keys', { name: 'Web', environment });
   expect(created.status).toBe(201);
-  const { key, ...shown } = created.body;
+  const { key, enabled_rules, ...shown } = created.body;
+  expect(enabled_rules).toBe(0);
   expect(key).toMatch(form);
   expect(shown).toEqual({
     id: expect.any(String),
@@ -168,4 +170,31 @@ it('is listed for viewers, made by admins', async () => {
   expect((await editor.call('GET', './event-keys')).status).toBe(200);
   const body = { name: 'x', environment: 'production' };
   expect((await editor.call('POST', './event-keys', body)).status).toBe(403);
+});
+
+it('says how many rules take events of its environment: by default those of production alone', async () => {
+  const client = await test.openWorkspace('rules@example.com');
+  const destination = await client.ok<{ id: string }>('POST', './destinations', {
+    name: 'D',
+    type: 'ndjson',
+    settings: { folder: 'out' },
+  });
+  const rule = (more: object) =>
+    client.ok<{ environments: string[] }>('POST', './event-forwarding-rules', {
+      name: 'R',
+      destination_id: destination.id,
+      ...more,
+    });
+  const rulesOf = async (environment: string) =>
+    (await client.ok<WriteKey>('POST', './event-keys', { name: 'K', environment })).enabled_rules;
+  expect((await rule({})).environments).toEqual(['production']);
+  await rule({ environments: ['production', 'development'], enabled: false });
+  expect([await rulesOf('production'), await rulesOf('development')]).toEqual([1, 0]);
+  await rule({ environments: ['development'] });
+  expect([await rulesOf('production'), await rulesOf('development')]).toEqual([1, 1]);
+  const elsewhere = await owner.ok<WriteKey>('POST', './event-keys', {
+    name: 'K',
+    environment: 'production',
+  });
+  expect(elsewhere.enabled_rules).toBe(0);
 });

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, dataOf } from '../../api/client.ts';
 import { useWorkspaceId, workspacePath } from '../../frame/workspace.tsx';
-import { ButtonLink } from '../../shared/links.tsx';
+import { ButtonLink, TextLink } from '../../shared/links.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import type { WriteKey } from './queries.ts';
 
@@ -41,8 +41,36 @@ export function FirstEvent({
       <Text size="sm" mb="sm">
         Last event: <Timestamp value={last_used_at} relative />, in the environment {environment}.
       </Text>
+      {environment === 'development' && <NoRuleForDevelopment />}
       <EventLinks keyId={id} />
     </Alert>
+  );
+}
+
+/** Rules take production events unless they name the environment, so a first test event often goes nowhere. */
+function NoRuleForDevelopment() {
+  const workspaceId = useWorkspaceId();
+  const { data } = useQuery({
+    queryKey: ['rules', workspaceId, 'of development'],
+    queryFn: () =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/event-forwarding-rules', {
+          params: {
+            ...workspacePath(workspaceId),
+            query: { environment: 'development', enabled: 'true', limit: 1 },
+          },
+        }),
+      ),
+  });
+  if (data?.length !== 0) return null;
+  return (
+    <Text size="sm" mb="sm">
+      No enabled rule takes events of development, so these go to no destination.{' '}
+      <TextLink underline="always" to="/w/$workspaceId/rules" params={{ workspaceId }}>
+        Name the environment in a rule
+      </TextLink>{' '}
+      to forward them.
+    </Text>
   );
 }
 
