@@ -48,7 +48,10 @@ const measureFields = Object.fromEntries(
 
 const funnelCounts = Type.Object(
   { ...measureFields, reasons: Type.Optional(reasons), latency: Type.Optional(latency) },
-  { title: 'FunnelCounts', description: 'What each number counts: docs/reference/funnel-numbers.md. Absent: 0.' },
+  {
+    title: 'FunnelCounts',
+    description: 'What each number counts: docs/reference/funnel-numbers.md. Absent: 0.',
+  },
 );
 
 type Counts = Static<typeof funnelCounts>;

@@ -162,12 +162,10 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
           created_by: accountOf(request.caller),
         },
       });
-      return reply
-        .code(201)
-        .send({
-          ...presentClientKey(keyNamed(request, id), request.organization, NEVER_USED, catalog.state),
-          key: raw,
-        });
+      return reply.code(201).send({
+        ...presentClientKey(keyNamed(request, id), request.organization, NEVER_USED, catalog.state),
+        key: raw,
+      });
     },
   );
 

@@ -142,7 +142,7 @@ async function tried(
   const { path, method, operation } = call;
   const parameters = operation.parameters ?? [];
   const query = parameters.flatMap(({ in: where, name, schema, example = schema.default }) =>
-    where === 'query' && example !== undefined ? [[name, String(example)]] : [],
+    where === 'query' && example !== undefined ? [[name, String(example)] as [string, string]] : [],
   );
   const headers = parameters.flatMap(({ in: where, name, example }) =>
     where === 'header' && example !== undefined

@@ -6,7 +6,10 @@ import { program } from '../suite/transformations.ts';
 
 /* Runs the examples of docs/reference/transformation-language.md. */
 
-const text = readFileSync(new URL('../../../../docs/reference/transformation-language.md', import.meta.url), 'utf8');
+const text = readFileSync(
+  new URL('../../../../docs/reference/transformation-language.md', import.meta.url),
+  'utf8',
+);
 const TEST_TIME = '2026-01-01T00:00:00.000Z';
 const CONTEXT: TransformationContext = {
   workspace_id: 'w',
