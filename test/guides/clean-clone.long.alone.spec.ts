@@ -93,8 +93,9 @@ describe.each(RELEASES)('with Node $node and its npm', (release) => {
     'a clean clone is installed, started and read through without a warning',
     async () => {
       const path = [await programsOf(release), '/usr/bin', '/bin'].join(':');
-      // The home folder has npm's cache, and how this machine reaches the registry.
-      const env = { PATH: path, HOME: homedir() };
+      // A home folder without anybody's settings, and the cache of packages of this machine.
+      const HOME = mkdtempSync(join(tmpdir(), 'tributary-home-'));
+      const env = { PATH: path, HOME, npm_config_cache: join(homedir(), '.npm') };
       const clone = mkdtempSync(join(tmpdir(), 'tributary-clone-'));
       await run('git', ['clone', '--quiet', ROOT, clone]);
       const { stdout, stderr } = await run('npm', ['ci'], { cwd: clone, env, maxBuffer: 2 ** 26 });
