@@ -1,11 +1,12 @@
 // Runs alone in the long form: it installs and builds everything three times.
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, symlinkSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { welcomed } from '../helpers/embedded.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { findProgram, pythonWithSdks } from '../sdks/programs.ts';
@@ -97,6 +98,9 @@ describe.each(RELEASES)('with Node $node and its npm', (release) => {
       const HOME = mkdtempSync(join(tmpdir(), 'tributary-home-'));
       const env = { PATH: path, HOME, npm_config_cache: join(homedir(), '.npm') };
       const clone = mkdtempSync(join(tmpdir(), 'tributary-clone-'));
+      onTestFinished(async () => {
+        for (const folder of [HOME, clone]) await rm(folder, { recursive: true, force: true });
+      });
       await run('git', ['clone', '--quiet', ROOT, clone]);
       const { stdout, stderr } = await run('npm', ['ci'], { cwd: clone, env, maxBuffer: 2 ** 26 });
       expect(`${stdout}${stderr}`).not.toMatch(/warn|EBADENGINE|deprecated/i);
