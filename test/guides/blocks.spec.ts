@@ -23,6 +23,8 @@ describe('the steps of a guide', () => {
     ['a script without a file', '```js\n1;\n```'],
     ['an output without a command', '```text\n1\n```'],
     ['a second output', '```sh\n:\n```\n```text\n1\n```\n```text\n1\n```'],
+    ['a block that has no end', '```sh\n:\n```\n```sh\n:\n'],
+    ['a block between other fences', '```sh\n:\n```\n~~~sh\n:\n~~~'],
     ['no block', 'Text.'],
   ])('are refused for %s', (_, text) => {
     expect(() => parseSteps(text)).toThrow(UnusableGuide);

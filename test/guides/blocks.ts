@@ -53,6 +53,9 @@ export function parseSteps(text: string): readonly Step[] {
       steps[steps.length - 1] = { ...last, prints: { language, text: body } };
     else throw new UnusableGuide(`a block that is neither run, saved nor printed: ${info}\n${body}`);
   }
+  const fences = text.match(/^ *(```|~~~)/gm)?.length ?? 0;
+  const blocks = [...text.matchAll(BLOCK_OR_OPEN)].filter(([, , info]) => info !== undefined).length;
+  if (fences !== 2 * blocks) throw new UnusableGuide(`${fences} fences around ${blocks} blocks`);
   if (steps.length === 0) throw new UnusableGuide('a guide without a block');
   return steps;
 }

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresServer } from '../helpers/postgres.ts';
 import { findProgram, pythonWithSdks } from '../sdks/programs.ts';
@@ -31,6 +32,17 @@ describe('a guide', () => {
     if (guide !== 'first-event')
       expect(parseSteps(text)[0]).toMatchObject({ code: expect.stringContaining(SETUP) });
   });
+
+  it.each(guides())('%s runs, reads or serves each file that it has saved', (guide) => {
+    const steps = parseSteps(readGuide(guide));
+    const commands = steps.flatMap((step) => (step.does === 'run' ? [step.code] : []));
+    const unused = steps.filter(
+      (step) =>
+        step.does === 'save' &&
+        !commands.some((code) => code.includes(step.file) || isServed(step.file, code)),
+    );
+    expect(unused).toEqual([]);
+  });
 });
 
 describe('the guide', () => {
@@ -57,6 +69,11 @@ describe('the guide', () => {
       }
     });
 });
+
+/** Whether commands fill the folder of a page, which a server of the guide serves. */
+function isServed(file: string, code: string): boolean {
+  return file.endsWith('.html') && code.includes(`${dirname(file)}/`);
+}
 
 /** The words that stand for parts of the address of a database. */
 function wordsOf(url: string | undefined): Readonly<Record<string, string>> {
