@@ -70,7 +70,7 @@ describe('the built documentation', () => {
 describe.skipIf(chromiumPath === undefined)('the documentation in a browser', () => {
   let tributary: Tributary;
   beforeAll(async () => {
-    tributary = await startEmbedded(mkdtempSync(join(tmpdir(), 'tributary-')));
+    tributary = await startEmbedded(mkdtempSync(join(tmpdir(), 'tributary-')), {});
   });
   afterAll(() => tributary?.remove());
 
