@@ -157,7 +157,7 @@ async function tried(
   });
   const answer = await test.app.inject({
     method: method.toUpperCase() as 'GET',
-    url: `${filled(path, at)}?${new URLSearchParams(query)}`,
+    url: `${filled(path, at)}?${new URLSearchParams(Object.fromEntries(query))}`,
     headers: {
       ...Object.fromEntries(headers),
       ...(operation.security.length === 0
