@@ -74,6 +74,13 @@ async function demo(): Promise<number> {
   process.stdout.write(
     `\n${answersTable(results.lines)}\n\n${volumeChart(results.volume)}\n\ndone in ${seconds} s: ${base}/console/w/${workspaceId}/overview\n`,
   );
+  if (!isRight(results)) {
+    const left = await waitingNow(() => scrape(adminUrl));
+    if (left.length > 0)
+      process.stdout.write(
+        `Not everything has arrived yet; run the demo again later. In the queues of the stages:\n${left.join('\n')}\n`,
+      );
+  }
   await client.call('DELETE', `./event-keys/${writeKey.id}`);
   await receiver.close();
   return isRight(results) ? 0 : 1;

@@ -1,5 +1,6 @@
 // Runs alone in the long form: it installs all packages and builds the console, with every processor there is.
 import { execFile } from 'node:child_process';
+import { chmodSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -43,6 +44,8 @@ describe.skipIf(skipped !== undefined)('from a clean clone', () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   beforeAll(async () => {
     folder = await temporaryFolder();
+    // As a home is: started by root, what runs people's code runs as nobody, who must reach the program.
+    chmodSync(folder.path, 0o755);
   });
   afterAll(() => folder.remove());
 
