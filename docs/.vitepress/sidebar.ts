@@ -35,6 +35,7 @@ const GROUPS: readonly Group[] = [
       'privacy',
       'alerts',
       'funnel',
+      'a-shop',
     ],
   },
   {
