@@ -29,6 +29,7 @@ export function siteLink(href: string, page: string): SiteLink {
   const target = join(dirname(page), path);
   if (target === OPENAPI) return { kind: 'gateway', href: OPENAPI_ADDRESS };
   if (target.startsWith('../')) return { kind: 'source', path: target.slice(3) };
+  if (!['', '.md'].includes(extname(target))) return { kind: 'source', path: join('docs', target) };
   if (extname(target) === '') return { kind: 'page', href: `${path.replace(/\/$/, '')}/index.md${hash}` };
   return { kind: 'page', href: `${path.replace(/(^|\/)README\.md$/, '$1index.md')}${hash}` };
 }

@@ -45,6 +45,7 @@ it.each([
   ['#rates', 'reference/limits.md', { kind: 'page', href: '#rates' }],
   ['openapi.json', 'reference/api.md', { kind: 'gateway', href: '/openapi.json' }],
   ['../gateway/README.md', 'architecture.md', { kind: 'source', path: 'gateway/README.md' }],
+  ['terminal.sh', 'guides/first-event.md', { kind: 'source', path: 'docs/guides/terminal.sh' }],
   ['../../CONTRIBUTING.md#turbo', 'guides/alerts.md', { kind: 'source', path: 'CONTRIBUTING.md' }],
 ] as const)('the link %s of %s leads to %o', (href, page, link) => {
   expect(siteLink(href, page)).toEqual(link);
