@@ -23,7 +23,7 @@ import {
 import { EmptyState } from './shared/empty-state.tsx';
 import { ErrorAlert } from './shared/error-alert.tsx';
 
-/** Who is looked for on a page is personal data and never in its URL. */
+/** The identity that a user looks up on a page is personal data, and never in its URL. */
 const nothingOf = () => ({});
 
 /** Every page, with what its URL may say. A page is loaded when it is first opened. */

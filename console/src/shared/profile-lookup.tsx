@@ -3,7 +3,7 @@ import { type QueryClient, useQuery, useQueryClient } from '@tanstack/react-quer
 import { useNavigate } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
-/** Who is looked for on the page of profiles. An empty type means every usual one. */
+/** The identity that a user looks up on the page of profiles. An empty type stands for all usual types. */
 export interface ProfileLookup {
   readonly type: string;
   readonly value: string;

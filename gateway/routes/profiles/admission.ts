@@ -70,7 +70,7 @@ export function admit(
   return { organization, mayRead };
 }
 
-/** Whether the credential is of the organization, with whatever scopes. */
+/** Whether the credential belongs to the organization. Its scopes do not matter here. */
 function hasAccess(caller: Caller, organization: Organization, state: CatalogView): boolean {
   if (caller.kind === 'client_key') return caller.key.organization_id === organization.id;
   return (

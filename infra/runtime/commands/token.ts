@@ -49,7 +49,7 @@ function issuerOf(config: Config, createKey: true | undefined) {
 /** Most workspaces in the text. */
 const MAX_WORKSPACES = 3;
 
-/** Whose the token is and what it may do, in one line. */
+/** The account of the token and what it may do, in one line. */
 export function describeToken(
   email: string,
   dataFolder: string,

@@ -33,7 +33,7 @@ interface Props {
   readonly types: readonly AuditedType[];
 }
 
-/** Who changed what, newest first; each entry with its changes. */
+/** The audit log, newest first: each entry names its actor and its changes. */
 export function AuditLog({ label, queryKey, load, filter, onFilter, types }: Props) {
   const [shown, setShown] = useState<AuditEntry>();
   const narrow = (change: Readonly<Record<string, string>>) => onFilter(restarted(filter, change));

@@ -31,7 +31,7 @@ interface Props extends ProfileCardProps {
   readonly kind: Kind;
 }
 
-/** Consents or marketing preferences: names with a value, when it was written and by whom. */
+/** Consents or marketing preferences: names with a value, the time of the write and its author. */
 export function NamedValuesCard({ kind, scope, record, onChanged }: Props) {
   const { title, field, empty } = KINDS[kind];
   const mayWrite = useMay('editor');

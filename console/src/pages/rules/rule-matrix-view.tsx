@@ -17,7 +17,7 @@ import { type EventRow, eventRowsOf, isNamed } from './rule-matrix.ts';
 import type { Rule } from './rule-selection.ts';
 import type { RulesSearch } from './search.ts';
 
-/** Cells of a page: 20 events by 6 destinations, whatever the workspace has. */
+/** A page of the matrix has 20 events by 6 destinations at most, however many the workspace has. */
 const ROWS = 20;
 const COLUMNS = 6;
 /** Rules of one destination that are looked at. */
