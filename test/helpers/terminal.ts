@@ -19,16 +19,22 @@ export interface TerminalOptions {
 
 const FOUND_WITHIN_MS = 150_000;
 
-/** A command of a shell in a terminal of its own, as a person sees it. */
+/**
+ * `script` takes the shell from the environment. Some are killed by the Ctrl-C of a command that ends well, and hide its
+ * exit code; bash is not.
+ */
+const IN_BASH = 'exec bash -c "$TERMINAL_COMMAND"';
+
+/** A command of bash in a terminal of its own, as a person sees it. */
 export class Terminal {
   readonly #child: ChildProcess;
   readonly #ended: Promise<number | null>;
   #shown = '';
 
   constructor(command: string, { cwd, env }: TerminalOptions) {
-    this.#child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
+    this.#child = spawn('script', ['--quiet', '--return', '--command', IN_BASH, '/dev/null'], {
       cwd,
-      env: { ...env },
+      env: { ...env, TERMINAL_COMMAND: command },
       stdio: 'pipe',
     });
     this.#ended = new Promise((resolve) => this.#child.once('close', (code) => resolve(code)));
