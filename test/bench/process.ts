@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { pidOf } from '../helpers/pid-of.ts';
 
 /** kafkajs sets a timer with a negative delay at its start, and Node warns about that. */
 const FLAGS = ['--disable-warning=ExperimentalWarning', '--disable-warning=TimeoutNegativeWarning'];
@@ -31,7 +32,7 @@ export async function startProcess<Hello>(
   if (first.done) throw new Error(`${file} ended before it was ready`);
   return {
     hello: JSON.parse(first.value) as Hello,
-    pid: child.pid ?? 0,
+    pid: pidOf(child),
     async stop() {
       child.kill('SIGTERM');
       await exited;

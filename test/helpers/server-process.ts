@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { inherited } from './child-environment.ts';
+import { pidOf } from './pid-of.ts';
 
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
 const START_TIMEOUT_MS = 150_000;
@@ -32,7 +33,7 @@ export class ServerProcess {
   }
 
   get pid(): number {
-    return this.#child.pid ?? 0;
+    return pidOf(this.#child);
   }
 
   /** All its log output, i.e. its standard error. */

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { pidOf } from '../../helpers/pid-of.ts';
 import { untilHalted } from './halted.ts';
 
 /** Reports once it has three more threads that never rest. */
@@ -26,7 +27,7 @@ afterEach(async () => {
 
 describe.skipIf(!existsSync('/proc/self/task'))('a process that is sent a SIGSTOP', () => {
   it('has halted once none of its threads runs, and not before', async () => {
-    const halted = untilHalted(child.pid ?? 0).then(() => 'halted');
+    const halted = untilHalted(pidOf(child)).then(() => 'halted');
     expect(await Promise.race([halted, sleep(100, 'runs')])).toBe('runs');
     child.kill('SIGSTOP');
     expect(await halted).toBe('halted');

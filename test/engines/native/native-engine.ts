@@ -5,6 +5,7 @@ import { mkdir, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pidOf } from '../../helpers/pid-of.ts';
 import { becomesReady, READY_WITHIN_MS } from '../becomes-ready.ts';
 import { EngineFailed, EngineMissing, type RunningEngine } from '../engine.ts';
 import { Guard } from './guard.ts';
@@ -71,7 +72,7 @@ class NativeEngine implements RunningEngine {
   }
 
   get pid(): number {
-    return this.#running().pid ?? 0;
+    return pidOf(this.#running());
   }
 
   async kill(): Promise<void> {
@@ -81,7 +82,7 @@ class NativeEngine implements RunningEngine {
   async pause(): Promise<void> {
     const engine = this.#running();
     engine.kill('SIGSTOP');
-    await untilHalted(engine.pid ?? 0);
+    await untilHalted(pidOf(engine));
   }
 
   async resume(): Promise<void> {

@@ -11,6 +11,7 @@ import { clusterEnvironment } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { freePort } from '../../helpers/free-port.ts';
+import { pidOf } from '../../helpers/pid-of.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
@@ -65,7 +66,7 @@ describe.skipIf(engines() === undefined)('docs/operations/try-a-cluster.md, bloc
   async function close(terminal: ChildProcess): Promise<void> {
     if (terminal.exitCode !== null || terminal.signalCode !== null) return;
     const ended = once(terminal, 'exit');
-    process.kill(-(terminal.pid ?? 0), 'SIGINT');
+    process.kill(-pidOf(terminal), 'SIGINT');
     await ended;
   }
   const ready = (port: number | undefined) =>
