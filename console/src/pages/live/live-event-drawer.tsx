@@ -1,5 +1,5 @@
 import { Alert, Drawer, Group, Stack, Text } from '@mantine/core';
-import { useMemo, useRef } from 'react';
+import { useDeferredValue, useMemo, useRef } from 'react';
 import { CopyField } from '../../shared/copy-field.tsx';
 import { isEnvironment } from '../../shared/event-fields.ts';
 import { JsonView } from '../../shared/json-view.tsx';
@@ -26,6 +26,8 @@ export function LiveEventDrawer({ workspaceId, messageId, row, onClose }: Props)
   const seen = useRef<EventRow>(undefined);
   if (row !== undefined) seen.current = row;
   const shown = seen.current?.messageId === messageId ? seen.current : undefined;
+  // The editor takes longer than the frame in which a click has to be seen: the drawer opens first.
+  const detailed = useDeferredValue(shown);
   return (
     <Drawer
       opened={messageId !== undefined}
@@ -50,7 +52,7 @@ export function LiveEventDrawer({ workspaceId, messageId, row, onClose }: Props)
           {shown === undefined ? (
             <Text c="dimmed">It is not among the events that this page keeps.</Text>
           ) : (
-            <Details row={shown} />
+            detailed === shown && <Details row={shown} />
           )}
         </Stack>
       )}

@@ -1,7 +1,7 @@
 import { Button, Group, Stack, Text } from '@mantine/core';
 import { PauseIcon, PlayIcon } from '@radix-ui/react-icons';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { useState } from 'react';
+import { useCallback, useState } from 'react';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
 import { ButtonLink } from '../../shared/links.tsx';
@@ -28,13 +28,17 @@ export function LivePage() {
   const isHeld = isPaused || isReading || open !== undefined;
   const live = useLiveEvents({ workspaceId, environment, filter, isHeld });
   const { rows, waiting, rate, received } = live.snapshot;
-  const change = (part: { readonly [Name in keyof LiveSearch]: LiveSearch[Name] | undefined }) =>
-    void navigate({
-      search: (kept) =>
-        Object.fromEntries(Object.entries({ ...kept, ...part }).filter(([, value]) => value !== undefined)),
-      replace: true,
-      resetScroll: false,
-    });
+  const change = useCallback(
+    (part: { readonly [Name in keyof LiveSearch]: LiveSearch[Name] | undefined }) =>
+      void navigate({
+        search: (kept) =>
+          Object.fromEntries(Object.entries({ ...kept, ...part }).filter(([, value]) => value !== undefined)),
+        replace: true,
+        resetScroll: false,
+      }),
+    [navigate],
+  );
+  const openEvent = useCallback((messageId: string) => change({ open: messageId }), [change]);
   const showNew = () => {
     setPaused(false);
     setReading(false);
@@ -76,7 +80,7 @@ export function LivePage() {
         </Group>
         {live.status.state === 'refused' && <ErrorAlert error={live.status.error} retry={live.reconnect} />}
         {rows.length > 0 ? (
-          <LiveTable rows={rows} onOpen={(messageId) => change({ open: messageId })} onReading={setReading} />
+          <LiveTable rows={rows} onOpen={openEvent} onReading={setReading} />
         ) : (
           <Nothing
             workspaceId={workspaceId}

@@ -1,5 +1,5 @@
 import { Anchor, Box, Table, Text } from '@mantine/core';
-import { type CSSProperties, type FocusEvent, type UIEvent, useState } from 'react';
+import { type CSSProperties, type FocusEvent, memo, type UIEvent, useState } from 'react';
 import { eventTitle } from '../../shared/event-fields.ts';
 import { StatusBadge } from '../../shared/status-badge.tsx';
 import { OUTCOME } from '../events/event-words.ts';
@@ -34,8 +34,11 @@ interface Props {
   readonly onReading: (isReading: boolean) => void;
 }
 
-/** The rows in sight of a list that may have a thousand: all are of one height. */
-export function LiveTable({ rows, onOpen, onReading }: Props) {
+/**
+ * The rows in sight of a list that may have a thousand: all are of one height. Drawn again only for other rows and functions:
+ * some dozens of rows take longer than the frame in which a click has to be seen.
+ */
+export const LiveTable = memo(function LiveTable({ rows, onOpen, onReading }: Props) {
   const [view, setView] = useState({ top: 0, height: FIRST_WINDOW * ROW_PX });
   const [isFocused, setFocused] = useState(false);
   const first = Math.max(0, Math.floor(view.top / ROW_PX) - OVERSCAN);
@@ -105,7 +108,7 @@ export function LiveTable({ rows, onOpen, onReading }: Props) {
       </Table>
     </Box>
   );
-}
+});
 
 /** The room of rows that are not drawn. */
 function Space({ rows }: { readonly rows: number }) {
@@ -123,7 +126,7 @@ interface EventProps {
   readonly onOpen: (messageId: string) => void;
 }
 
-function Event({ row, rowIndex, onOpen }: EventProps) {
+const Event = memo(function Event({ row, rowIndex, onOpen }: EventProps) {
   const { messageId, type, subject, environment, outcome, violations, receivedAt } = row;
   const word = OUTCOME[outcome];
   return (
@@ -162,4 +165,4 @@ function Event({ row, rowIndex, onOpen }: EventProps) {
       </Table.Td>
     </Table.Tr>
   );
-}
+});
