@@ -4,6 +4,7 @@ import { MagnifyingGlassIcon } from '@radix-ui/react-icons';
 import { keepPreviousData, type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useState } from 'react';
 import type { Page } from '../api/client.ts';
+import { Deferred } from './deferred.tsx';
 import { QueryState } from './query-state.tsx';
 
 /** What the URL of a list says; the same URL shows a colleague the same page of it. */
@@ -69,7 +70,11 @@ export function PagedList<T, S extends ListSearch>(props: Props<T, S>) {
         </Group>
       )}
       <QueryState query={query as UseQueryResult<Page<T>>}>
-        {(page) => <Rows {...props} page={page} />}
+        {(page) => (
+          <Deferred>
+            <Rows {...props} page={page} />
+          </Deferred>
+        )}
       </QueryState>
     </>
   );

@@ -1,6 +1,7 @@
 import { Button, Group, Stack, Table, Text } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMay } from '../../frame/workspace.tsx';
+import { Deferred } from '../../shared/deferred.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { useEntityNames } from '../../shared/entity-names.ts';
 import { TextLink } from '../../shared/links.tsx';
@@ -74,69 +75,71 @@ export function DeliveryList({ workspaceId, search, onSearch }: Props) {
               </EmptyState>
             )
           ) : (
-            <Table.ScrollContainer minWidth={760}>
-              <Table aria-label="Deliveries" highlightOnHover verticalSpacing="sm">
-                <Table.Thead>
-                  <Table.Tr>
-                    <Table.Th>Delivery of event</Table.Th>
-                    <Table.Th>Status</Table.Th>
-                    <Table.Th>Reason</Table.Th>
-                    <Table.Th>Destination and rule</Table.Th>
-                    <Table.Th ta="right">Attempts</Table.Th>
-                    <Table.Th>Changed</Table.Th>
-                  </Table.Tr>
-                </Table.Thead>
-                <Table.Tbody>
-                  {deliveries.map((delivery) => (
-                    <Table.Tr key={delivery.id}>
-                      <Table.Td maw={220}>
-                        <TextLink
-                          size="sm"
-                          to="/w/$workspaceId/deliveries/$deliveryId"
-                          params={{ workspaceId, deliveryId: delivery.id }}
-                          style={{ overflowWrap: 'anywhere' }}
-                        >
-                          {delivery.message_id}
-                        </TextLink>
-                      </Table.Td>
-                      <Table.Td>
-                        <StatusLabel status={STATUS[delivery.status]} />
-                      </Table.Td>
-                      <Table.Td maw={320}>
-                        <Text size="sm" lineClamp={3} style={{ overflowWrap: 'anywhere' }}>
-                          {delivery.reason ?? '–'}
-                        </Text>
-                      </Table.Td>
-                      <Table.Td maw={220}>
-                        <Stack gap={2}>
-                          <Place
-                            to="/w/$workspaceId/destinations/$destinationId"
-                            workspaceId={workspaceId}
-                            id={delivery.destination_id}
-                            names={destinations}
-                          />
-                          <Place
-                            to="/w/$workspaceId/rules/$ruleId"
-                            workspaceId={workspaceId}
-                            id={delivery.rule_id}
-                            names={rules}
-                          />
-                        </Stack>
-                      </Table.Td>
-                      <Table.Td ta="right">{delivery.attempts.length}</Table.Td>
-                      <Table.Td>
-                        <Timestamp value={delivery.updated_at} relative />
-                        {delivery.next_attempt_at !== null && (
-                          <Text size="xs" c="dimmed">
-                            next <Timestamp value={delivery.next_attempt_at} relative />
-                          </Text>
-                        )}
-                      </Table.Td>
+            <Deferred>
+              <Table.ScrollContainer minWidth={760}>
+                <Table aria-label="Deliveries" highlightOnHover verticalSpacing="sm">
+                  <Table.Thead>
+                    <Table.Tr>
+                      <Table.Th>Delivery of event</Table.Th>
+                      <Table.Th>Status</Table.Th>
+                      <Table.Th>Reason</Table.Th>
+                      <Table.Th>Destination and rule</Table.Th>
+                      <Table.Th ta="right">Attempts</Table.Th>
+                      <Table.Th>Changed</Table.Th>
                     </Table.Tr>
-                  ))}
-                </Table.Tbody>
-              </Table>
-            </Table.ScrollContainer>
+                  </Table.Thead>
+                  <Table.Tbody>
+                    {deliveries.map((delivery) => (
+                      <Table.Tr key={delivery.id}>
+                        <Table.Td maw={220}>
+                          <TextLink
+                            size="sm"
+                            to="/w/$workspaceId/deliveries/$deliveryId"
+                            params={{ workspaceId, deliveryId: delivery.id }}
+                            style={{ overflowWrap: 'anywhere' }}
+                          >
+                            {delivery.message_id}
+                          </TextLink>
+                        </Table.Td>
+                        <Table.Td>
+                          <StatusLabel status={STATUS[delivery.status]} />
+                        </Table.Td>
+                        <Table.Td maw={320}>
+                          <Text size="sm" lineClamp={3} style={{ overflowWrap: 'anywhere' }}>
+                            {delivery.reason ?? '–'}
+                          </Text>
+                        </Table.Td>
+                        <Table.Td maw={220}>
+                          <Stack gap={2}>
+                            <Place
+                              to="/w/$workspaceId/destinations/$destinationId"
+                              workspaceId={workspaceId}
+                              id={delivery.destination_id}
+                              names={destinations}
+                            />
+                            <Place
+                              to="/w/$workspaceId/rules/$ruleId"
+                              workspaceId={workspaceId}
+                              id={delivery.rule_id}
+                              names={rules}
+                            />
+                          </Stack>
+                        </Table.Td>
+                        <Table.Td ta="right">{delivery.attempts.length}</Table.Td>
+                        <Table.Td>
+                          <Timestamp value={delivery.updated_at} relative />
+                          {delivery.next_attempt_at !== null && (
+                            <Text size="xs" c="dimmed">
+                              next <Timestamp value={delivery.next_attempt_at} relative />
+                            </Text>
+                          )}
+                        </Table.Td>
+                      </Table.Tr>
+                    ))}
+                  </Table.Tbody>
+                </Table>
+              </Table.ScrollContainer>
+            </Deferred>
           )}
           <Group gap="xs" justify="flex-end">
             <Button

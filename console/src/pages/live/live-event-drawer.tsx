@@ -1,6 +1,7 @@
 import { Alert, Drawer, Group, Stack, Text } from '@mantine/core';
-import { useDeferredValue, useMemo, useRef } from 'react';
+import { useMemo, useRef } from 'react';
 import { CopyField } from '../../shared/copy-field.tsx';
+import { Deferred } from '../../shared/deferred.tsx';
 import { isEnvironment } from '../../shared/event-fields.ts';
 import { JsonView } from '../../shared/json-view.tsx';
 import { ButtonLink } from '../../shared/links.tsx';
@@ -26,8 +27,6 @@ export function LiveEventDrawer({ workspaceId, messageId, row, onClose }: Props)
   const seen = useRef<EventRow>(undefined);
   if (row !== undefined) seen.current = row;
   const shown = seen.current?.messageId === messageId ? seen.current : undefined;
-  // The editor takes longer than the frame in which a click has to be seen: the drawer opens first.
-  const detailed = useDeferredValue(shown);
   return (
     <Drawer
       opened={messageId !== undefined}
@@ -52,7 +51,9 @@ export function LiveEventDrawer({ workspaceId, messageId, row, onClose }: Props)
           {shown === undefined ? (
             <Text c="dimmed">It is not among the events that this page keeps.</Text>
           ) : (
-            detailed === shown && <Details row={shown} />
+            <Deferred>
+              <Details key={shown.messageId} row={shown} />
+            </Deferred>
           )}
         </Stack>
       )}
