@@ -8,7 +8,7 @@ import type { BenchEngines } from './engines.ts';
 import { onEngines } from './installation.ts';
 import { counted, forward, type LatencySubject } from './pipeline-rows.ts';
 import { type BenchRow, perSecond } from './table.ts';
-import { cpuSeconds, residentMiB } from './usage.ts';
+import { cpuSeconds, microsecondsEach, residentMiB } from './usage.ts';
 
 const SCALING_PARTITIONS = '12';
 const SAMPLE_MS = 250;
@@ -43,7 +43,7 @@ export async function drainRows({ engines, events }: BacklogOptions): Promise<re
       ratio: null,
       bar: '-',
       holds: large.counted === events,
-      note: `${large.counted.toLocaleString('en')} counted in ${large.seconds.toFixed(0)} s from its start`,
+      note: `${large.counted.toLocaleString('en')} counted in ${large.seconds.toFixed(0)} s from its start; processor time an event: processor ${large.cpu.processor}, Kafka ${large.cpu.kafka}, Redis ${large.cpu.redis}`,
     },
     {
       path: `${path}, memory`,
@@ -60,6 +60,8 @@ interface WorkedOff {
   readonly seconds: number;
   readonly peakMiB: number;
   readonly counted: number;
+  /** Processor time an event of each process. */
+  readonly cpu: { readonly processor: string; readonly kafka: string; readonly redis: string };
 }
 
 async function workOff(engines: BenchEngines, events: number): Promise<WorkedOff> {
@@ -68,6 +70,7 @@ async function workOff(engines: BenchEngines, events: number): Promise<WorkedOff
     await forward(cluster.owner, { type: 'ndjson', settings: { folder: 'bench' } }, 'files');
     await sendBacklog(cluster.producer, events);
     const startedAt = performance.now();
+    const before = { kafka: cpuSeconds(engines.kafka.pid), redis: cpuSeconds(engines.redis.pid) };
     const processor = cluster.startProcessor();
     await processor.printed(/ready at/);
     let peakMiB = 0;
@@ -76,7 +79,12 @@ async function workOff(engines: BenchEngines, events: number): Promise<WorkedOff
       await sleep(SAMPLE_MS);
     }
     const seconds = (performance.now() - startedAt) / 1_000;
-    return { seconds, peakMiB, counted: await counted(cluster.owner) };
+    const cpu = {
+      processor: microsecondsEach(cpuSeconds(processor.pid), events),
+      kafka: microsecondsEach(cpuSeconds(engines.kafka.pid) - before.kafka, events),
+      redis: microsecondsEach(cpuSeconds(engines.redis.pid) - before.redis, events),
+    };
+    return { seconds, peakMiB, cpu, counted: await counted(cluster.owner) };
   } finally {
     await cluster.remove();
   }

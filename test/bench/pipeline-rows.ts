@@ -4,7 +4,7 @@ import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { startWebhook } from '../helpers/webhook.ts';
 import { benchBatch, benchEvent } from './event.ts';
 import { type BenchRow, median, percentile, perSecond } from './table.ts';
-import { quarterPeaks, residentMiB } from './usage.ts';
+import { cpuSeconds, microsecondsEach, quarterPeaks, residentMiB } from './usage.ts';
 
 const BATCH = 1_000;
 
@@ -36,6 +36,7 @@ export async function throughputRows({ events }: { events: number }): Promise<re
     await forward(tributary.owner, { type: 'ndjson', settings: { folder: 'bench' } }, 'files');
     const memory: number[] = [];
     const startedAt = performance.now();
+    const cpuBefore = cpuSeconds(tributary.pid);
     const body = benchBatch(BATCH);
     for (let sent = 0; sent < events; sent += BATCH) {
       await sendPatiently(tributary, body);
@@ -52,6 +53,7 @@ export async function throughputRows({ events }: { events: number }): Promise<re
       30 * 60_000,
     );
     const doneIn = (performance.now() - startedAt) / 1_000;
+    const cpu = microsecondsEach(cpuSeconds(tributary.pid) - cpuBefore, events);
     return [
       {
         path: 'pipeline end to end, counted and in files',
@@ -60,7 +62,7 @@ export async function throughputRows({ events }: { events: number }): Promise<re
         ratio: null,
         bar: '-',
         holds: null,
-        note: `${events.toLocaleString('en')} events, sent in ${sentIn.toFixed(0)} s, done in ${doneIn.toFixed(0)} s`,
+        note: `${events.toLocaleString('en')} events, sent in ${sentIn.toFixed(0)} s, done in ${doneIn.toFixed(0)} s, ${cpu} of processor time an event`,
       },
       memoryRow(`memory over ${events.toLocaleString('en')} events`, memory),
     ];

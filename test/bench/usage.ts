@@ -16,6 +16,11 @@ export function cpuSeconds(pid: number): number {
   }
 }
 
+/** What seconds of processor time are for each of so many events. */
+export function microsecondsEach(seconds: number, events: number): string {
+  return `${((seconds * 1_000_000) / events).toFixed(0)} us`;
+}
+
 /** Resident memory of a process, MiB. */
 export function residentMiB(pid: number): number {
   const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
