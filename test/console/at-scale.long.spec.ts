@@ -1,19 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { median } from '../bench/table.ts';
 import type { Client } from '../helpers/client.ts';
 import { drained } from '../helpers/drained.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
-import { heapMiB, timeInteractions } from './helpers/interactions.ts';
+import { heapMiB, type Interaction, timeInteractions } from './helpers/interactions.ts';
 
 /** From an input to the frame that shows it, ms: what the console promises. */
 const INTERACTION_MS = 100;
-/**
- * To open and close an event while events come: it misses what is promised where the whole system, its load and a browser
- * without a graphics card share two cores. A click takes 70 ms of script there, 25 of layout and 50 until it is painted.
- */
-const OPENED_MS = 250;
+const ROUNDS = 5;
 const CONTRACTS = 10_000;
 const DEAD = 100_000;
 const BATCH = 500;
@@ -51,15 +48,20 @@ describe.skipIf(chromiumPath === undefined)('the console with much in it', () =>
     });
 
   /**
-   * What a user does on this page, and that none of it took the browser longer than promised. It is done twice, as the first
-   * time loads and compiles the code of the pages.
+   * What a user does on this page, and that none of it takes the browser longer than promised: the median, over some rounds,
+   * of the slowest interaction, as other programs share the processors. The first round loads and compiles the code of the
+   * pages and does not count.
    */
-  async function timed(page: Page, act: () => Promise<void>, withinMs = INTERACTION_MS): Promise<void> {
+  async function timed(page: Page, act: () => Promise<void>): Promise<void> {
     await act();
-    const interactions = await timeInteractions(page);
-    await act();
-    const slow = (await interactions()).filter(({ duration }) => duration >= withinMs);
-    expect(slow).toEqual([]);
+    const rounds: Interaction[][] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const interactions = await timeInteractions(page);
+      await act();
+      rounds.push([...(await interactions())]);
+    }
+    const slowest = rounds.map((round) => Math.max(...round.map(({ duration }) => duration)));
+    expect(median(slowest), JSON.stringify(rounds)).toBeLessThan(INTERACTION_MS);
   }
 
   it(`lists ${CONTRACTS} contracts, finds one, and opens it`, async () => {
@@ -139,14 +141,11 @@ describe.skipIf(chromiumPath === undefined)('the console with much in it', () =>
         await page.getByRole('button', { name: 'Resume' }).click();
         await page.getByLabel('Text').pressSequentially('u42');
         await page.getByLabel('Text').clear();
-      });
-      const openAndClose = async () => {
         await page.getByRole('button', { name: /^Load/ }).first().click();
         await page.getByRole('dialog').waitFor();
         await page.keyboard.press('Escape');
         await page.getByRole('dialog').waitFor({ state: 'hidden' });
-      };
-      await timed(page, openAndClose, OPENED_MS);
+      });
       heaps.push(await heapMiB(page));
       await sleep(30_000);
     }

@@ -4,6 +4,7 @@ import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import type { Versioned } from '../../api/client.ts';
 import { useMay, useWorkspaceId } from '../../frame/workspace.tsx';
 import { ConfirmButton } from '../../shared/confirm-button.tsx';
+import { DeferredMount } from '../../shared/deferred.tsx';
 import { notifyDone } from '../../shared/notify.ts';
 import { Page } from '../../shared/page.tsx';
 import { QueryState } from '../../shared/query-state.tsx';
@@ -72,15 +73,17 @@ function Loaded({ stored }: { readonly stored: Versioned<Contract> }) {
         </Tabs.List>
         {/* Stays mounted, with what was typed. */}
         <Tabs.Panel value="definition">
-          <EditContractForm
-            stored={stored}
-            isReadOnly={!mayEdit || isArchived}
-            view={view}
-            onView={(chosen) => {
-              const { view: _, ...kept } = search;
-              onSearch(chosen === 'json' ? { ...kept, view: 'json' } : kept);
-            }}
-          />
+          <DeferredMount>
+            <EditContractForm
+              stored={stored}
+              isReadOnly={!mayEdit || isArchived}
+              view={view}
+              onView={(chosen) => {
+                const { view: _, ...kept } = search;
+                onSearch(chosen === 'json' ? { ...kept, view: 'json' } : kept);
+              }}
+            />
+          </DeferredMount>
         </Tabs.Panel>
         <Tabs.Panel value="violations">
           {tab === 'violations' && (

@@ -34,16 +34,6 @@ export function DeliveriesPage() {
       }),
     });
   };
-  const filters = (
-    <Group gap="xs" wrap="wrap" mb="md">
-      <DeliveryFilters
-        search={search}
-        onSearch={go}
-        ofGroups={tab === 'failures'}
-        ruleName={search.rule === undefined ? undefined : rules.nameOf(search.rule)}
-      />
-    </Group>
-  );
   return (
     <Page
       title="Deliveries"
@@ -63,12 +53,20 @@ export function DeliveriesPage() {
           <Tabs.Tab value="list">All deliveries</Tabs.Tab>
           <Tabs.Tab value="replays">Replays</Tabs.Tab>
         </Tabs.List>
+        {tab !== 'replays' && (
+          <Group gap="xs" wrap="wrap" mb="md">
+            <DeliveryFilters
+              search={search}
+              onSearch={go}
+              ofGroups={tab === 'failures'}
+              ruleName={search.rule === undefined ? undefined : rules.nameOf(search.rule)}
+            />
+          </Group>
+        )}
         <Tabs.Panel value="failures">
-          {filters}
           <DeliveryGroups workspaceId={workspaceId} search={search} />
         </Tabs.Panel>
         <Tabs.Panel value="list">
-          {filters}
           <DeliveryList workspaceId={workspaceId} search={search} onSearch={go} />
         </Tabs.Panel>
         <Tabs.Panel value="replays">

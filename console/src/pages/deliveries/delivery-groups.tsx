@@ -1,6 +1,7 @@
 import { Alert, Group, Stack, Table, Text } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMay } from '../../frame/workspace.tsx';
+import { Deferred } from '../../shared/deferred.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { type EntityNames, useEntityNames } from '../../shared/entity-names.ts';
 import { TextLink } from '../../shared/links.tsx';
@@ -53,31 +54,33 @@ export function DeliveryGroups({ workspaceId, search }: Props) {
         return (
           <Stack>
             <Summary groups={found} more={more} />
-            <Table.ScrollContainer minWidth={860}>
-              <Table aria-label="Failures" highlightOnHover verticalSpacing="sm">
-                <Table.Thead>
-                  <Table.Tr>
-                    <Table.Th>Failure</Table.Th>
-                    <Table.Th>Status</Table.Th>
-                    <Table.Th>Destination and rule</Table.Th>
-                    <Table.Th ta="right">Deliveries</Table.Th>
-                    <Table.Th>Newest</Table.Th>
-                    <Table.Th>Actions</Table.Th>
-                  </Table.Tr>
-                </Table.Thead>
-                <Table.Tbody>
-                  {found.map((group) => (
-                    <Row
-                      key={group.group}
-                      workspaceId={workspaceId}
-                      group={group}
-                      destinations={destinations}
-                      rules={rules}
-                    />
-                  ))}
-                </Table.Tbody>
-              </Table>
-            </Table.ScrollContainer>
+            <Deferred>
+              <Table.ScrollContainer minWidth={860}>
+                <Table aria-label="Failures" highlightOnHover verticalSpacing="sm">
+                  <Table.Thead>
+                    <Table.Tr>
+                      <Table.Th>Failure</Table.Th>
+                      <Table.Th>Status</Table.Th>
+                      <Table.Th>Destination and rule</Table.Th>
+                      <Table.Th ta="right">Deliveries</Table.Th>
+                      <Table.Th>Newest</Table.Th>
+                      <Table.Th>Actions</Table.Th>
+                    </Table.Tr>
+                  </Table.Thead>
+                  <Table.Tbody>
+                    {found.map((group) => (
+                      <Row
+                        key={group.group}
+                        workspaceId={workspaceId}
+                        group={group}
+                        destinations={destinations}
+                        rules={rules}
+                      />
+                    ))}
+                  </Table.Tbody>
+                </Table>
+              </Table.ScrollContainer>
+            </Deferred>
           </Stack>
         );
       }}

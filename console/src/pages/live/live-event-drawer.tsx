@@ -1,7 +1,7 @@
 import { Alert, Drawer, Group, Stack, Text } from '@mantine/core';
 import { useMemo, useRef } from 'react';
 import { CopyField } from '../../shared/copy-field.tsx';
-import { Deferred } from '../../shared/deferred.tsx';
+import { DeferredMount } from '../../shared/deferred.tsx';
 import { isEnvironment } from '../../shared/event-fields.ts';
 import { JsonView } from '../../shared/json-view.tsx';
 import { ButtonLink } from '../../shared/links.tsx';
@@ -51,9 +51,9 @@ export function LiveEventDrawer({ workspaceId, messageId, row, onClose }: Props)
           {shown === undefined ? (
             <Text c="dimmed">It is not among the events that this page keeps.</Text>
           ) : (
-            <Deferred>
-              <Details key={shown.messageId} row={shown} />
-            </Deferred>
+            <DeferredMount key={messageId}>
+              <Details row={shown} />
+            </DeferredMount>
           )}
         </Stack>
       )}
