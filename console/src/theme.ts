@@ -1,4 +1,6 @@
 import {
+  Alert,
+  Badge,
   type CSSVariablesResolver,
   createTheme,
   Drawer,
@@ -23,6 +25,10 @@ export const theme = createTheme({
   cursorType: 'pointer',
   respectReducedMotion: true,
   components: {
+    // A long line in it scrolls, and does not widen it beyond the screen of a phone.
+    Alert: Alert.extend({ styles: { body: { minWidth: 0 } } }),
+    // Its word is not cut off in a narrow column.
+    Badge: Badge.extend({ defaultProps: { miw: 'max-content' } }),
     Drawer: Drawer.extend({ defaultProps: CLOSABLE }),
     Modal: Modal.extend({ defaultProps: CLOSABLE }),
     // Its labels would keep the colours of the other scheme for a moment when the scheme changes.

@@ -30,7 +30,7 @@ export const SCAN_BUDGET: ScanBudget = {
 const CONCURRENCY = { concurrency: 2, maxWaiting: 8, maxWaitingPerOwner: 4, retryAfterSeconds: 3 };
 /** Bytes of one read: the embedded log reads on the thread that serves requests, for some ms at most. */
 const READ_BYTES = 256 * 1024;
-/** Offsets of the first range of a partition that is read; each further range is twice as long, up to the maximum. */
+/** Offsets of the first range of a partition that is read, at most; each further range is twice as long, up to the maximum. */
 const FIRST_RANGE = 200;
 const MAX_RANGE = 3_200;
 
@@ -47,6 +47,11 @@ export interface RecentEventsQuery {
   readonly since: number;
   /** Events at most. */
   readonly limit: number;
+  /**
+   * The newest are among them: once there are as many as the limit, the scan goes on until all partitions were read as far
+   * back, and the visitor gets more. Default: it ends at the limit.
+   */
+  readonly isNewest?: boolean;
   /** A further condition on events of that type and environment. */
   isWanted(event: CanonicalEvent): boolean;
 }
@@ -97,12 +102,13 @@ export class RecentEvents {
     );
   }
 
-  async #scan({ since, outcome }: RecentEventsQuery, scan: Scan): Promise<Coverage> {
+  async #scan({ since, outcome, limit, isNewest }: RecentEventsQuery, scan: Scan): Promise<Coverage> {
+    const firstRange = isNewest === true ? Math.min(limit, FIRST_RANGE) : FIRST_RANGE;
     const topics = outcome === undefined ? [TOPIC.accepted, TOPIC.rejected] : [TOPIC[outcome]];
     let open = await Promise.all(
       topics.flatMap((topic) =>
         Array.from({ length: this.#log.topics.get(topic)?.partitions ?? 0 }, (_, partition) =>
-          BackwardReader.open(this.#log, topic, partition, since),
+          BackwardReader.open(this.#log, { topic, partition, since, firstRange }),
         ),
       ),
     );
@@ -119,6 +125,7 @@ export class RecentEvents {
           await thread.yield();
         }
       }
+      if (scan.endRound()) return scan.coverage;
     }
     return scan.coverage;
   }
@@ -175,6 +182,12 @@ class Scan {
     return this.#stoppedBy === null;
   }
 
+  /** All partitions were read as far back. True when the scan ends with them. */
+  endRound(): boolean {
+    if (this.#events >= this.#query.limit) this.#stoppedBy = 'events';
+    return this.#stoppedBy !== null;
+  }
+
   /** Most entries belong to other workspaces; their headers show it, so that their values are not parsed. */
   #eventIn({ headers, value, position }: LogEntry): CanonicalEvent | undefined {
     const { workspaceId, type, environment, since } = this.#query;
@@ -193,8 +206,17 @@ class Scan {
     if (this.#oldest === null || at < this.#oldest) this.#oldest = at;
     if (this.#newest === null || at > this.#newest) this.#newest = at;
     this.visiting = this.#visitor(event);
-    return this.#events < this.#query.limit;
+    return this.#query.isNewest === true || this.#events < this.#query.limit;
   }
+}
+
+interface PartitionOptions {
+  readonly topic: string;
+  readonly partition: number;
+  /** Epoch ms. */
+  readonly since: number;
+  /** Offsets of the range that is read first. */
+  readonly firstRange: number;
 }
 
 /**
@@ -208,12 +230,14 @@ class BackwardReader {
   /** Entries below are not retained, or were appended before the requested time. */
   readonly #low: number;
   #high: number;
-  #length = FIRST_RANGE;
+  #length: number;
 
   private constructor(
     log: Pick<EventLog, 'read'>,
-    { topic, partition, low, high }: { topic: string; partition: number; low: number; high: number },
+    { topic, partition, firstRange }: PartitionOptions,
+    { low, high }: { readonly low: number; readonly high: number },
   ) {
+    this.#length = firstRange;
     this.#log = log;
     this.#topic = topic;
     this.#partition = partition;
@@ -221,17 +245,16 @@ class BackwardReader {
     this.#high = high;
   }
 
-  /** Covers the entries that were appended since `since` (epoch ms) until now. */
+  /** Covers the entries that were appended since a time until now. */
   static async open(
     log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt'>,
-    topic: string,
-    partition: number,
-    since: number,
+    options: PartitionOptions,
   ): Promise<BackwardReader> {
+    const { topic, partition, since } = options;
     const high = await log.end(topic, partition);
     const first = await log.first(topic, partition);
     const low = first < high ? Math.max(first, await log.offsetAt(topic, partition, since)) : high;
-    return new BackwardReader(log, { topic, partition, low, high });
+    return new BackwardReader(log, options, { low, high });
   }
 
   get isDone(): boolean {

@@ -13,6 +13,8 @@ const LIMIT: IntegerRule = { name: 'limit', min: 1, max: 100, fallback: 20 };
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** The values of an answer end after this many characters: events may be large. */
 const MAX_CHARACTERS = 2 * 1024 * 1024;
+/** Of the events that a scan visits, this many times the limit are kept at most until it ends. */
+const KEPT = 4;
 
 const recentQuery = closed({
   limit: integerText(LIMIT, 'Events at most.'),
@@ -29,7 +31,7 @@ const recentEvents = Type.Object(
   {
     events: listOf(
       freeObject('An event as the stages see it, with `received_at` and `environment`.'),
-      'Recent ones, newest first: the last of each partition of the log that were read.',
+      'The newest of those that were read, newest first: each partition of the log was read as far back.',
     ),
     coverage,
   },
@@ -47,8 +49,22 @@ function eventsOf(workspaceId: string, query: Query, now: number): RecentEventsQ
     ...(outcome === undefined ? {} : { outcome }),
     since: parseTime('since', query.since) ?? now - DAY_MS,
     limit: parseInteger(query.limit, LIMIT),
+    isNewest: true,
     isWanted: (event) => event_name === undefined || eventName(event) === event_name,
   };
+}
+
+function newest(events: readonly CanonicalEvent[], limit: number): CanonicalEvent[] {
+  return events.toSorted((a, b) => (a.received_at < b.received_at ? 1 : -1)).slice(0, limit);
+}
+
+/** The first, up to the size of an answer; at least one. */
+function withinSize(events: readonly CanonicalEvent[]): readonly CanonicalEvent[] {
+  let left = MAX_CHARACTERS;
+  return events.filter((event, index) => {
+    left -= JSON.stringify(event).length;
+    return index === 0 || left >= 0;
+  });
 }
 
 /** `GET /workspaces/:workspaceId/recent-events`: events to try filters, transformations and contracts with. */
@@ -71,17 +87,15 @@ export const recentEventRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     },
     async (request, reply) => {
       const query = eventsOf(request.workspace.id, request.query, clock());
-      const events: CanonicalEvent[] = [];
-      let left = MAX_CHARACTERS;
-      const keep = (event: CanonicalEvent) => {
-        const { length } = JSON.stringify(event);
-        if (events.length === 0 || length <= left) events.push(event);
-        left -= length;
+      let events: CanonicalEvent[] = [];
+      const visit = (event: CanonicalEvent) => {
+        events.push(event);
+        if (events.length >= KEPT * query.limit) events = newest(events, query.limit);
+        return undefined;
       };
-      const read = await recent.scan(query, (event) => void keep(event), disconnectSignal(reply));
-      events.sort((a, b) => (a.received_at < b.received_at ? 1 : -1));
+      const read = await recent.scan(query, visit, disconnectSignal(reply));
       return reply.code(200).send({
-        events: events as unknown as Static<typeof recentEvents>['events'],
+        events: withinSize(newest(events, query.limit)) as unknown as Static<typeof recentEvents>['events'],
         coverage: presentCoverage(query, read),
       });
     },

@@ -90,6 +90,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     const { page } = await app.open('/deliveries?tab=list&status=dead');
     const list = page.getByRole('table', { name: 'Deliveries' });
     await list.getByRole('link').first().click();
+    await page.getByRole('heading', { level: 1, name: 'Delivery', exact: true }).waitFor();
     await page.getByRole('button', { name: 'Discard' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Discard' }).click();
     await page.getByText('Discarded', { exact: true }).first().waitFor();

@@ -62,7 +62,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
     await page.getByRole('button', { name: 'Save' }).click();
     const conflict = page.getByRole('dialog', { name: 'Somebody saved another version' });
     await conflict.getByText('Their name').waitFor();
-    await conflict.getByRole('button', { name: 'Discard mine, take the stored version' }).click();
+    await conflict.getByRole('button', { name: 'Take the stored version' }).click();
     await expect.poll(() => name.inputValue()).toBe('Their name');
     await name.fill(before);
     await page.getByRole('button', { name: 'Save' }).click();

@@ -20,7 +20,7 @@ interface Props {
 /** A status as a word with a coloured dot: the text keeps the contrast of the page. */
 export function StatusBadge({ tone, children }: Props) {
   return (
-    <Badge variant="dot" color={COLORS[tone]} tt="none" fw={500} miw="max-content">
+    <Badge variant="dot" color={COLORS[tone]} tt="none" fw={500}>
       {children}
     </Badge>
   );

@@ -76,6 +76,18 @@ describe('recent events', () => {
     expect(coverage.stoppedBy).toBe('events');
   });
 
+  it('missed an event that had just come: the newest of every partition are read before a scan ends', async () => {
+    await put(many(3_000));
+    const last = ['ada', 'grace', 'joan', 'mary', 'rosa'].map((user_id) =>
+      trackEvent(workspaceId, { message_id: `last-${user_id}`, user_id }),
+    );
+    await put(last);
+    const { ids, coverage } = await scan({ limit: 7, isNewest: true });
+    expect(ids).toEqual(expect.arrayContaining(last.map(({ message_id }) => message_id)));
+    expect(ids.length).toBeLessThan(150);
+    expect(coverage.stoppedBy).toBe('events');
+  });
+
   it.each([
     [{ maxRecords: 50 }, 'records'],
     [{ maxBytes: 10_000 }, 'bytes'],

@@ -5,7 +5,7 @@ import { Deferred } from '../../shared/deferred.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { type EntityNames, useEntityNames } from '../../shared/entity-names.ts';
 import { TextLink } from '../../shared/links.tsx';
-import { numberText } from '../../shared/quantities.ts';
+import { numberText, plural } from '../../shared/quantities.ts';
 import { QueryState } from '../../shared/query-state.tsx';
 import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
@@ -94,7 +94,8 @@ function Summary({ groups, more }: { readonly groups: readonly DeliveryGroup[]; 
   return (
     <>
       <Text size="sm" role="status">
-        {numberText(of('dead'))} dead and {numberText(of('retrying'))} retrying, in {groups.length} groups.
+        {numberText(of('dead'))} dead and {numberText(of('retrying'))} retrying, in{' '}
+        {plural(groups.length, 'group')}.
       </Text>
       {more && (
         <Alert color="yellow" title="These are the largest groups">

@@ -5,6 +5,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { api, dataOf, type Versioned } from '../../api/client.ts';
 import { ConfirmButton } from '../../shared/confirm-button.tsx';
 import { TextLink } from '../../shared/links.tsx';
+import { plural } from '../../shared/quantities.ts';
 import { type Destination, destinationPath, destinationRulesQuery } from './queries.ts';
 
 interface Props {
@@ -36,8 +37,8 @@ export function DeleteDestination({ workspaceId, stored: { value: destination, e
         {using.length > 0 && (
           <>
             <Text>
-              {rules?.total ?? using.length} rules deliver to it. It can be deleted once they are deleted or
-              deliver elsewhere:
+              {plural(Number(rules?.total ?? using.length), 'rule')} to it, which must be deleted or deliver
+              elsewhere before it can be deleted:
             </Text>
             <List>
               {using.map(({ id, name }) => (

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useMay } from '../../frame/workspace.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
+import { plural } from '../../shared/quantities.ts';
 import { QueryState } from '../../shared/query-state.tsx';
 import { RulesTable } from '../rules/rules-table.tsx';
 import { destinationRulesQuery } from './queries.ts';
@@ -45,7 +46,7 @@ export function DestinationRules({ workspaceId, destinationId }: Props) {
                 params={{ workspaceId }}
                 search={{ view: 'list', destination: destinationId }}
               >
-                All {total ?? items.length} rules to it
+                {plural(Number(total ?? items.length), 'rule')} to it
               </TextLink>
             </Group>
           </Stack>

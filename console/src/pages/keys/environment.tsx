@@ -4,7 +4,7 @@ export type Environment = 'production' | 'development';
 
 export function EnvironmentBadge({ environment }: { readonly environment: Environment }) {
   return (
-    <Badge variant="light" miw="max-content" color={environment === 'production' ? 'blue' : 'grape'}>
+    <Badge variant="light" color={environment === 'production' ? 'blue' : 'grape'}>
       {environment}
     </Badge>
   );

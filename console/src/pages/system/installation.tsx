@@ -31,13 +31,7 @@ export function EnginesTable({ system: { engines, processes } }: Props) {
                   <Table.Td>{engine}</Table.Td>
                   <Table.Td>{version ?? '–'}</Table.Td>
                   <Table.Td>
-                    <Badge
-                      variant="dot"
-                      color={state === 'answers' ? 'teal' : 'red'}
-                      tt="none"
-                      fw={500}
-                      miw="max-content"
-                    >
+                    <Badge variant="dot" color={state === 'answers' ? 'teal' : 'red'} tt="none" fw={500}>
                       {state}
                     </Badge>
                   </Table.Td>

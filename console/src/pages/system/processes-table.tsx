@@ -92,7 +92,7 @@ function ProcessRow({ process, isMixed, isOpen, onToggle }: RowProps) {
         </Button>
       </Table.Td>
       <Table.Td>
-        <Badge variant="dot" color={COLORS[state]} tt="none" fw={500} miw="max-content">
+        <Badge variant="dot" color={COLORS[state]} tt="none" fw={500}>
           {state}
         </Badge>
       </Table.Td>

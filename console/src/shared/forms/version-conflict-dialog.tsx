@@ -50,7 +50,7 @@ export function VersionConflictDialog({ conflict, labels = {}, renderValue = ren
             Back to the form
           </Button>
           <Button variant="light" color="red" onClick={takeStored}>
-            Discard mine, take the stored version
+            Take the stored version
           </Button>
           <Button onClick={saveMine}>Save my changes on top</Button>
         </Group>
