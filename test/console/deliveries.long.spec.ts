@@ -105,7 +105,8 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     await dialog.getByRole('button', { name: 'Redrive' }).click();
     await page.getByText(`${DEAD - 1} of ${DEAD - 1} redriven`).waitFor();
     await row.waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: 'Close' }).click();
+    const progress = page.getByRole('region', { name: 'Redrives and discards' });
+    await progress.getByRole('button', { name: 'Close' }).click();
     await expect.poll(() => receiver.deliveries().length).toBeGreaterThanOrEqual(DEAD);
   });
 

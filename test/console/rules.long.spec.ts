@@ -108,7 +108,10 @@ describe.skipIf(chromiumPath === undefined)('the pages of rules', () => {
     await drained(app.tributary);
     const { page } = await app.open('/rules?view=try');
     await page.getByLabel('Recent event').first().click();
-    await page.getByRole('option', { name: /^Flight Departed/ }).click();
+    await page
+      .getByRole('option', { name: /^Flight Departed/ })
+      .first()
+      .click();
     await page.getByRole('button', { name: 'Try all rules' }).click();
     const verdicts = page.getByRole('table', { name: 'Verdicts' });
     await verdicts.getByRole('row').filter({ hasText: 'All to files' }).getByText('Forwards it').waitFor();
