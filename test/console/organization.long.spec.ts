@@ -37,7 +37,8 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
     await page.getByRole('button', { name: 'Create workspace' }).click();
     await page.getByText('No write key yet').waitFor(); // the next step
     await page.getByRole('link', { name: 'Workspace settings' }).click();
-    const name = page.getByRole('textbox', { name: 'Name' });
+    await page.getByRole('heading', { level: 1, name: 'Workspace settings' }).waitFor();
+    const name = page.getByRole('textbox', { name: 'Name', exact: true });
     await name.fill('Third shop');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('The workspace is saved.').waitFor();

@@ -30,13 +30,19 @@ export function DeliveryPage() {
   const { deliveryId } = useParams({ from: '/w/$workspaceId/deliveries/$deliveryId' });
   const query = useQuery({
     ...deliveryQuery(workspaceId, deliveryId),
-    refetchInterval: ({ state }) => (state.data?.status === 'retrying' ? REFETCH_MS : false),
+    // The answer to a redrive or discard comes before what became of the delivery can be read.
+    refetchInterval: ({ state }) => (isOpen(state.data?.status) ? REFETCH_MS : false),
   });
   return (
     <QueryState query={query}>
       {(delivery) => <Content workspaceId={workspaceId} delivery={delivery} />}
     </QueryState>
   );
+}
+
+/** Whether something may become of it, here or by somebody else. */
+function isOpen(status: DeliveryWithEvent['status'] | undefined): boolean {
+  return status === 'retrying' || status === 'dead';
 }
 
 interface Props {
