@@ -26,7 +26,7 @@ describe.skipIf(skipped !== undefined)('from a clean clone', () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   beforeAll(async () => {
     folder = await temporaryFolder();
-    // As a home is: started by root, what runs people's code runs as nobody, who must reach the program.
+    // As a home is: where root starts the program, the sandbox runs as the user nobody, which must reach its files.
     chmodSync(folder.path, 0o755);
   });
   afterAll(() => folder.remove());

@@ -29,7 +29,7 @@ describe.skipIf(!HAS_RELEASES)('the installation of one machine, without develop
   let tributary: Tributary & { readonly consoleLink: string };
   beforeAll(async () => {
     folder = await temporaryFolder();
-    // As a home is: started by root, what runs people's code runs as nobody, who must reach the program.
+    // As a home is: where root starts the program, the sandbox runs as the user nobody, which must reach its files.
     await chmod(folder.path, 0o755);
     clone = join(folder.path, 'clone');
     await run('git', ['clone', '--quiet', ROOT, clone]);

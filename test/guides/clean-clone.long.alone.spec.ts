@@ -70,7 +70,7 @@ describe.skipIf(!HAS_RELEASES).each(RELEASES)('with Node $node and its npm', (re
     async () => {
       const folder = await temporaryFolder();
       onTestFinished(() => folder.remove());
-      // As a home is: started by root, what runs people's code runs as nobody, who must reach the program.
+      // As a home is: where root starts the program, the sandbox runs as the user nobody, which must reach its files.
       chmodSync(folder.path, 0o755);
       const env = await environmentWith(join(folder.path, 'node'), release);
       const clone = join(folder.path, 'clone');
