@@ -147,7 +147,7 @@ export const SANDBOX_SETTINGS = {
     'TRIBUTARY_SANDBOX_PROCESSES',
     '2',
     number(1, 64),
-    'Processes that run transformations: so many for the usual events, and so many for those of slow transformations.',
+    'Processes that run transformations: so many for the usual events, and so many for those of slow transformations. They start with the first such event.',
   ),
   sandboxTime: setting(
     'TRIBUTARY_SANDBOX_TIME',

@@ -163,7 +163,7 @@ async function openDependencies(
       accountStreams: config.liveAccountStreams,
     },
     // For checking and trying transformations: one process suffices. It shares no queue with the stages.
-    sandbox: cleanup.use(openSandbox(config, { logger, metrics }, { processes: 1, isLazy: true })),
+    sandbox: cleanup.use(openSandbox(config, { logger, metrics }, { processes: 1 })),
     connectors: cleanup.use(openConnectors(config, { logger, metrics })),
     contracts: cleanup.use(openContractWorkers({ logger })),
     evaluateLight: createLightEvaluator({ maxBytes: LIGHT_CONTRACTS_BYTES }),

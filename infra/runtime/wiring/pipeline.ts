@@ -141,13 +141,12 @@ export async function openPipeline(
 /** The ports without an engine. */
 function localPorts(config: Config, { logger, metrics }: PipelineTools, cleanup: CleanupStack) {
   const clock = Date.now;
-  const sandbox = (isLazy: boolean) =>
-    cleanup.use(openSandbox(config, { logger, metrics }, { processes: config.sandboxProcesses, isLazy }));
+  const sandbox = () =>
+    cleanup.use(openSandbox(config, { logger, metrics }, { processes: config.sandboxProcesses }));
   return {
     contracts: createContractEvaluator(),
-    sandbox: sandbox(false),
-    // Lazy: its events are slow anyway, and most installations never have such events.
-    slowSandbox: sandbox(true),
+    sandbox: sandbox(),
+    slowSandbox: sandbox(),
     connectors: cleanup.use(openConnectors(config, { logger, metrics })),
     unseal: openSecrets(config).unseal,
     clock,

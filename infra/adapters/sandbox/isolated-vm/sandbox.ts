@@ -13,8 +13,6 @@ import { WorkerSlots } from './worker-slots.ts';
 export interface IsolatedVmSandboxOptions extends Partial<SandboxLimits> {
   /** Worker processes, at least 1. */
   readonly processes: number;
-  /** Starts the workers with the first call, which waits for them: for rare calls. Default false. */
-  readonly isLazy?: boolean;
   readonly metrics: Metrics;
   readonly logger: Logger;
   /** The node binary of the workers; this process's own by default. */
@@ -31,18 +29,19 @@ export interface IsolatedVmSandbox extends Sandbox {
 }
 
 /**
- * Runs user code in isolates of isolated-vm, within worker processes that can be killed.
+ * Runs user code in isolates of isolated-vm, within worker processes that can be killed. They start with the first call, which
+ * waits for them: most installations begin without such code, and each process takes 85 MB.
  *
  * A program runs in the same worker for as long as that one lives, and its isolate is kept for later events. Programs of
  * quarantined owners run in a worker of their own, see `WorkerSlots`.
  */
 export function openIsolatedVmSandbox(options: IsolatedVmSandboxOptions): IsolatedVmSandbox {
-  const { processes, isLazy = false, metrics, logger, node = process.execPath, ...more } = options;
+  const { processes, metrics, logger, node = process.execPath, ...more } = options;
   const { uid = 0, wrapper = [], ...given } = more;
   const limits: SandboxLimits = { ...DEFAULT_LIMITS, ...given };
   const isRoot = process.getuid?.() === 0;
   const user = new ChildUser({ uid, isRoot, children: 'sandbox workers', logger });
-  const slots = new WorkerSlots(processes, isLazy, { node, limits, user, wrapper, metrics, logger });
+  const slots = new WorkerSlots(processes, { node, limits, user, wrapper, metrics, logger });
 
   return {
     async run(program, inputs, { captureLogs = false, budget } = {}) {

@@ -20,8 +20,8 @@ export class WorkerSlots {
   #quarantine: WorkerSlot | undefined;
   #closed = false;
 
-  /** `isLazy`: starts no worker before the first call. */
-  constructor(count: number, isLazy: boolean, settings: Settings) {
+  /** Starts no worker before the first call. */
+  constructor(count: number, settings: Settings) {
     this.#settings = {
       ...settings,
       isLowPriority: false,
@@ -31,7 +31,6 @@ export class WorkerSlots {
       onBlocked: (slot, owner) => this.#moveBlocked(slot, owner),
     };
     this.#count = count;
-    if (!isLazy) this.#start();
   }
 
   submit(call: SandboxCall): void {

@@ -44,7 +44,7 @@ export async function openMailer(config: Config): Promise<Mailer | undefined> {
 export function openSandbox(
   config: Config,
   tools: { readonly logger: Logger; readonly metrics: Metrics },
-  workers: Pick<IsolatedVmSandboxOptions, 'processes' | 'isLazy'>,
+  workers: Pick<IsolatedVmSandboxOptions, 'processes'>,
 ): IsolatedVmSandbox {
   return openIsolatedVmSandbox({
     ...limitsFor({ eventMs: config.sandboxTime, isolateMb: config.sandboxMemory }),

@@ -89,12 +89,11 @@ describe('The worker processes of isolated-vm', () => {
     expect(await each(sandbox, Array(10).fill(one))).toEqual([true, ...Array(9).fill(false)]);
   });
 
-  it('are there from the start, or from the first call', async () => {
-    expect(open({ processes: 2 }).workerPids()).toHaveLength(2);
-    const lazy = open({ processes: 2, isLazy: true });
-    expect(lazy.workerPids()).toEqual([]);
-    expect(outcomes(await lazy.run(program(HONEST), [input(1)]))).toEqual(['ok']);
-    expect(lazy.workerPids()).toHaveLength(2);
+  it('are there from the first call', async () => {
+    const sandbox = open({ processes: 2 });
+    expect(sandbox.workerPids()).toEqual([]);
+    expect(outcomes(await sandbox.run(program(HONEST), [input(1)]))).toEqual(['ok']);
+    expect(sandbox.workerPids()).toHaveLength(2);
   });
 
   it('share the programs, and a new worker takes the place of a lost one', async () => {
