@@ -20,6 +20,7 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { checkEntries } from '../append/record-packer.ts';
+import { SharedReads } from '../stage-runner/shared-reads.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InHandTable } from '../suspects/in-hand-table.ts';
 import { Appender } from './append/appender.ts';
@@ -121,6 +122,7 @@ class KafkaEventLog implements KafkaLog {
   readonly #watches: KafkaClient;
   readonly #logReader: LogReader;
   readonly #transactionClients: ClientPool;
+  readonly #shared = new SharedReads();
   readonly #runs = new Set<KafkaStageRun>();
   readonly #closing = new AbortController();
   readonly #crashes: CrashWatch;
@@ -331,6 +333,7 @@ class KafkaEventLog implements KafkaLog {
       framing: this.#framing,
       limits: this.#limits,
       positions: this.#positions,
+      shared: this.#shared,
       sessionTimeoutMs,
       stopGraceMs,
       fetchBytes,
@@ -342,7 +345,14 @@ class KafkaEventLog implements KafkaLog {
       logger,
     });
     this.#runs.add(run);
-    run.ended.catch(() => {}).finally(() => this.#runs.delete(run));
+    const topics = stage.reads.map(({ topic }) => topic);
+    this.#shared.join(topics);
+    run.ended
+      .catch(() => {})
+      .finally(() => {
+        this.#runs.delete(run);
+        this.#shared.leave(topics);
+      });
     return run;
   }
 

@@ -20,6 +20,7 @@ import {
 } from '@tributary/core';
 import { translateSqliteError } from '../../sqlite/database.ts';
 import { checkEntries } from '../append/record-packer.ts';
+import { SharedReads } from '../stage-runner/shared-reads.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InHandTable } from '../suspects/in-hand-table.ts';
 import { dropSegmentsBelow } from './segments/drop-below.ts';
@@ -88,6 +89,7 @@ export class SqliteEventLog implements EventLog {
   readonly #groups: ReadonlyMap<TopicGroup, OpenTopicGroup>;
   /** Includes the runs that are starting. */
   readonly #runs = new Set<Promise<SqliteStageRun>>();
+  readonly #shared = new SharedReads();
   readonly #closing = new AbortController();
   readonly #crashes: CrashWatch;
   /** Stages and partitions that a warning about kept segments was logged for. */
@@ -213,6 +215,7 @@ export class SqliteEventLog implements EventLog {
     const run = SqliteStageRun.start(stage, {
       topics: this.topics,
       groupOf: (spec) => this.#groupOf(spec),
+      shared: this.#shared,
       writer: this.#named('stages').writer,
       backoff: this.#options.backoff ?? { firstMs: 50, capMs: 5_000 },
       fetchBytes: READ_BYTES,
@@ -224,10 +227,15 @@ export class SqliteEventLog implements EventLog {
       logger,
     });
     this.#runs.add(run);
+    const topics = stage.reads.map(({ topic }) => topic);
+    this.#shared.join(topics);
     run
       .then(({ ended }) => ended)
       .catch(() => {}) // reported to the caller of `run`, or by `ended`
-      .finally(() => this.#runs.delete(run));
+      .finally(() => {
+        this.#runs.delete(run);
+        this.#shared.leave(topics);
+      });
     return run;
   }
 

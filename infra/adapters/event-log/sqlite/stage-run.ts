@@ -15,6 +15,7 @@ import {
 } from '@tributary/core';
 import { type CommitThrottle, PartitionLost } from '../stage-runner/committer.ts';
 import { type OwnedPartition, PartitionLoop } from '../stage-runner/partition-loop.ts';
+import { entriesFrom, type SharedReads } from '../stage-runner/shared-reads.ts';
 import type { CrashWatch } from '../suspects/crash-watch.ts';
 import type { TopicGroupReader } from './topic-groups/topic-group-reader.ts';
 import type { TopicGroupWatch } from './topic-groups/topic-group-watch.ts';
@@ -37,6 +38,7 @@ export interface StageRunOptions {
     readonly reader: TopicGroupReader;
     readonly watch: TopicGroupWatch;
   };
+  readonly shared: Pick<SharedReads, 'of'>;
   /** The writer of the topic group `stages`, which holds emissions and positions. */
   readonly writer: TopicGroupWriter;
   readonly backoff: Backoff;
@@ -171,8 +173,15 @@ function ownedPartition(
         // Reads are synchronous: yield to the event loop between two of them.
         await new Promise((resolve) => setImmediate(resolve));
         const end = reader.knownEnd(topic, partition);
+        const recent = options.shared.of(topic, partition);
+        const found = recent?.find(from);
+        if (found !== undefined) return entriesFrom(found, from);
         const taken = reader.read(topic, partition, spec.packed, from, limits);
-        if (taken.length > 0) return taken;
+        const after = taken.at(-1)?.after;
+        if (after !== undefined) {
+          recent?.add({ from, after, taken });
+          return taken;
+        }
         // Records below the known end that the read did not find were dropped: wait for records after that end.
         await watch.until(topic, partition, Math.max(from.offset, end), [signal]);
       }

@@ -42,6 +42,7 @@ function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.acce
     partition: 0,
     framing: PLAIN_FRAMING,
     maxBytes: 1_000,
+    shared: () => undefined,
   });
   return { reader, asked };
 }

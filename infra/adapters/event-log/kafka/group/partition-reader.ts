@@ -1,8 +1,9 @@
 import type { TopicSpec, ValueFraming } from '@tributary/core';
 import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
+import { entriesFrom, type Read, type RecentReads } from '../../stage-runner/shared-reads.ts';
 import { pause } from '../../stage-runner/waiting.ts';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
-import { entriesOf } from '../records/entries.ts';
+import { type EntriesOf, entriesOf } from '../records/entries.ts';
 
 export interface PartitionReaderOptions {
   readonly fetcher: Fetcher;
@@ -12,6 +13,8 @@ export interface PartitionReaderOptions {
   readonly partition: number;
   readonly framing: ValueFraming;
   readonly maxBytes: number;
+  /** What other stages of the process have read of the partition; undefined where none reads it. */
+  readonly shared: () => RecentReads | undefined;
 }
 
 /** How long a fetch may wait for records that its broker has, ms. */
@@ -23,7 +26,7 @@ const MAX_MARKS = 1_024;
 /** A fetch in progress, or its answer. */
 interface Prefetch {
   readonly from: number;
-  readonly fetched: Promise<Fetched | undefined>;
+  readonly read: Promise<Read | undefined>;
   readonly cancel: () => void;
   /** When the answer came, by `performance.now()`. */
   answeredAt?: number;
@@ -53,22 +56,16 @@ export class PartitionReader {
    * the entries between it and the cursor are no longer kept.
    */
   async fetch(from: Cursor, signal: AbortSignal, position = from.offset): Promise<readonly Taken[]> {
-    const { spec, partition, framing } = this.#options;
-    const of = { topic: spec.name, partition, packed: spec.packed, framing };
     this.#gap = { from: position, to: from.offset };
     for (let cursor = from; ; cursor = { offset: this.#gap.to, index: 0 }) {
-      const fetched = await this.#answer(cursor.offset, signal);
-      if (!fetched) return [];
-      this.#ahead = this.#prefetch(fetched.next);
-      const taken = entriesOf(fetched.records, of, cursor);
-      this.#note(taken, fetched);
-      const last = taken.at(-1);
-      if (!last) {
-        this.#gap.to = fetched.next;
-        continue;
-      }
-      // Behind the last entry there may be records that are not visible: finishing it finishes them.
-      return [...taken.slice(0, -1), { ...last, after: { offset: fetched.next, index: 0 } }];
+      const read = await this.#answer(cursor.offset, signal);
+      if (!read) return [];
+      const next = read.after.offset;
+      this.#ahead = this.#prefetch(next);
+      const taken = entriesFrom(read, cursor);
+      this.#note(taken, next);
+      if (taken.length > 0) return taken;
+      this.#gap.to = next;
     }
   }
 
@@ -83,8 +80,8 @@ export class PartitionReader {
     const timer = setTimeout(() => over.abort(), ms);
     try {
       const inTime = AbortSignal.any([signal, over.signal]);
-      const came = prefetch.fetched.then(
-        (fetched) => (fetched === undefined ? 'nothing' : 'something'),
+      const came = prefetch.read.then(
+        (read) => (read === undefined ? 'nothing' : 'something'),
         () => 'failure',
       );
       // An answer that comes too late is there for the next fetch.
@@ -113,10 +110,10 @@ export class PartitionReader {
     return this.#read[0]?.timestamp;
   }
 
-  #note(taken: readonly Taken[], { records, next }: Fetched): void {
+  #note(taken: readonly Taken[], next: number): void {
     const [first] = taken;
     if (first === undefined) return;
-    this.#records += records.length;
+    for (const { after } of taken) if (after.index === 0) this.#records++;
     this.#entries += taken.length;
     const { offset } = first.entry.position;
     // After a rewind the same entries are read again.
@@ -141,7 +138,7 @@ export class PartitionReader {
     this.#ahead = undefined;
   }
 
-  async #answer(offset: number, signal: AbortSignal): Promise<Fetched | undefined> {
+  async #answer(offset: number, signal: AbortSignal): Promise<Read | undefined> {
     if (this.#ahead?.from !== offset) this.#ahead?.cancel();
     const prefetch = this.#ahead?.from === offset ? this.#ahead : this.#prefetch(offset);
     this.#ahead = undefined;
@@ -149,7 +146,7 @@ export class PartitionReader {
     signal.addEventListener('abort', prefetch.cancel, { once: true });
     if (signal.aborted) prefetch.cancel();
     try {
-      return await prefetch.fetched;
+      return await prefetch.read;
     } finally {
       signal.removeEventListener('abort', prefetch.cancel);
       this.#waiting = undefined;
@@ -157,17 +154,60 @@ export class PartitionReader {
   }
 
   #prefetch(from: number): Prefetch {
-    const { fetcher, name, partition, maxBytes } = this.#options;
     const cancellation = new AbortController();
-    const fetched = fetcher.fetch(name, partition, from, maxBytes, cancellation.signal);
-    const prefetch: Prefetch = { from, fetched, cancel: () => cancellation.abort() };
+    const { signal } = cancellation;
+    const request = () => this.#request(from, signal);
+    const read = this.#options.shared()?.findOr(from, request) ?? request();
+    const prefetch: Prefetch = {
+      from,
+      read: Promise.race([read, whenAborted(signal)]),
+      cancel: () => cancellation.abort(),
+    };
     const answered = () => {
       prefetch.answeredAt = performance.now();
     };
     // `#answer` handles the rejection.
-    fetched.then(answered, answered);
+    prefetch.read.then(answered, answered);
     return prefetch;
   }
+
+  async #request(from: number, signal: AbortSignal): Promise<Read | undefined> {
+    const { fetcher, name, partition, maxBytes, spec, framing } = this.#options;
+    const fetched = await fetcher.fetch(name, partition, from, maxBytes, signal);
+    if (fetched === undefined) return undefined;
+    return new FetchedRead(fetched, from, { topic: spec.name, partition, packed: spec.packed, framing });
+  }
+}
+
+/** Decodes its entries when a stage takes them, once for all stages that do. */
+class FetchedRead implements Read {
+  readonly from: Cursor;
+  readonly after: Cursor;
+  readonly #of: EntriesOf;
+  #fetched: Fetched | undefined;
+  #taken: readonly Taken[] = [];
+
+  constructor(fetched: Fetched, from: number, of: EntriesOf) {
+    this.from = { offset: from, index: 0 };
+    this.after = { offset: fetched.next, index: 0 };
+    this.#of = of;
+    this.#fetched = fetched;
+  }
+
+  get taken(): readonly Taken[] {
+    if (this.#fetched !== undefined) {
+      const taken = entriesOf(this.#fetched.records, this.#of, this.from);
+      const last = taken.pop();
+      // Behind the last entry there may be records that are not visible: finishing it finishes them.
+      this.#taken = last === undefined ? taken : [...taken, { ...last, after: this.after }];
+      this.#fetched = undefined;
+    }
+    return this.#taken;
+  }
+}
+
+function whenAborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined), { once: true }));
 }
 
 /** A fetch in progress: its offset, and how long it has taken, ms. */

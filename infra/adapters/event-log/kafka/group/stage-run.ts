@@ -12,6 +12,7 @@ import {
   type TopicSpec,
   type ValueFraming,
 } from '@tributary/core';
+import type { SharedReads } from '../../stage-runner/shared-reads.ts';
 import type { CrashWatch } from '../../suspects/crash-watch.ts';
 import { KafkaClient } from '../client/client.ts';
 import type { ClientPool } from '../client/client-pool.ts';
@@ -51,6 +52,7 @@ export interface KafkaStageRunOptions {
   readonly framing: ValueFraming;
   readonly limits: BatchLimits;
   readonly positions: RecordedPositions;
+  readonly shared: Pick<SharedReads, 'of'>;
   readonly sessionTimeoutMs: number;
   readonly stopGraceMs: number;
   readonly fetchBytes: number;
@@ -220,7 +222,9 @@ export class KafkaStageRun implements StageRun {
     const partition = Number(name.slice(cut + 1));
     const source = this.#stage.reads.find(({ topic }) => this.#nameOf(topic) === name.slice(0, cut));
     if (!source) return;
-    const { framing, fetchBytes } = this.#options;
+    const { framing, fetchBytes, shared } = this.#options;
+    // What was read before may be of a topic that was deleted since.
+    shared.of(source.topic, partition)?.clear();
     const reader = new PartitionReader({
       fetcher: this.#fetcher,
       spec: this.#specOf(source.topic),
@@ -228,6 +232,7 @@ export class KafkaStageRun implements StageRun {
       partition,
       framing,
       maxBytes: fetchBytes,
+      shared: () => shared.of(source.topic, partition),
     });
     const work = new PartitionWork({
       ...this.#options,
