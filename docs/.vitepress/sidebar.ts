@@ -78,7 +78,7 @@ const GROUPS: readonly Group[] = [
   {
     text: 'Internals',
     folder: '.',
-    order: ['architecture', 'threat-model', 'platform-api', 'profile-api', 'bench'],
+    order: ['architecture', 'threat-model', 'platform-api', 'profile-api', 'bench', 'sizing'],
     groups: [{ text: 'Decisions', folder: 'decisions', order: ['README'] }],
   },
 ];

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventLog, NO_LOGGER, NO_METRICS, TOPIC } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
 import { sendBacklog } from './backlog.ts';
-import { type Cluster, lagOf, startCluster } from './cluster.ts';
+import { type Cluster, startCluster, workedOff } from './cluster.ts';
 import { countEntries } from './count-entries.ts';
 import type { BenchEngines } from './engines.ts';
 import { onEngines } from './installation.ts';
@@ -74,10 +74,9 @@ async function workOff(engines: BenchEngines, events: number): Promise<WorkedOff
     const processor = cluster.startProcessor();
     await processor.printed(/ready at/);
     let peakMiB = 0;
-    while ((await lagOf(processor)) > 0) {
+    await workedOff(processor, () => {
       peakMiB = Math.max(peakMiB, residentMiB(processor.pid));
-      await sleep(SAMPLE_MS);
-    }
+    });
     const seconds = (performance.now() - startedAt) / 1_000;
     const cpu = {
       processor: microsecondsEach(cpuSeconds(processor.pid), events),

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../helpers/client.ts';
 import { adminOf } from '../helpers/cluster.ts';
 import { scrape } from '../helpers/scrape.ts';
@@ -10,6 +11,7 @@ export interface Cluster {
   readonly installation: Installation;
   readonly owner: Client;
   readonly producer: Client;
+  readonly gatewayPid: number;
   /** `tributary processor`, with all stages or these. Resolves before it is ready. */
   startProcessor(stages?: readonly string[]): ServerProcess;
   /** Ends all processes and removes their data. */
@@ -28,6 +30,7 @@ export async function startCluster(
     installation,
     owner: gateway.owner,
     producer: gateway.producer,
+    gatewayPid: gateway.pid,
     startProcessor(stages) {
       const chosen = stages === undefined ? [] : ['--stages', stages.join(',')];
       const processor = new ServerProcess(['processor', ...chosen], installation.env);
@@ -42,11 +45,21 @@ export async function startCluster(
   };
 }
 
-/** Lag in records, summed over all stages of a processor. */
-export async function lagOf(processor: ServerProcess): Promise<number> {
+const SAMPLE_MS = 250;
+
+/** Resolves when a processor has worked a backlog off. `sample` is called on the way. */
+export async function workedOff(processor: ServerProcess, sample: () => void = () => {}): Promise<void> {
+  while ((await lagOf(processor)) !== 0) {
+    sample();
+    await sleep(SAMPLE_MS);
+  }
+}
+
+/** Lag in records, summed over all stages of a processor; undefined until it has joined their groups. */
+async function lagOf(processor: ServerProcess): Promise<number | undefined> {
   const text = await scrape(await adminOf(processor));
   const lags = [...text.matchAll(/^tributary_stage_lag_records\{[^}]*\} (\d+)/gm)].map(([, lag]) =>
     Number(lag),
   );
-  return lags.reduce((sum, lag) => sum + lag, 0);
+  return lags.length === 0 ? undefined : lags.reduce((sum, lag) => sum + lag, 0);
 }

@@ -18,6 +18,7 @@ import { sqliteProfileRows } from './profile-sqlite-rows.ts';
 import { claimRow, countRow } from './redis-row.ts';
 import { sandboxProgramsRows } from './sandbox-programs-rows.ts';
 import { sandboxRow } from './sandbox-row.ts';
+import { sizingRows } from './sizing-rows.ts';
 import { manyContractsRow, routeRow, validateRow } from './stage-rows.ts';
 import { type BenchRow, drawTable } from './table.ts';
 import { tracingRow } from './tracing-row.ts';
@@ -95,6 +96,7 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
     return [await latencyRow({ path, ...latency, warmUpSeconds: 20, barMs: 400, start })];
   },
   'kafka-drain': async () => drainRows({ engines: await engines.get(), events: quick ? 100_000 : 1_000_000 }),
+  'kafka-sizing': async () => sizingRows({ engines: await engines.get(), events: quick ? 50_000 : 200_000 }),
   'kafka-scaling': async () =>
     scalingRows({ engines: await engines.get(), events: quick ? 100_000 : 500_000 }),
   redis: async () => {

@@ -21,6 +21,15 @@ export function microsecondsEach(seconds: number, events: number): string {
   return `${((seconds * 1_000_000) / events).toFixed(0)} us`;
 }
 
+/** Bytes that a process had the system write to disks; 0 where it is not available. */
+export function writtenBytes(pid: number): number {
+  try {
+    return Number(/^write_bytes: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
+}
+
 /** Resident memory of a process, MiB. */
 export function residentMiB(pid: number): number {
   const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
