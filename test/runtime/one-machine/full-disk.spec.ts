@@ -16,6 +16,8 @@ const MIB = 2 ** 20;
 const DISK_MIB = process.env.TRIBUTARY_TEST_LONG === undefined ? 160 : 1_024;
 
 const PAUSE_MS = 100;
+/** The pause while the reserve is near: the space is read twice a second, and must not fall through the reserve in between. */
+const NEAR_PAUSE_MS = 1_000;
 
 const statusOf = async (url: string) => (await fetch(`${url}/readyz`)).status;
 
@@ -26,8 +28,8 @@ class Producer {
   isStopped = false;
   readonly #ended: Promise<void>;
 
-  constructor(client: Client) {
-    this.#ended = this.#send(client);
+  constructor(client: Client, pauseMs: () => number) {
+    this.#ended = this.#send(client, pauseMs);
   }
 
   async stop(): Promise<void> {
@@ -35,7 +37,7 @@ class Producer {
     await this.#ended;
   }
 
-  async #send(client: Client): Promise<void> {
+  async #send(client: Client, pauseMs: () => number): Promise<void> {
     const padding = 'x'.repeat(2_000);
     for (let round = 0; !this.isStopped; round++) {
       const batch = Array.from({ length: 50 }, () => ({
@@ -48,8 +50,7 @@ class Producer {
       const { status, headers } = await client.call('POST', './events/batch', { body: { batch } });
       if (status === 202) for (const { message_id } of batch) this.taken.add(message_id);
       else this.refusals.push({ status, retryAfter: headers.get('retry-after') });
-      // The space is read twice a second: it must not fall through the reserve in between.
-      await sleep(PAUSE_MS);
+      await sleep(pauseMs());
     }
   }
 }
@@ -67,7 +68,13 @@ async function fillAndFree(reserveMib: number): Promise<void> {
   const { operator, producer } = await clientsOf(url, initialized);
   expect(await statusOf(url)).toBe(200);
 
-  const producers = Array.from({ length: 4 }, () => new Producer(producer));
+  const isNear = () => {
+    const { bavail, bsize } = statfsSync(disk.path);
+    return bavail * bsize < 2 * reserveMib * MIB;
+  };
+  let wasReserveReached = reserveMib === 0;
+  const pauseMs = () => (!wasReserveReached && isNear() ? NEAR_PAUSE_MS : PAUSE_MS);
+  const producers = Array.from({ length: 4 }, () => new Producer(producer, pauseMs));
   const refusals = () => producers.flatMap((each) => each.refusals);
   const countTaken = () => producers.reduce((sum, { taken }) => sum + taken.size, 0);
   if (reserveMib > 0) {
@@ -76,6 +83,7 @@ async function fillAndFree(reserveMib: number): Promise<void> {
       (status) => status === 503,
     );
     expect(await statusOf(adminUrl)).toBe(503);
+    wasReserveReached = true;
   }
   await eventually(refusals, (all) => all.length >= 10, 180_000);
   // Another program takes what was left for the stages.
