@@ -19,6 +19,11 @@ const PAUSE_MS = 100;
 /** The pause while the reserve is near: the space is read twice a second, and must not fall through the reserve in between. */
 const NEAR_PAUSE_MS = 1_000;
 
+const freeBytes = (path: string) => {
+  const { bavail, bsize } = statfsSync(path);
+  return bavail * bsize;
+};
+
 const statusOf = async (url: string) => (await fetch(`${url}/readyz`)).status;
 
 /** Sends batches until `stop`; collects the ids of what was answered 202, and the refusals. */
@@ -68,10 +73,7 @@ async function fillAndFree(reserveMib: number): Promise<void> {
   const { operator, producer } = await clientsOf(url, initialized);
   expect(await statusOf(url)).toBe(200);
 
-  const isNear = () => {
-    const { bavail, bsize } = statfsSync(disk.path);
-    return bavail * bsize < 2 * reserveMib * MIB;
-  };
+  const isNear = () => freeBytes(disk.path) < 2 * reserveMib * MIB;
   let wasReserveReached = reserveMib === 0;
   const pauseMs = () => (!wasReserveReached && isNear() ? NEAR_PAUSE_MS : PAUSE_MS);
   const producers = Array.from({ length: 4 }, () => new Producer(producer, pauseMs));
@@ -152,8 +154,7 @@ describe('a disk that fills up', () => {
 
   it('is judged by the reserve: below it not ready, below half of it events are refused and the rest is served', async () => {
     const folder = await temporaryFolder();
-    const { bavail, bsize } = statfsSync(folder.path);
-    const freeMib = Math.ceil((bavail * bsize) / MIB);
+    const freeMib = Math.ceil(freeBytes(folder.path) / MIB);
     const environment = serveEnvironment(join(folder.path, 'data'), {
       TRIBUTARY_DISK_RESERVE: `${freeMib * 4}MiB`,
     });

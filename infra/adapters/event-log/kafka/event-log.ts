@@ -345,13 +345,12 @@ class KafkaEventLog implements KafkaLog {
       logger,
     });
     this.#runs.add(run);
-    const topics = stage.reads.map(({ topic }) => topic);
-    this.#shared.join(topics);
+    const leave = this.#shared.join(stage.reads.map(({ topic }) => topic));
     run.ended
       .catch(() => {})
       .finally(() => {
         this.#runs.delete(run);
-        this.#shared.leave(topics);
+        leave();
       });
     return run;
   }

@@ -227,14 +227,13 @@ export class SqliteEventLog implements EventLog {
       logger,
     });
     this.#runs.add(run);
-    const topics = stage.reads.map(({ topic }) => topic);
-    this.#shared.join(topics);
+    const leave = this.#shared.join(stage.reads.map(({ topic }) => topic));
     run
       .then(({ ended }) => ended)
       .catch(() => {}) // reported to the caller of `run`, or by `ended`
       .finally(() => {
         this.#runs.delete(run);
-        this.#shared.leave(topics);
+        leave();
       });
     return run;
   }

@@ -97,12 +97,12 @@ describe('SharedReads', () => {
     const shared = new SharedReads();
     shared.join(['a', 'b']);
     expect(shared.of('a', 0)).toBeUndefined();
-    shared.join(['a']);
+    const leave = shared.join(['a']);
     shared.of('a', 0)?.add(readOf([1]));
     expect(values(shared.of('a', 0)?.find(at(1)), 1)).toEqual(['1']);
     expect(shared.of('a', 1)?.find(at(1))).toBeUndefined();
     expect(shared.of('b', 0)).toBeUndefined();
-    shared.leave(['a']);
+    leave();
     expect(shared.of('a', 0)).toBeUndefined();
     shared.join(['a']);
     expect(shared.of('a', 0)?.find(at(1))).toBeUndefined();

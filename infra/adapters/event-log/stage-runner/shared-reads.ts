@@ -63,38 +63,37 @@ export class RecentReads {
   }
 }
 
+interface SharedTopic {
+  stages: number;
+  /** By partition. */
+  readonly reads: Map<number, RecentReads>;
+}
+
 /** What the stages of a process share: the recent reads of topics that more than one of them reads. */
 export class SharedReads {
-  readonly #stages = new Map<string, number>();
-  readonly #partitions = new Map<string, RecentReads>();
+  readonly #topics = new Map<string, SharedTopic>();
 
-  /** A stage begins to read these topics. */
-  join(topics: readonly string[]): void {
-    for (const topic of topics) this.#stages.set(topic, (this.#stages.get(topic) ?? 0) + 1);
+  /** A stage begins to read its topics; the function that is returned ends it. */
+  join(topics: readonly string[]): () => void {
+    const joined = topics.map((topic) => this.#of(topic));
+    for (const topic of joined) topic.stages++;
+    return () => {
+      for (const topic of joined) if (--topic.stages <= 1) topic.reads.clear();
+    };
   }
 
-  /** A stage reads these topics no longer. */
-  leave(topics: readonly string[]): void {
-    for (const topic of topics) {
-      this.#stages.set(topic, (this.#stages.get(topic) ?? 0) - 1);
-      if (!this.#isShared(topic)) this.#clear(topic);
-    }
-  }
-
-  /** Undefined where one stage alone reads the topic: nobody would find what it has read. */
+  /** Undefined where one stage alone reads the topic: no other would find what it has read. */
   of(topic: string, partition: number): RecentReads | undefined {
-    if (!this.#isShared(topic)) return undefined;
-    const name = `${topic}/${partition}`;
-    const known = this.#partitions.get(name) ?? new RecentReads();
-    this.#partitions.set(name, known);
+    const { stages, reads } = this.#of(topic);
+    if (stages <= 1) return undefined;
+    const known = reads.get(partition) ?? new RecentReads();
+    reads.set(partition, known);
     return known;
   }
 
-  #isShared(topic: string): boolean {
-    return (this.#stages.get(topic) ?? 0) > 1;
-  }
-
-  #clear(topic: string): void {
-    for (const [name, reads] of this.#partitions) if (name.startsWith(`${topic}/`)) reads.clear();
+  #of(topic: string): SharedTopic {
+    const known = this.#topics.get(topic) ?? { stages: 0, reads: new Map() };
+    this.#topics.set(topic, known);
+    return known;
   }
 }

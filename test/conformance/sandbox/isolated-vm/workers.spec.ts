@@ -193,7 +193,7 @@ describe('The worker processes of isolated-vm', () => {
 
     it.each(HOSTILE_REJECTIONS)('blame the event alone for $name', async ({ does, ends }) => {
       const counts = new Map<string, number>();
-      // Who did harm runs in the idle class: on a busy machine an honest event behind it may wait for a processor.
+      // A program that did harm runs in the idle class: on a busy machine its next event may wait for a processor.
       const sandbox = open({ metrics: counting(counts), eventMs: 300, watchdogMs: 1_500 });
       const results = outcomes(await sandbox.run(badOn(does), inputs(5, [2])));
       expect(results.toSpliced(2, 1)).toEqual(Array(4).fill('ok'));

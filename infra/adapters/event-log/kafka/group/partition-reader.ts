@@ -199,7 +199,8 @@ class FetchedRead implements Read {
       const taken = entriesOf(this.#fetched.records, this.#of, this.from);
       const last = taken.pop();
       // Behind the last entry there may be records that are not visible: finishing it finishes them.
-      this.#taken = last === undefined ? taken : [...taken, { ...last, after: this.after }];
+      if (last !== undefined) taken.push({ ...last, after: this.after });
+      this.#taken = taken;
       this.#fetched = undefined;
     }
     return this.#taken;
