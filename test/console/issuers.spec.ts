@@ -81,6 +81,19 @@ describe.skipIf(chromiumPath === undefined)('sign-in with the issuers of TRIBUTA
     await page.getByText('You are in no workspace yet').waitFor();
   });
 
+  it('asks nobody again where an issuer without a session answers first', async () => {
+    const page = await open();
+    await signIn(page);
+    await page.getByText('You are in no workspace yet').waitFor();
+    const refusal = page.waitForRequest((request) => request.url().includes('error=login_required'));
+    await page.route(`${issuers[0]?.issuer}/auth?**`, async (route) => {
+      await refusal;
+      await route.continue();
+    });
+    await page.reload();
+    await page.getByText('You are in no workspace yet').waitFor();
+  });
+
   it('renews the session before it is over, without asking', async () => {
     const page = await open();
     await signIn(page);

@@ -149,7 +149,7 @@ function openProvider(
     ],
     clientBasedCORS: (_, origin) => origin === consoleAt,
     jwks: { keys: [{ ...key, kty: 'RSA' }] },
-    cookies: { keys: ['cookies of the tests'] },
+    cookies: { keys: ['cookies of the tests'], names: cookieNames(issuer) },
     claims: { email: ['email', 'email_verified'] },
     conformIdTokenClaims: false,
     features: { devInteractions: { enabled: false } },
@@ -160,7 +160,7 @@ function openProvider(
       Grant: 3600,
       IdToken: 3600,
       Interaction: 60,
-      Session: 60,
+      Session: 3600,
     },
     findAccount: (_, accountId) => ({
       accountId,
@@ -168,6 +168,12 @@ function openProvider(
     }),
     loadExistingGrant: grantAll,
   });
+}
+
+/** Browsers keep the cookies of a host for all its ports: two providers of one name would end each other's sessions. */
+function cookieNames(issuer: string) {
+  const { port } = new URL(issuer);
+  return { session: `_session_${port}`, interaction: `_interaction_${port}`, resume: `_resume_${port}` };
 }
 
 /** Grants every client consent without asking the person. */
