@@ -57,6 +57,26 @@ export default {
       to: { path: '^core/', dependencyTypesNot: ['type-only'] },
     },
     {
+      name: 'a-thread-that-writes-loads-no-index',
+      comment:
+        'Each process has several, and starts them again and again; the index of core is nine tenths of what they would load.',
+      severity: 'error',
+      from: {
+        path: '^infra/adapters/(event-log/sqlite/(topic-groups/append-worker|segments/(segment-writer|segment-file|open-segment))|sqlite/(database|wal-checkpoint[a-z-]*))[.]ts$',
+      },
+      to: { path: '^core/index[.]ts$', dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'what-every-role-loads-leaves-the-api-out',
+      comment: 'A processor, and each command, starts in half the time and memory without it.',
+      severity: 'error',
+      from: {
+        path: '^infra/runtime/(cli|main|config/[^/]+|commands/(serve|dev|processor)|process/[^/]+|server/(http|admin)-server|stages/thread)[.]ts$',
+        pathNot: SPEC,
+      },
+      to: { path: '^(gateway|connectors|processors)/index[.]ts$', dependencyTypesNot: ['type-only'] },
+    },
+    {
       name: 'only-runtime-wires',
       comment: 'infra/index.ts is how the tests reach the adapters and the runtime.',
       severity: 'error',
@@ -98,6 +118,11 @@ export default {
         pathNot: [
           '^$1/',
           '^(core|gateway|processors|connectors|infra)/index[.]ts$',
+          // Parts with an entry of their own, for what starts often and needs no more.
+          '^core/(primitives/index|log/record-layout)[.]ts$',
+          '^gateway/server/index[.]ts$',
+          '^processors/options[.]ts$',
+          '^connectors/egress/address-ranges[.]ts$',
           // A process that a test kills again and again loads one adapter in a fifth of the time that all of them take.
           '^infra/adapters/[^/]+/[^/]+/index[.]ts$',
           // A program of its own, which writes the boards; no process of the product loads it.

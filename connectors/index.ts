@@ -1,4 +1,3 @@
 /** The connectors: the code that sends to each kind of destination. */
-export { parseRanges } from './egress/address-ranges.ts';
 export type { Resolve } from './egress/name-lookups.ts';
 export { type ConnectorsOptions, createConnectors } from './registry.ts';

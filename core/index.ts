@@ -121,11 +121,7 @@ export * from './ports/sandbox.ts';
 export * from './ports/store-mark.ts';
 export * from './ports/tracing.ts';
 export * from './ports/volume-counters.ts';
-export * from './primitives/chunks.ts';
-export * from './primitives/errors.ts';
-export * from './primitives/ids.ts';
-export * from './primitives/json.ts';
-export * from './primitives/time.ts';
+export * from './primitives/index.ts';
 export * from './profiles/apply-write.ts';
 export {
   attributeOf,

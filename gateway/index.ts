@@ -15,5 +15,3 @@ export { ORGANIZATION_SCOPE } from './routes/members/member-scopes.ts';
 export { isRegion } from './routes/organizations/organizations.ts';
 export { presentSystem } from './routes/system.ts';
 export { DEFAULT_REGION } from './routes/workspaces/workspace-plan.ts';
-export { createServer, type ServerOptions } from './server/create-server.ts';
-export { unknownPathsPlugin } from './server/unknown-paths.ts';

@@ -72,7 +72,7 @@ export { openSqliteVolumeCounters } from './adapters/volume-counters/sqlite/inde
 /** Loaded when it is called: most tests run no command. */
 export const runCli: typeof import('./runtime/cli.ts').runCli = async (args, environment) =>
   (await import('./runtime/cli.ts')).runCli(args, environment);
-export { prepareQuickstart } from './runtime/commands/dev.ts';
+export { prepareQuickstart } from './runtime/commands/quickstart.ts';
 export { rotateSecrets, SecretsUnreadable, secretsByKey } from './runtime/commands/secrets.ts';
 export { describeConfig, readConfig } from './runtime/config/config.ts';
 export { DEVELOPER, openDevIssuer } from './runtime/issuer/dev-issuer.ts';
@@ -87,7 +87,7 @@ export { createLogger } from './runtime/observability/logger.ts';
 export { createMetrics } from './runtime/observability/metrics.ts';
 export { reportErrors } from './runtime/process/lifecycle.ts';
 export { adminPort, startAdminServer } from './runtime/server/admin-server.ts';
-export { startServer } from './runtime/server/server.ts';
+export { startServer } from './runtime/server/api-server.ts';
 export { openGateway } from './runtime/wiring/gateway.ts';
 export { checkStores, ForeignStore } from './runtime/wiring/installation.ts';
 export { configuredTopics, openCatalog, openEventLog } from './runtime/wiring/ports/event-log.ts';

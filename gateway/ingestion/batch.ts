@@ -5,7 +5,7 @@ import type { ErrorDetail } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/validation.ts';
 import { detailOf } from '../request-body/parse-json.ts';
 import type { TolerantBody } from '../request-body/tolerant-json.ts';
-import { DOCUMENTED } from '../resources/schemas.ts';
+import { DOCUMENTED } from '../resources/documented.ts';
 import { type ShapedEvent, shapeEvent } from './canonical-event.ts';
 import { batchItems, type EventBody } from './event-schemas.ts';
 import { TOO_LARGE } from './ingest.ts';

@@ -1,6 +1,7 @@
 import { type EventType, type JsonObject, VIOLATION_KINDS } from '@tributary/core';
 import { type Static, type TSchema, Type } from 'typebox';
-import { closed, documentedAs, listOf, nullable, oneOf } from '../resources/schemas.ts';
+import { documentedAs } from '../resources/documented.ts';
+import { closed, listOf, nullable, oneOf } from '../resources/schemas.ts';
 import { DATE_OR_TIME } from '../resources/values.ts';
 
 /** One event as a producer sends it. `null` means the same as absent. */

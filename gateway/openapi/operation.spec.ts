@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { expect, it } from 'vitest';
-import { documentedAs } from '../resources/schemas.ts';
+import { documentedAs } from '../resources/documented.ts';
 import { documented } from './operation.ts';
 
 it('tells what the code behind a schema checks, at any depth, and leaves the schema alone', () => {

@@ -6,7 +6,8 @@ import {
   permissionOf,
 } from '@tributary/core';
 import type { FastifySchema } from 'fastify';
-import { DOCUMENTED, errorBody } from '../resources/schemas.ts';
+import { DOCUMENTED } from '../resources/documented.ts';
+import { errorBody } from '../resources/schemas.ts';
 
 /** The security scheme of each kind of credential. */
 export const SCHEME_OF = {

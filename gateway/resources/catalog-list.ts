@@ -2,8 +2,9 @@ import { type Created, isUuid, type ListField, type Listing, type ListOrder, pla
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TProperties, type TSchema, Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
+import { documentedAs } from './documented.ts';
 import { decodePlace, encodePlace, linkNext, NEWEST_FIRST, pageQuery, pageRequest } from './pagination.ts';
-import { closed, documentedAs, oneOf } from './schemas.ts';
+import { closed, oneOf } from './schemas.ts';
 
 /** Items that one page looks at: more than the default quotas allow of anything. A page that ends here may be short. */
 const LOOKED_AT = 20_000;

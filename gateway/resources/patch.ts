@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifySchema } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { conflict } from '../errors/api-error.ts';
 import { MERGE_PATCH_TYPE } from '../request-body/request-body.ts';
-import { documentedAs } from './schemas.ts';
+import { documentedAs } from './documented.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

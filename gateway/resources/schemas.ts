@@ -6,14 +6,6 @@ export function closed<P extends TProperties>(properties: P, options: TObjectOpt
   return Type.Object(properties, { ...options, additionalProperties: false });
 }
 
-/** Holds keywords for the OpenAPI document that validators ignore: they describe checks of the code. */
-export const DOCUMENTED = 'x-documented';
-
-/** Adds keywords to a schema in the OpenAPI document, or replaces its own there. */
-export function documentedAs(keywords: Readonly<Record<string, unknown>>) {
-  return { [DOCUMENTED]: keywords };
-}
-
 /** A string enumeration. */
 export function oneOf<const Word extends string>(words: readonly Word[], description?: string) {
   return Type.Unsafe<Word>({ type: 'string', enum: [...words], ...(description && { description }) });

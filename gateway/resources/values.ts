@@ -1,7 +1,7 @@
 import { isCalendarDay, normalizeEmail } from '@tributary/core';
 import { Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
-import { documentedAs } from './schemas.ts';
+import { documentedAs } from './documented.ts';
 
 const INTEGER = /^-?\d{1,9}$/;
 

@@ -5,7 +5,8 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { LiveStreams } from '../live-streams/live-streams.ts';
-import { closed, documentedAs, errorAnswers, oneOf, pathOf } from '../resources/schemas.ts';
+import { documentedAs } from '../resources/documented.ts';
+import { closed, errorAnswers, oneOf, pathOf } from '../resources/schemas.ts';
 
 const liveQuery = closed({
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),

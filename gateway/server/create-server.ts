@@ -5,7 +5,7 @@ import { newId } from '@tributary/core';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { MAX_BODY_BYTES } from '../request-body/request-body.ts';
-import { DOCUMENTED } from '../resources/schemas.ts';
+import { DOCUMENTED } from '../resources/documented.ts';
 import { clientAddress, type IsTrustedProxy, trustedProxies } from './client-address.ts';
 import { boundConnections } from './connection-limit.ts';
 import { parseForwardedAddress } from './ip-address.ts';

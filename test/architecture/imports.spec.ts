@@ -60,6 +60,16 @@ const VIOLATIONS: readonly (readonly [rule: string, file: string, content: strin
     'infra/adapters/sandbox/isolated-vm/worker/a.ts',
     imports('../../../../../core/index.ts'),
   ],
+  [
+    'a-thread-that-writes-loads-no-index',
+    'infra/adapters/sqlite/database.ts',
+    imports('../../../core/index.ts'),
+  ],
+  [
+    'what-every-role-loads-leaves-the-api-out',
+    'infra/runtime/server/http-server.ts',
+    imports('../../../gateway/index.ts'),
+  ],
   ['only-runtime-wires', 'infra/adapters/history/a.ts', imports('../../runtime/b.ts')],
   ['console-imports-nothing-of-ours', 'console/src/a.tsx', imports('../../core/index.ts')],
   ['nothing-imports-the-console', 'infra/runtime/shows.ts', imports('../../console/src/b.ts')],

@@ -13,17 +13,9 @@ import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf } from '../../resources/catalog-entities.ts';
 import { idsIn } from '../../resources/catalog-list.ts';
+import { documentedAs } from '../../resources/documented.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../../resources/pagination.ts';
-import {
-  closed,
-  documentedAs,
-  errorAnswers,
-  listOf,
-  oneOf,
-  pathOf,
-  time,
-  uuid,
-} from '../../resources/schemas.ts';
+import { closed, errorAnswers, listOf, oneOf, pathOf, time, uuid } from '../../resources/schemas.ts';
 import { HOURS, hoursText, lookBack, parseInteger, parseTime, timeText } from '../../resources/values.ts';
 import { ACTIONS, eventType } from './contract-resource.ts';
 

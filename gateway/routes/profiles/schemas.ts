@@ -1,5 +1,6 @@
 import { type TSchema, Type } from 'typebox';
-import { closed, documentedAs, freeObject, listOf, nullable, optional } from '../../resources/schemas.ts';
+import { documentedAs } from '../../resources/documented.ts';
+import { closed, freeObject, listOf, nullable, optional } from '../../resources/schemas.ts';
 
 /** Values of one deletion, at most. */
 export const MAX_DELETED = 400;

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { Unavailable } from '@tributary/core';
+import { Unavailable } from '@tributary/core/primitives';
 
 export interface OpenOptions {
   readonly readOnly?: boolean;

@@ -1,5 +1,5 @@
 import { type Logger, type NewEntry, NO_METRICS, TOPIC } from '@tributary/core';
-import { STAGE_NAMES } from '@tributary/processors';
+import { STAGE_NAMES } from '@tributary/processors/options';
 import { type Environment, readClusterConfig, warnOfSharedFolder } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { reportBuild } from '../observability/build-info.ts';
@@ -10,7 +10,7 @@ import { reportProcess } from '../observability/process-reports.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
 import { useDataFolder } from '../process/usable-folder.ts';
 import { startAdminServer } from '../server/admin-server.ts';
-import { startHealthServer, unlessShuttingDown } from '../server/server.ts';
+import { startHealthServer, unlessShuttingDown } from '../server/http-server.ts';
 import { STARTING, type StagesThread, startStagesThread } from '../stages/thread.ts';
 import { openEventLog } from '../wiring/ports/event-log.ts';
 import { openProcessBoard } from '../wiring/ports/shared-state.ts';

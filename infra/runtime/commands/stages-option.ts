@@ -1,4 +1,4 @@
-import { STAGE_NAMES } from '@tributary/processors';
+import { STAGE_NAMES } from '@tributary/processors/options';
 import { InvalidArgumentError } from 'commander';
 
 export interface StagesOptions {

@@ -1,6 +1,6 @@
 import { createPrivateKey, type JsonWebKey } from 'node:crypto';
 import { resolve } from 'node:path';
-import { parseRanges } from '@tributary/connectors';
+import { parseRanges } from '@tributary/connectors/address-ranges';
 import {
   declareTopics,
   isUuid,

@@ -1,10 +1,10 @@
 import { isIP } from 'node:net';
 import type { Logger } from '@tributary/core';
-import { unknownPathsPlugin } from '@tributary/gateway';
+import { unknownPathsPlugin } from '@tributary/gateway/server';
 import type { onRequestHookHandler } from 'fastify';
 import type { Config } from '../config/settings.ts';
 import { adminRoutes, type Operations } from '../observability/operations.ts';
-import { listen, type RunningServer, type ServerConfig } from './server.ts';
+import { listen, type RunningServer, type ServerConfig } from './http-server.ts';
 
 /** Scrapers and operators are few. Further connections are closed at once. */
 const MAX_CONNECTIONS = 100;

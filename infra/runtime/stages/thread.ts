@@ -34,7 +34,7 @@ export interface StagesThread {
   stages(): readonly ProcessStage[];
   /** Pending while the thread is busy; concurrent calls share one request. */
   snapshot(): Promise<MetricsSnapshot>;
-  /** Finishes and commits the work under way, then ends the thread. */
+  /** Finishes and commits the work under way, then ends the thread. Idempotent. */
   close(): Promise<void>;
 }
 

@@ -1,4 +1,5 @@
-import { createServer, gateway } from '@tributary/gateway';
+import { gateway } from '@tributary/gateway';
+import { createServer } from '@tributary/gateway/server';
 import { openLogCatalog } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';

@@ -1,6 +1,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { type CredentialKind, PERMISSIONS, permissionOf } from '@tributary/core';
-import { createServer, gateway } from '@tributary/gateway';
+import { gateway } from '@tributary/gateway';
+import { createServer } from '@tributary/gateway/server';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';

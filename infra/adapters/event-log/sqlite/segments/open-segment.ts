@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { pack } from '@tributary/core';
+import { pack } from '@tributary/core/record-layout';
 import type {
   CommitResult,
   CommitWrite,

@@ -11,7 +11,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { newId, type TopicSpec } from '@tributary/core';
+import type { TopicSpec } from '@tributary/core';
+import { newId } from '@tributary/core/primitives';
 import { inTransaction } from '../../../sqlite/database.ts';
 
 /**

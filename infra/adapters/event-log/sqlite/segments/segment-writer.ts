@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { messageOf, type TopicSpec } from '@tributary/core';
+import type { TopicSpec } from '@tributary/core';
+import { messageOf } from '@tributary/core/primitives';
 import { inTransaction, openDatabase, translateSqliteError } from '../../../sqlite/database.ts';
 import { WalCheckpointer } from '../../../sqlite/wal-checkpointer.ts';
 import type { WriteBatch, WriteBatchResult } from '../topic-groups/write-batch.ts';

@@ -1,5 +1,5 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { messageOf } from '@tributary/core';
+import { messageOf } from '@tributary/core/primitives';
 import { openDatabase } from '../../../sqlite/database.ts';
 import { SegmentWriter } from '../segments/segment-writer.ts';
 import type { WriteBatch, WriteBatchResult } from './write-batch.ts';

@@ -1,16 +1,9 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Catalog, type Logger, type Operation, Unavailable } from '@tributary/core';
-import {
-  createServer,
-  type GatewayDependencies,
-  gateway,
-  type ServerOptions,
-  unknownPathsPlugin,
-} from '@tributary/gateway';
-import type { FastifyInstance, onRequestHookHandler } from 'fastify';
+import type { Logger } from '@tributary/core';
+import { createServer, type ServerOptions, unknownPathsPlugin } from '@tributary/gateway/server';
+import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/settings.ts';
-import type { DiskWatch } from '../observability/disk-space.ts';
 import { healthRoutes, type Operations, type Readiness } from '../observability/operations.ts';
 import { OperatorError, type Shutdown } from '../process/lifecycle.ts';
 
@@ -21,6 +14,13 @@ export interface RunningServer {
   readonly url: string;
   /** Makes each further answer end its connection (`connection: close`). */
   endConnections(): void;
+  close(): Promise<void>;
+}
+
+/** A server that does not listen yet. */
+export interface PreparedServer {
+  /** Rejects with `AddressUnavailable`. */
+  listen(): Promise<RunningServer>;
   close(): Promise<void>;
 }
 
@@ -35,27 +35,6 @@ export class AddressUnavailable extends OperatorError {
     super(`${why}: set ${settings} to a free address of this machine`, options);
     this.name = 'AddressUnavailable';
   }
-}
-
-/**
- * Serves the gateway. It answers 503 while its catalog cannot be trusted, and events and profile writes with 503 while the
- * disk is exhausted.
- */
-export async function startServer(
-  config: ServerConfig,
-  dependencies: GatewayDependencies,
-  operations: Pick<Operations, 'readiness'>,
-  disk?: Pick<DiskWatch, 'isExhausted'>,
-): Promise<RunningServer> {
-  const trustCatalogForMs = config.catalogStaleness ?? CATALOG_STALENESS_MS;
-  return listen(config, async (app) => {
-    await app.register(healthRoutes, operations);
-    await app.register(async (api) => {
-      api.addHook('onRequest', refuseWhileUntrusted(dependencies.catalog, trustCatalogForMs));
-      if (disk !== undefined) api.addHook('onRequest', refuseWhileExhausted(disk));
-      await api.register(gateway, { ...dependencies, trustCatalogForMs });
-    });
-  });
 }
 
 /** Serves only the short health routes, for a role without an API. */
@@ -82,16 +61,36 @@ export type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> &
     >
   >;
 
-/** The default. */
-const CATALOG_STALENESS_MS = 60_000;
-
 /** `addressSettings`: the variables of the address, for the message if it is taken. */
+type Listening = ServerConfig & { readonly addressSettings?: string };
+
 export async function listen(
-  config: ServerConfig & { readonly addressSettings?: string },
+  config: Listening,
   register: (app: FastifyInstance) => Promise<void>,
 ): Promise<RunningServer> {
+  return (await prepare(config, register)).listen();
+}
+
+/** A server with its routes, which does not listen yet. */
+export async function prepare(
+  config: Listening,
+  register: (app: FastifyInstance) => Promise<void>,
+): Promise<PreparedServer> {
   const app = createServer(optionsOf(config));
   await register(app);
+  await app.ready();
+  const close = () => app.close();
+  return {
+    async listen() {
+      const url = await listenAt(config, app);
+      return { app, url, endConnections: () => app.endConnections(), close };
+    },
+    close,
+  };
+}
+
+/** Resolves to the URL. */
+async function listenAt(config: Listening, app: FastifyInstance): Promise<string> {
   try {
     await app.listen({ host: config.host, port: config.port, backlog: 1024 });
   } catch (error) {
@@ -103,12 +102,7 @@ export async function listen(
   }
   const { port } = app.server.address() as AddressInfo;
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
-  return {
-    app,
-    url: `http://${host}:${port}`,
-    endConnections: () => app.endConnections(),
-    close: () => app.close(),
-  };
+  return `http://${host}:${port}`;
 }
 
 function optionsOf(config: ServerConfig): ServerOptions {
@@ -120,38 +114,6 @@ function optionsOf(config: ServerConfig): ServerOptions {
     ...(keepAliveTimeout === undefined ? {} : { keepAliveTimeoutMs: keepAliveTimeout }),
     ...(maxConnections === undefined ? {} : { maxConnections }),
     ...(hsts === undefined ? {} : { hstsSeconds: Math.floor(hsts / 1_000) }),
-  };
-}
-
-/**
- * Refuses requests with `Unavailable` while the catalog cannot be trusted: until it was read once, and whenever the log has
- * been silent for longer than `staleAfterMs`. A gateway that does not know its keys yet would answer 401 to valid ones, and
- * producers drop events that are refused for good; one that is cut off would accept keys that were revoked elsewhere.
- * During a shorter silence the catalog in memory is good enough.
- */
-export function refuseWhileUntrusted(
-  catalog: Pick<Catalog, 'ready' | 'age'>,
-  staleAfterMs: number,
-): onRequestHookHandler {
-  let caughtUp = false;
-  return (_request, _reply, done) => {
-    caughtUp ||= catalog.ready;
-    if (!caughtUp) return done(new Unavailable('the catalog is being read'));
-    done(catalog.age <= staleAfterMs ? undefined : new Unavailable('the catalog is too old to be trusted'));
-  };
-}
-
-/** The operations that take data in, and so take disk space. */
-const TAKES_DATA: ReadonlySet<string | undefined> = new Set<Operation>(['events.ingest', 'profiles.write']);
-
-/**
- * Refuses new data with `Unavailable` while the disk is exhausted, before its body is read. The rest is served: what was
- * taken is processed, and profiles can be deleted.
- */
-function refuseWhileExhausted(disk: Pick<DiskWatch, 'isExhausted'>): onRequestHookHandler {
-  return (request, _reply, done) => {
-    const isRefused = disk.isExhausted && TAKES_DATA.has(request.routeOptions.config.operation);
-    done(isRefused ? new Unavailable('the disk of the data folder is nearly full') : undefined);
   };
 }
 
