@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TOPIC } from '@tributary/core';
-import type { Answer, Client } from '../helpers/client.ts';
+import type { Client } from '../helpers/client.ts';
+import { listAll } from '../helpers/list-all.ts';
 import type { Installation } from './installation.ts';
 import { jsonOf, type PrintedRecord, readCommitted } from './java-reader.ts';
 import type {
@@ -50,7 +51,7 @@ export async function gather(
     topic(TOPIC.deliveries, deliveryRecord),
   ]);
   const lists = workspace.contractIds.map((id) =>
-    listAll(workspace.owner, `./event-contracts/${id}/violations`),
+    listAll<Violation>(workspace.owner, `./event-contracts/${id}/violations`),
   );
   const files = join(installation.dataFolder, 'ndjson', workspace.workspaceId, FILES_FOLDER);
   return {
@@ -93,19 +94,6 @@ function violationRecord({ id, message_id: messageId, kind, path, action }: Viol
 function deliveryRecord({ value }: PrintedRecord): DeliveryRecord {
   const { id, message_id, rule_id } = jsonOf<{ id: string; message_id: string; rule_id: string }>(value);
   return { id, messageId: message_id, ruleId: rule_id };
-}
-
-async function listAll(owner: Client, path: string): Promise<readonly Violation[]> {
-  const all: Violation[] = [];
-  let next: string | undefined = `${path}?limit=1000`;
-  while (next !== undefined) {
-    const page: Answer<readonly Violation[]> = await owner.call<readonly Violation[]>('GET', next);
-    if (page.status !== 200) throw new Error(`${next} answered ${page.status}`);
-    all.push(...page.body);
-    const cursor: string | undefined = /[?&]cursor=([^&>]+)/.exec(page.headers.get('link') ?? '')?.[1];
-    next = cursor === undefined ? undefined : `${path}?limit=1000&cursor=${cursor}`;
-  }
-  return all;
 }
 
 async function readVolume(owner: Client): Promise<readonly VolumeCell[]> {

@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { drained } from '../../helpers/drained.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
+import { listAll } from '../../helpers/list-all.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { openProfiles, ProfileClient, sendTo } from '../../helpers/profile-client.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
@@ -109,9 +110,7 @@ async function expectCatalogAndProfiles(
   moment: number,
 ): Promise<void> {
   const contracts = new Set(
-    (await owner.get<readonly { event_name: string }[]>('./event-contracts')).map(
-      ({ event_name }) => event_name,
-    ),
+    (await listAll<{ event_name: string }>(owner, './event-contracts')).map((one) => one.event_name),
   );
   const expected = around(load.written.contracts, moment);
   expect(missing(expected.inside, contracts)).toEqual([]);

@@ -8,6 +8,7 @@ import { Client, eventually } from '../../helpers/client.ts';
 import { drained } from '../../helpers/drained.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
 import { engines } from '../../helpers/engines.ts';
+import { listAll } from '../../helpers/list-all.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { openProfiles, ProfileClient, sendTo } from '../../helpers/profile-client.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
@@ -85,9 +86,7 @@ describe.skipIf(engines() === undefined)('The drill of a move', () => {
           traits: { n },
         });
       const contracts = new Set(
-        (await there.get<readonly { event_name: string }[]>('./event-contracts')).map(
-          (one) => one.event_name,
-        ),
+        (await listAll<{ event_name: string }>(there, './event-contracts')).map((one) => one.event_name),
       );
       for (const { id, answeredAt } of load.written.contracts)
         if (answeredAt !== undefined) expect(contracts).toContain(id);

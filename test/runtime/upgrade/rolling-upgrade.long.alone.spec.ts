@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TOPIC } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readCommitted } from '../../chaos/java-reader.ts';
 import { Client, eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
@@ -116,12 +116,13 @@ describe.skipIf(previous === undefined)('an upgrade from the release before, and
   let webhook: Webhook;
   beforeAll(async () => {
     folder = await temporaryFolder();
+  });
+  afterAll(() => folder.remove());
+  // Both installations have events of the same ids.
+  beforeEach(async () => {
     webhook = await startWebhook();
   });
-  afterAll(async () => {
-    await webhook.close();
-    await folder.remove();
-  });
+  afterEach(() => webhook.close());
 
   it('on one machine: each event is counted once, whichever release took it', {
     timeout: 600_000,

@@ -18,6 +18,8 @@ export interface Retention {
   readonly retentionMs: number;
 }
 
+type GroupedEntry = Omit<ListedEntry, 'facets'> & { readonly group?: HistoryEntry['group'] | undefined };
+
 /** Puts entries, maintains their listings, and drops a few expired entries with every put. */
 export class HistoryWriter {
   readonly #database: DatabaseSync;
@@ -86,15 +88,15 @@ export class HistoryWriter {
       );
       const number = Number(inserted.lastInsertRowid);
       this.#list(entry, number);
-      this.#regroup(entry, number, null, entry.group);
+      this.#joinGroup(entry, number);
       return;
     }
     if (version < Number(stored.version)) return;
     const number = Number(stored.entry);
-    this.#statements.update.run(writtenAt, version, facets, body, detail, number);
+    this.#statements.update.run(writtenAt, version, facets, body, detail, number); // it has left its group
     // The position in lists stays that of the first version: paging must not return an entry twice.
     const listed = { kind, workspaceId, id, at: Number(stored.at) };
-    this.#regroup(listed, number, stored.group_id, entry.group);
+    this.#joinGroup({ ...listed, group: entry.group }, number);
     if (facets === stored.facets) return;
     this.#unlist({ ...listed, facets: facetsOf(stored) });
     this.#list({ ...listed, facets: entry.facets }, number);
@@ -108,32 +110,19 @@ export class HistoryWriter {
     for (const listing of everyListingOf(entry)) this.#statements.unlist.run(listing, entry.at, entry.id);
   }
 
-  /** Moves an entry from the group with an id to another group; null and undefined: none. */
-  #regroup(
-    { kind, workspaceId, at, id }: Omit<ListedEntry, 'facets'>,
-    number: number,
-    before: unknown,
-    group: HistoryEntry['group'],
-  ): void {
-    const after = group === undefined ? null : groupIdOf(group);
-    if (before === after) return;
-    const { ungroup, unlist, leave, dropGroup, group: put, list, join } = this.#statements;
-    if (typeof before === 'string') {
-      ungroup.run(number);
-      unlist.run(groupListing(kind, workspaceId, before), at, id);
-      leave.run(kind, workspaceId, before);
-      dropGroup.run(kind, workspaceId, before);
-    }
-    if (after === null) return;
-    put.run(number, after);
-    list.run(groupListing(kind, workspaceId, after), at, id, number);
-    join.run(kind, workspaceId, after, JSON.stringify(group));
+  /** The entry is in no group; a change and a drop of it take it out by triggers (`schema.ts`). */
+  #joinGroup({ kind, workspaceId, at, id, group }: GroupedEntry, number: number): void {
+    if (group === undefined) return;
+    const groupId = groupIdOf(group);
+    const listing = groupListing(kind, workspaceId, groupId);
+    this.#statements.group.run(number, groupId, listing);
+    this.#statements.list.run(listing, at, id, number);
+    this.#statements.join.run(kind, workspaceId, groupId, JSON.stringify(group));
   }
 
   #dropOlderThan(time: number): void {
     for (const row of this.#statements.old.all(time, DROPS_PER_ENTRY)) {
       const entry = listedOf(row);
-      this.#regroup(entry, Number(row.entry), row.group_id, undefined);
       this.#unlist(entry);
       this.#statements.drop.run(Number(row.entry));
     }
@@ -143,9 +132,7 @@ export class HistoryWriter {
 function prepare(database: DatabaseSync) {
   return {
     find: database.prepare(
-      `SELECT entries.entry, at, version, facets, grouped.id AS group_id
-       FROM entries LEFT JOIN grouped ON grouped.entry = entries.entry
-       WHERE kind = ? AND workspace_id = ? AND entries.id = ?`,
+      'SELECT entry, at, version, facets FROM entries WHERE kind = ? AND workspace_id = ? AND id = ?',
     ),
     insert: database.prepare(
       'INSERT INTO entries (kind, workspace_id, id, at, written_at, version, facets, body, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
@@ -156,21 +143,12 @@ function prepare(database: DatabaseSync) {
     list: database.prepare('INSERT INTO listed (listing, at, id, entry) VALUES (?, ?, ?, ?)'),
     unlist: database.prepare('DELETE FROM listed WHERE listing = ? AND at = ? AND id = ?'),
     old: database.prepare(
-      `SELECT entries.entry, kind, workspace_id, entries.id, at, facets, grouped.id AS group_id
-       FROM entries LEFT JOIN grouped ON grouped.entry = entries.entry
-       WHERE written_at < ? ORDER BY written_at LIMIT ?`,
+      'SELECT entry, kind, workspace_id, id, at, facets FROM entries WHERE written_at < ? ORDER BY written_at LIMIT ?',
     ),
-    group: database.prepare('INSERT INTO grouped (entry, id) VALUES (?, ?)'),
-    ungroup: database.prepare('DELETE FROM grouped WHERE entry = ?'),
+    group: database.prepare('INSERT INTO grouped (entry, id, listing) VALUES (?, ?, ?)'),
     join: database.prepare(
       `INSERT INTO groups (kind, workspace_id, id, "values", count) VALUES (?, ?, ?, ?, 1)
        ON CONFLICT (kind, workspace_id, id) DO UPDATE SET count = count + 1`,
-    ),
-    leave: database.prepare(
-      'UPDATE groups SET count = count - 1 WHERE kind = ? AND workspace_id = ? AND id = ?',
-    ),
-    dropGroup: database.prepare(
-      'DELETE FROM groups WHERE kind = ? AND workspace_id = ? AND id = ? AND count < 1',
     ),
     drop: database.prepare('DELETE FROM entries WHERE entry = ?'),
   } satisfies Record<string, StatementSync>;

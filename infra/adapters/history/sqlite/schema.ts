@@ -1,14 +1,21 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { type HistoryEntry, type HistoryKind, type JsonObject, parseExact } from '@tributary/core';
 import { inTransaction } from '../../sqlite/database.ts';
-import type { Facets, ListedEntry } from './listings.ts';
+import { type Facets, groupListing, type ListedEntry } from './listings.ts';
 
-/** Raised with each change of `SCHEMA`; stored in the file's `user_version`. */
-const SCHEMA_VERSION = 4;
+/**
+ * Stored in the file's `user_version`. A release opens no file of a higher version, so it is raised only by a change that
+ * the release before cannot work with; tables that are added are created where they are missing.
+ */
+const SCHEMA_VERSION = 3;
 
-/** The group of each entry that has one, and of each group its values and the number of its entries. */
+/**
+ * The group of each entry that has one, with its listing, and of each group its values and the number of its entries. An entry
+ * that is changed or dropped leaves its group by triggers: the release before this one, to which an installation may go
+ * back, knows no groups.
+ */
 const GROUPS = `
-  CREATE TABLE IF NOT EXISTS grouped (entry INTEGER PRIMARY KEY, id TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS grouped (entry INTEGER PRIMARY KEY, id TEXT NOT NULL, listing BLOB);
   CREATE TABLE IF NOT EXISTS groups (
     kind TEXT NOT NULL,
     workspace_id TEXT NOT NULL,
@@ -17,7 +24,24 @@ const GROUPS = `
     count INTEGER NOT NULL,
     PRIMARY KEY (kind, workspace_id, id)
   ) WITHOUT ROWID;
+  ${leavesGroup('UPDATE')}
+  ${leavesGroup('DELETE')}
 `;
+
+function leavesGroup(change: 'UPDATE' | 'DELETE'): string {
+  const own = 'SELECT id FROM grouped WHERE entry = OLD.entry';
+  const group = `kind = OLD.kind AND workspace_id = OLD.workspace_id AND id = (${own})`;
+  return `
+    CREATE TRIGGER IF NOT EXISTS leaves_group_by_${change.toLowerCase()} AFTER ${change} ON entries WHEN EXISTS (${own})
+    BEGIN
+      DELETE FROM listed
+        WHERE listing = (SELECT listing FROM grouped WHERE entry = OLD.entry) AND at = OLD.at AND id = OLD.id;
+      UPDATE groups SET count = count - 1 WHERE ${group};
+      DELETE FROM groups WHERE ${group} AND count < 1;
+      DELETE FROM grouped WHERE entry = OLD.entry;
+    END;
+  `;
+}
 
 /**
  * `written_at` is the time of the last put, from which the retention is counted. `listed` has one row for each listing
@@ -45,18 +69,27 @@ const SCHEMA = `
     entry INTEGER NOT NULL,
     PRIMARY KEY (listing, at DESC, id DESC)
   ) WITHOUT ROWID;
-  ${GROUPS}
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** Statements that upgrade tables of a version to the next one. */
+/** Statements that make tables of another version those of the next one, or of the present one. */
 const UPGRADES = new Map([
   [2, 'ALTER TABLE entries ADD COLUMN detail TEXT; PRAGMA user_version = 3;'],
-  [3, `${GROUPS} PRAGMA user_version = 4;`],
+  // Of 0.2.0 before its release, which the release before could not open.
+  [
+    4,
+    `ALTER TABLE grouped ADD COLUMN listing BLOB;
+     UPDATE grouped SET listing =
+       (SELECT group_listing(kind, workspace_id, grouped.id) FROM entries WHERE entries.entry = grouped.entry);
+     PRAGMA user_version = 3;`,
+  ],
 ]);
 
 /** Creates the tables in an empty file, or upgrades those of an earlier version. Throws for any other file. */
 export function prepareSchema(database: DatabaseSync, file: string): void {
+  database.function('group_listing', (kind, workspaceId, group) =>
+    groupListing(kind as HistoryKind, String(workspaceId), String(group)),
+  );
   inTransaction(database, () => {
     if (isEmpty(database)) database.exec(SCHEMA);
     let version = versionOf(database);
@@ -68,10 +101,11 @@ export function prepareSchema(database: DatabaseSync, file: string): void {
       throw new Error(
         `${file} has schema version ${version}, this program needs ${SCHEMA_VERSION}: run the program that made it, or move the file away to start an empty history`,
       );
+    database.exec(GROUPS);
   });
 }
 
-/** Whether the tables are of the present version, so that they can be read without an upgrade. */
+/** Whether entries can be read without an upgrade. */
 export function isCurrent(database: DatabaseSync): boolean {
   return versionOf(database) === SCHEMA_VERSION;
 }
