@@ -26,6 +26,11 @@ const packages = Object.entries(lock.packages)
 const pathsOf = (chosen: typeof packages) => chosen.map(({ path }) => path);
 
 describe('the lock file', () => {
+  it('could not be read by the npm of Debian 12, which builds the image: no override names another package', () => {
+    const { overrides } = JSON.parse(read('package.json')) as { readonly overrides: object };
+    expect(JSON.stringify(overrides)).not.toContain('npm:');
+  });
+
   it('did not hold the Node that runs production: it has the digest of every package, that one included', () => {
     expect(pathsOf(packages.filter(({ integrity }) => integrity?.startsWith('sha512-') !== true))).toEqual(
       [],

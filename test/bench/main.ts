@@ -12,6 +12,7 @@ import { historyRow } from './history-row.ts';
 import { hostileContractRow } from './hostile-contract-row.ts';
 import { EMBEDDED, onEngines } from './installation.ts';
 import { GENERATOR } from './load.ts';
+import { partitionRows } from './partition-rows.ts';
 import { latencyRow, throughputRows } from './pipeline-rows.ts';
 import { elasticsearchProfileRows } from './profile-elasticsearch-rows.ts';
 import { sqliteProfileRows } from './profile-sqlite-rows.ts';
@@ -97,6 +98,12 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
   },
   'kafka-drain': async () => drainRows({ engines: await engines.get(), events: quick ? 100_000 : 1_000_000 }),
   'kafka-sizing': async () => sizingRows({ engines: await engines.get(), events: quick ? 50_000 : 200_000 }),
+  'kafka-partitions': async () =>
+    partitionRows({
+      engines: await engines.get(),
+      events: quick ? 20_000 : 100_000,
+      partitions: quick ? [4, 16, 64] : [4, 16, 64, 256],
+    }),
   'kafka-scaling': async () =>
     scalingRows({ engines: await engines.get(), events: quick ? 100_000 : 500_000 }),
   redis: async () => {
