@@ -1,7 +1,7 @@
 # What the guides use in their commands, in bash and zsh: `. docs/guides/terminal.sh`, in the folder of Tributary,
-# with $api, $workspace and $key set to what `npm start` printed.
+# with $api, $workspace and $key set to what `npm start` printed, and $email where the workspace is another person's.
 : "${api:?is the address of Tributary}" "${workspace:?is an id}" "${key:?is a write key}"
-token=$(npm run --silent token -- --email dev@tributary.localhost)
+token=$(npm run --silent token -- --email "${email:-dev@tributary.localhost}")
 PATH=$PWD/node_modules/.bin:$PATH
 mkdir -p try
 

@@ -2,7 +2,7 @@ import { declareTopics, PLAIN_FRAMING, pack, TOPIC, type TopicSpec } from '@trib
 import { describe, expect, it } from 'vitest';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
 import type { RecordRead } from '../client/protocol.ts';
-import { isStuck, PartitionReader } from './partition-reader.ts';
+import { isStuck, type Overdue, overdue, PartitionReader } from './partition-reader.ts';
 
 const never = new AbortController().signal;
 
@@ -124,21 +124,38 @@ describe('the backlog of a reader', () => {
 const LONG_MS = 30_000;
 
 describe('a partition is stuck', () => {
+  /** What is found by one look after another, each at a time in ms. */
+  const seen = (...looks: readonly { at: number | undefined; end: number; now: number }[]) =>
+    looks.reduce<Overdue | undefined>(
+      (before, { at, end, now }) => overdue(before, at === undefined ? undefined : { at, ms: now }, end, now),
+      undefined,
+    );
+
   it('when a fetch waits for long for records that are there', () => {
-    expect(isStuck({ at: 9, ms: LONG_MS }, 10)).toBe(true);
+    const found = seen({ at: 9, end: 10, now: 5 }, { at: 9, end: 12, now: 5 + LONG_MS });
+    expect(isStuck(found, 5 + LONG_MS)).toBe(true);
+    expect(isStuck(found, 4 + LONG_MS)).toBe(false);
   });
 
-  it('not while the fetch is young', () => {
-    expect(isStuck({ at: 9, ms: LONG_MS - 1 }, 10)).toBe(false);
+  it('an idle partition was restarted as its first records came: not by the time that it had waited for none', () => {
+    const found = seen({ at: 9, end: 9, now: 0 }, { at: 9, end: 10, now: 20 * LONG_MS });
+    expect(isStuck(found, 20 * LONG_MS)).toBe(false);
+  });
+
+  it('not where the fetch went on between two looks', () => {
+    const found = seen({ at: 9, end: 20, now: 0 }, { at: 12, end: 20, now: LONG_MS });
+    expect(isStuck(found, LONG_MS)).toBe(false);
   });
 
   it('not while its stage is busy', () => {
-    expect(isStuck(undefined, 10)).toBe(false);
+    const found = seen({ at: 9, end: 10, now: 0 }, { at: undefined, end: 10, now: LONG_MS });
+    expect(isStuck(found, LONG_MS)).toBe(false);
   });
 
   // Regression: a check of the lag restarted the partition every half minute, and the stage got the slow
   // entry again and again.
   it('not at the end of the partition, although a slow entry holds the position back', () => {
-    expect(isStuck({ at: 10, ms: 10 * LONG_MS }, 10)).toBe(false);
+    const found = seen({ at: 10, end: 10, now: 0 }, { at: 10, end: 10, now: 10 * LONG_MS });
+    expect(isStuck(found, 10 * LONG_MS)).toBe(false);
   });
 });

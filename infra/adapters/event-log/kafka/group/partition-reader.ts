@@ -17,7 +17,7 @@ export interface PartitionReaderOptions {
   readonly shared: () => RecentReads | undefined;
 }
 
-/** How long a fetch may wait for records that its broker has, ms. */
+/** How long a fetch may wait for records that were seen at its broker, ms. */
 const STUCK_AFTER_MS = 30_000;
 
 /** Answers remembered for the age of the first unfinished entry. */
@@ -217,10 +217,28 @@ export interface WaitingFetch {
   readonly ms: number;
 }
 
+/** A fetch waits for records that are there. */
+export interface Overdue {
+  readonly at: number;
+  /** When that was first seen, by `performance.now()`. */
+  readonly since: number;
+}
+
 /**
- * Whether a fetch waits for records that are there. `end` is where a read-committed reader gets to. A position that stays
- * behind is no sign: a stage may take as long as it likes for an entry.
+ * Whether a fetch waits for records that are there, and since when: one that has waited for hours is not overdue when
+ * records have just come. `end` is where a read-committed reader gets to. A position that stays behind is no sign: a stage
+ * may take as long as it likes for an entry.
  */
-export function isStuck(waiting: WaitingFetch | undefined, end: number): boolean {
-  return waiting !== undefined && waiting.ms >= STUCK_AFTER_MS && waiting.at < end;
+export function overdue(
+  before: Overdue | undefined,
+  waiting: WaitingFetch | undefined,
+  end: number,
+  now: number,
+): Overdue | undefined {
+  if (waiting === undefined || waiting.at >= end) return undefined;
+  return before?.at === waiting.at ? before : { at: waiting.at, since: now };
+}
+
+export function isStuck(found: Overdue | undefined, now: number): boolean {
+  return found !== undefined && now - found.since >= STUCK_AFTER_MS;
 }

@@ -28,7 +28,7 @@ import type { BatchLimits } from '../records/batches.ts';
 import { specOf } from '../topics.ts';
 import { type Assignee, Membership } from './membership.ts';
 import { KafkaPartition } from './owned-partition.ts';
-import { isStuck, PartitionReader } from './partition-reader.ts';
+import { isStuck, type Overdue, overdue, PartitionReader } from './partition-reader.ts';
 import { PartitionWork } from './partition-work.ts';
 import { Transactions } from './transactions.ts';
 
@@ -77,6 +77,8 @@ interface AtWork {
   readonly partition: number;
   readonly work: PartitionWork;
   readonly reader: PartitionReader;
+  /** At the last look. */
+  overdue?: Overdue | undefined;
 }
 
 /** A stage at work on the partitions that its consumer group assigns to this process. */
@@ -363,8 +365,7 @@ export class KafkaStageRun implements StageRun {
     const { logger } = this.#options;
     const stage = this.#stage.name;
     try {
-      for (const progress of await this.#progress(stableEnds))
-        if (this.#atWork.has(`${this.#nameOf(progress.topic)}/${progress.partition}`)) this.#watch(progress);
+      for (const progress of await this.#progress(stableEnds)) this.#watch(progress);
     } catch (error) {
       logger.warn({ stage, error: messageOf(error) }, 'the lag is not known');
     }
@@ -373,8 +374,12 @@ export class KafkaStageRun implements StageRun {
   /** Restarts a partition that waits although there are records. */
   #watch({ topic, partition, end, lag }: Progress): void {
     const name = `${this.#nameOf(topic)}/${partition}`;
-    const waiting = this.#atWork.get(name)?.reader.waiting(performance.now());
-    if (!isStuck(waiting, end)) return;
+    const atWork = this.#atWork.get(name);
+    if (atWork === undefined) return;
+    const now = performance.now();
+    const waiting = atWork.reader.waiting(now);
+    atWork.overdue = overdue(atWork.overdue, waiting, end, now);
+    if (!isStuck(atWork.overdue, now)) return;
     const { metrics, logger } = this.#options;
     metrics.count('tributary_stage_partition_restarts_total', { stage: this.#stage.name, topic });
     logger.error(

@@ -1,0 +1,95 @@
+import { readdirSync, readlinkSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sendBacklog } from './backlog.ts';
+import { startCluster, workedOff } from './cluster.ts';
+import type { BenchEngines } from './engines.ts';
+import { onEngines } from './installation.ts';
+import { forward } from './pipeline-rows.ts';
+import type { BenchRow } from './table.ts';
+import { cpuSeconds, microsecondsEach, residentMiB } from './usage.ts';
+
+const SETTLED_MS = 10_000;
+const IDLE_SECONDS = 20;
+
+interface Options {
+  readonly engines: BenchEngines;
+  readonly events: number;
+  /** Partitions of each topic, one measurement each. */
+  readonly partitions: readonly number[];
+}
+
+/**
+ * What partitions cost: one processor with every stage owns all of them, first idle, then with a backlog to work off to
+ * files. Its sockets are connections to the engines, and the few that it listens on.
+ */
+export async function partitionRows({ engines, events, partitions }: Options): Promise<readonly BenchRow[]> {
+  const rows: BenchRow[] = [];
+  for (const count of partitions) rows.push(...(await rowsOf(engines, events, count)));
+  return rows;
+}
+
+async function rowsOf(
+  engines: BenchEngines,
+  events: number,
+  partitions: number,
+): Promise<readonly BenchRow[]> {
+  const cluster = await startCluster(onEngines(engines), { TRIBUTARY_PARTITIONS: String(partitions) });
+  try {
+    await forward(cluster.owner, { type: 'ndjson', settings: { folder: 'bench' } }, 'files');
+    await sendBacklog(cluster.producer, events);
+    const startedAt = performance.now();
+    const processor = cluster.startProcessor();
+    await processor.printed(/ready at/);
+    const readyMs = performance.now() - startedAt;
+    const before = used(processor.pid, engines);
+    await workedOff(processor);
+    const done = used(processor.pid, engines);
+    await sleep(SETTLED_MS);
+    const idleFrom = used(processor.pid, engines);
+    await sleep(IDLE_SECONDS * 1_000);
+    const idleTo = used(processor.pid, engines);
+    const share = (of: keyof Used) => `${((100 * (idleTo[of] - idleFrom[of])) / IDLE_SECONDS).toFixed(1)} %`;
+    return [
+      {
+        ...UNCOMPARED,
+        path: `${partitions} partitions, a backlog, processor time an event`,
+        figure: microsecondsEach(done.process - before.process, events),
+        note: `Kafka ${microsecondsEach(done.kafka - before.kafka, events)}`,
+      },
+      {
+        ...UNCOMPARED,
+        path: `${partitions} partitions, idle`,
+        figure: `${sockets(processor.pid)} sockets`,
+        note: `of a core: ${share('process')}, Kafka ${share('kafka')}; ready in ${(readyMs / 1_000).toFixed(1)} s; ${residentMiB(processor.pid).toFixed(0)} MiB`,
+      },
+    ];
+  } finally {
+    await cluster.remove();
+  }
+}
+
+/** Seconds of processor time. */
+interface Used {
+  readonly process: number;
+  readonly kafka: number;
+}
+
+function used(pid: number, { kafka }: BenchEngines): Used {
+  return { process: cpuSeconds(pid), kafka: cpuSeconds(kafka.pid) };
+}
+
+const UNCOMPARED = { baseline: '-', ratio: null, bar: '-', holds: null } as const;
+
+/** Open sockets of a process. */
+function sockets(pid: number): number {
+  const folder = `/proc/${pid}/fd`;
+  return readdirSync(folder).filter((fd) => isSocket(`${folder}/${fd}`)).length;
+}
+
+function isSocket(link: string): boolean {
+  try {
+    return readlinkSync(link).startsWith('socket:');
+  } catch {
+    return false; // closed meanwhile
+  }
+}
