@@ -12,7 +12,7 @@ const instructions = read('infra/deploy/Dockerfile')
   .replaceAll('\\\n', '')
   .split('\n')
   .filter((line) => line !== '');
-const [build = [], site = [], guide = [], final = []] = stages();
+const [build = [], , site = [], guide = [], final = []] = stages();
 const { workspaces } = JSON.parse(read('package.json')) as { readonly workspaces: readonly string[] };
 
 function stages(): readonly (readonly string[])[] {
