@@ -9,6 +9,9 @@ import { HOSTILE_CONTRACTS } from '../../bench/hostile-contracts.ts';
  */
 const MOST_MS = 100;
 
+/** The collector's pauses and other machines' work on the same processor add to some of them, never to all. */
+const REPETITIONS = 3;
+
 /**
  * Slow by design, within the limits of contracts now or in earlier releases: an event costs little, and gets
  * one verdict.
@@ -24,12 +27,15 @@ describe('A hostile contract', () => {
     const event = hostileEvent(hostile.subject);
     expect(Buffer.byteLength(JSON.stringify(event))).toBeLessThanOrEqual(MAX_EVENT_BYTES);
     const first = used.evaluate(contract, event);
-    const before = process.threadCpuUsage();
-    const again = used.evaluate(contract, event);
-    const { user, system } = process.threadCpuUsage(before);
-    expect((user + system) / 1_000).toBeLessThan(MOST_MS);
-    // The result is the same after earlier evaluations, in this process or another.
-    expect(again).toEqual(first);
+    const spent = Array.from({ length: REPETITIONS }, () => {
+      const before = process.threadCpuUsage();
+      const again = used.evaluate(contract, event);
+      const { user, system } = process.threadCpuUsage(before);
+      // The result is the same after earlier evaluations, in this process or another.
+      expect(again).toEqual(first);
+      return (user + system) / 1_000;
+    });
+    expect(Math.min(...spent)).toBeLessThan(MOST_MS);
     expect(createContractEvaluator().evaluate(contract, event)).toEqual(first);
   });
 });
