@@ -5,7 +5,7 @@ import { startCluster, workedOff } from './cluster.ts';
 import type { BenchEngines } from './engines.ts';
 import { onEngines } from './installation.ts';
 import { forward } from './pipeline-rows.ts';
-import type { BenchRow } from './table.ts';
+import { type BenchRow, UNCOMPARED } from './table.ts';
 import { cpuSeconds, microsecondsEach, residentMiB } from './usage.ts';
 
 const SETTLED_MS = 10_000;
@@ -77,8 +77,6 @@ interface Used {
 function used(pid: number, { kafka }: BenchEngines): Used {
   return { process: cpuSeconds(pid), kafka: cpuSeconds(kafka.pid) };
 }
-
-const UNCOMPARED = { baseline: '-', ratio: null, bar: '-', holds: null } as const;
 
 /** Open sockets of a process. */
 function sockets(pid: number): number {

@@ -5,7 +5,7 @@ import type { BenchEngines } from './engines.ts';
 import { onEngines } from './installation.ts';
 import { forward } from './pipeline-rows.ts';
 import { startProcess } from './process.ts';
-import type { BenchRow } from './table.ts';
+import { type BenchRow, UNCOMPARED } from './table.ts';
 import { cpuSeconds, microsecondsEach, residentMiB, writtenBytes } from './usage.ts';
 
 const SETTLED_MS = 10_000;
@@ -104,8 +104,6 @@ function used(pid: number, { kafka, redis }: BenchEngines): Used {
     written: writtenBytes(kafka.pid),
   };
 }
-
-const UNCOMPARED = { baseline: '-', ratio: null, bar: '-', holds: null } as const;
 
 function row(path: string, before: Used, after: Used, events: number): BenchRow {
   const each = (of: 'process' | 'kafka' | 'redis') => microsecondsEach(after[of] - before[of], events);

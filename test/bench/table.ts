@@ -43,3 +43,6 @@ export function drawTable(rows: readonly BenchRow[]): string {
     '\n',
   );
 }
+
+/** What a row has that is compared with nothing. */
+export const UNCOMPARED = { baseline: '-', ratio: null, bar: '-', holds: null } as const;

@@ -76,6 +76,7 @@ async function run(
     { config, liveLink: live.port2 },
     { logger, noteCrash: async (entries) => (await log.promise).append(TOPIC.crashes, entries) },
   );
+  stages.catch(() => {}); // awaited once the gateway is open
   cleanup.use({ close: async () => (await stages).close() });
   const { runOneProcess } = await import('./one-process.ts');
   return runOneProcess(config, await loadForm(), {
