@@ -4,7 +4,7 @@ import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { confinedCommand, MAX_EVENT_BYTES, MAX_OUTPUTS, OUTPUT_ROOM_BYTES } from '@tributary/core';
 import type { SandboxLimits, WorkerSettings } from './limits.ts';
-import { encodeFrame, type Frame, FrameReader } from './protocol.ts';
+import { encodeFrame, type Frame, FrameReader, NOT_TERMINATED } from './protocol.ts';
 
 const MAIN = fileURLToPath(new URL('./worker/main.ts', import.meta.url));
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
@@ -39,8 +39,11 @@ export interface WorkerStart {
 
 export interface WorkerEvents {
   frame(frame: Frame): void;
-  /** Called once, after the last frame: the process has exited, or could not be started. `detail` is for the log. */
-  gone(detail: string): void;
+  /**
+   * Called once, after the last frame: the process has exited, or could not be started. `detail` is for the log. `isStuck`:
+   * it ended itself because code went on after its time limit.
+   */
+  gone(detail: string, isStuck: boolean): void;
 }
 
 /** A worker process as seen by its host: connected by pipes only, it dies with the host. */
@@ -123,7 +126,8 @@ export class WorkerProcess {
     if (this.#isGone) return;
     this.#isGone = true;
     this.#gone.resolve();
-    this.#events.gone(`${how} ${this.#stderr.slice(0, MAX_STDERR_CHARS)}`.trim());
+    const stderr = this.#stderr.slice(0, MAX_STDERR_CHARS);
+    this.#events.gone(`${how} ${stderr}`.trim(), stderr.includes(NOT_TERMINATED));
   }
 }
 

@@ -122,13 +122,13 @@ export class WorkerSlot {
         { node, limits, isLowPriority, wrapper, ...user.identity },
         {
           frame: (frame) => this.#onFrame(frame),
-          gone: (detail) => this.#onExit(detail),
+          gone: (detail, isStuck) => this.#onExit(detail, isStuck),
         },
       );
       this.#worker = worker;
       this.#startTimer = setTimeout(() => worker.kill(), limits.startMs);
     } catch (error) {
-      this.#onExit(String(error));
+      this.#onExit(String(error), false);
     }
   }
 
@@ -226,9 +226,9 @@ export class WorkerSlot {
   }
 
   /** The worker has exited: settles the tasks in flight and starts a successor. */
-  #onExit(detail: string): void {
+  #onExit(detail: string, isStuck: boolean): void {
     const wasReady = this.#ready;
-    const kind = this.#killedFor;
+    const kind = this.#killedFor ?? (isStuck ? 'timeout' : undefined);
     const [oldest, ...others] = this.#inFlight;
     clearTimeout(this.#startTimer);
     this.#worker = undefined;
@@ -254,7 +254,7 @@ export class WorkerSlot {
     else this.#retryStart(detail);
   }
 
-  /** A worker that was not killed and died during a task ran out of memory: nothing else ends one. */
+  /** A worker that was neither killed nor stuck and died during a task ran out of memory: nothing else ends one. */
   #onLost({ call, task }: InFlight, kind: 'timeout' | 'memory' | undefined, detail: string): void {
     const { metrics, logger } = this.#settings;
     metrics.count('tributary_sandbox_kills_total', { reason: kind ?? 'died' });

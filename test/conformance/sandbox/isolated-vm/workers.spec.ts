@@ -340,6 +340,16 @@ describe('The worker processes of isolated-vm', () => {
     });
   });
 
+  it('that end themselves over code that goes on after its limit report a timeout, not memory', async () => {
+    const lost: object[] = [];
+    const warn = (fields: object) => lost.push(fields);
+    // As on a machine that hardly gives the worker a processor: the watchdog never comes to count its time.
+    const sandbox = open({ logger: { ...NO_LOGGER, warn }, eventMs: 200, watchdogMs: 60_000 });
+    expect(outcomes(await sandbox.run(badOn(SEARCH), inputs(2, [1])))).toEqual(['ok', 'timeout']);
+    const stuck = { reason: 'timeout', detail: expect.stringContaining('failed to terminate') };
+    expect(lost).toEqual([expect.objectContaining(stuck), expect.objectContaining(stuck)]);
+  });
+
   describe('with time to spare', () => {
     const patient = { eventMs: 10_000, watchdogMs: 20_000 };
     it('call it memory when an isolate is full', async () => {
