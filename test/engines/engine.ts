@@ -24,6 +24,8 @@ export interface RunningEngine {
   /** The process that gets the signals below. It changes with a restart. */
   readonly pid: number;
   readonly logFile: string;
+  /** False once its process has ended, by `kill` or by itself. With Docker, only `kill` and `stop` are noticed. */
+  readonly isRunning: boolean;
   /** SIGKILL; resolves once the process has ended. Its data stay, for `restart`. */
   kill(): Promise<void>;
   /** Sends SIGSTOP: once this resolves the engine no longer answers, and its connections stay open. */

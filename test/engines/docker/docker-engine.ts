@@ -87,6 +87,10 @@ class DockerEngine implements RunningEngine {
     return this.#pid;
   }
 
+  get isRunning(): boolean {
+    return this.#pid !== 0;
+  }
+
   async ready(): Promise<void> {
     const { State } = await this.#container.inspect();
     this.#pid = State.Pid;

@@ -75,6 +75,10 @@ class NativeEngine implements RunningEngine {
     return pidOf(this.#running());
   }
 
+  get isRunning(): boolean {
+    return this.#process !== undefined;
+  }
+
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
   }
