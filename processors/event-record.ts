@@ -1,7 +1,7 @@
 import {
   type CanonicalEvent,
   type CountedEvent,
-  type Delivery,
+  countedEvent,
   ENVIRONMENTS,
   EVENT_TYPES,
   type EventVerdict,
@@ -12,6 +12,7 @@ import {
   type Json,
   type LogEntry,
   parseObject,
+  subjectOf,
   type Violation,
 } from '@tributary/core';
 
@@ -30,6 +31,54 @@ export function eventOf(entry: LogEntry): CanonicalEvent {
   if (environment === undefined || !ENVIRONMENTS.includes(environment))
     throw new InvalidInput('no environment');
   return event as CanonicalEvent;
+}
+
+/** What names an event and where it belongs. */
+export type EventIdentity = Pick<CanonicalEvent, 'message_id' | 'workspace_id' | 'environment' | 'type'>;
+
+/**
+ * The event of an entry: what the headers of `validate` tell of it, and the whole, which is parsed when it is first asked for.
+ * Without these headers, as in records of earlier releases, it is parsed at once. Throws `InvalidInput`.
+ */
+export class RecordedEvent implements EventIdentity {
+  readonly message_id: string;
+  readonly workspace_id: string;
+  readonly environment: CanonicalEvent['environment'];
+  readonly type: CanonicalEvent['type'];
+  /** As `eventName`. */
+  readonly name: string;
+  /** The event as the funnel counts it. */
+  readonly counted: CountedEvent;
+  readonly #entry: LogEntry;
+  #event: CanonicalEvent | undefined;
+
+  constructor(entry: LogEntry) {
+    this.#entry = entry;
+    const counted = countedEventIn(entry.headers) ?? countedEvent(this.event, entry.headers[HEADER.keyId]);
+    this.message_id = counted.messageId;
+    this.workspace_id = counted.workspaceId;
+    this.environment = counted.environment;
+    this.type = counted.type;
+    this.name = this.#event === undefined ? counted.name : eventName(this.#event);
+    this.counted = counted;
+  }
+
+  /** Its JSON, with the digits of the producer. */
+  get text(): string {
+    return this.#entry.value;
+  }
+
+  get event(): CanonicalEvent {
+    this.#event ??= eventOf(this.#entry);
+    return this.#event;
+  }
+
+  /** As `subjectOf`; the key of a record of `validate` ends with it. */
+  get subject(): string {
+    const { key } = this.#entry;
+    const before = `${this.workspace_id}:`;
+    return key.startsWith(before) ? key.slice(before.length) : subjectOf(this.event);
+  }
 }
 
 /** Epoch ms of an ISO 8601 time. Throws `InvalidInput`. */
@@ -53,7 +102,7 @@ export function verdictIn(headers: Headers): EventVerdict | undefined {
 }
 
 /** Headers of an output record about `event`; `cause` are the headers of the record that it was made from. */
-export function eventHeaders(event: CanonicalEvent, cause: Headers, catalogPosition: number): Headers {
+export function eventHeaders(event: EventIdentity, cause: Headers, catalogPosition: number): Headers {
   const traceparent = cause[HEADER.traceparent];
   return {
     [HEADER.catalogPosition]: String(catalogPosition),
@@ -123,24 +172,34 @@ export function shorten(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length)}...`;
 }
 
-/** The header by which the deliver stages count a delivery without parsing its event: as the event that its rule matched. */
-export function countedAsHeader({ source, key, type, receivedAt, name }: CountedEvent): string {
+/**
+ * `HEADER.countedAs`: what stages need of an event that they do not parse. None where the name is longer than the funnel
+ * keeps names, as `count` and the rules need the whole.
+ */
+export function countedHeader(event: CanonicalEvent, counted: CountedEvent): Headers {
+  return counted.name === eventName(event) ? { [HEADER.countedAs]: countedText(counted) } : {};
+}
+
+export function countedText({ source, key, type, receivedAt, name }: CountedEvent): string {
   return `${source}|${key}|${type}|${receivedAt}|${name}`;
 }
 
-/** The event of that header; undefined without one. */
-export function countedIn(delivery: Delivery, headers: Headers): CountedEvent | undefined {
+/** The parts that the header has; undefined without it. */
+export function countedIn(
+  headers: Headers,
+): Omit<CountedEvent, 'messageId' | 'workspaceId' | 'environment'> | undefined {
   const [source, key, typeText, receivedAt, ...name] = headers[HEADER.countedAs]?.split('|') ?? [];
   const type = EVENT_TYPES.find((known) => known === typeText);
   if (source === undefined || key === undefined || type === undefined) return undefined;
-  return {
-    messageId: delivery.message_id,
-    workspaceId: delivery.workspace_id,
-    environment: delivery.environment,
-    source,
-    key,
-    type,
-    name: name.join('|'),
-    receivedAt: Number(receivedAt),
-  };
+  return { source, key, type, name: name.join('|'), receivedAt: Number(receivedAt) };
+}
+
+/** The event of an accepted or rejected record by its headers alone; undefined where they do not have it. */
+export function countedEventIn(headers: Headers): CountedEvent | undefined {
+  const counted = countedIn(headers);
+  const environment = ENVIRONMENTS.find((known) => known === headers[HEADER.environment]);
+  const { [HEADER.messageId]: messageId, [HEADER.workspaceId]: workspaceId } = headers;
+  if (counted === undefined || environment === undefined) return undefined;
+  if (messageId === undefined || workspaceId === undefined) return undefined;
+  return { messageId, workspaceId, environment, ...counted };
 }

@@ -1,4 +1,4 @@
-import type { CanonicalEvent, Environment, JsonObject } from '../event/event.ts';
+import { type CanonicalEvent, type Environment, type JsonObject, subjectOf } from '../event/event.ts';
 import type { HistoryEntry } from '../ports/history.ts';
 import { failureGroupOf } from './failure-group.ts';
 
@@ -97,8 +97,13 @@ export function deadDeliveryKey({ delivery, at }: Pick<DeliveryOutcome, 'deliver
 }
 
 /** Key on `deliveries*`: order per destination and subject. */
-export function deliveryKey(delivery: Pick<Delivery, 'destination_id' | 'event'>): string {
-  return `${delivery.destination_id}:${delivery.event.user_id ?? delivery.event.anonymous_id ?? ''}`;
+export function deliveryKey({ destination_id, event }: Pick<Delivery, 'destination_id' | 'event'>): string {
+  return deliveryKeyOf(destination_id, subjectOf(event));
+}
+
+/** The same for an event of which only the subject is known. */
+export function deliveryKeyOf(destinationId: string, subject: string): string {
+  return `${destinationId}:${subject}`;
 }
 
 const STATUS_RANK: Readonly<Record<DeliveryStatus, number>> = {

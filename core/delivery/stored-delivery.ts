@@ -5,6 +5,8 @@ import type { Delivery } from './delivery.ts';
 
 /** Property of a delivery read from the log: the JSON text of its event. Copies of the delivery do not have it. */
 const TEXT = Symbol('event text');
+/** The text before the event of a delivery as JSON. */
+const BEFORE_EVENT = ',"event":';
 
 type Kept = Delivery & { readonly [TEXT]?: string };
 
@@ -57,11 +59,13 @@ export function eventJson(delivery: Delivery): string {
 
 /** The value of a delivery's record in the log. The event stands last, so that `readDelivery` need not parse it. */
 export function deliveryText(delivery: Delivery): string {
-  return `${JSON.stringify(envelopeOf(delivery)).slice(0, -1)},"event":${eventJson(delivery)}}`;
+  return deliveryTextOf(envelopeOf(delivery), eventJson(delivery));
 }
 
-/** The text before the event of a delivery as JSON. */
-const BEFORE_EVENT = ',"event":';
+/** The same of a delivery that is made from the JSON text of its event. */
+export function deliveryTextOf(envelope: Omit<Delivery, 'event'>, event: string): string {
+  return `${JSON.stringify(envelope).slice(0, -1)}${BEFORE_EVENT}${event}}`;
+}
 
 /**
  * Reads the value of a delivery's record. An event that stands last is left as text. Throws `InvalidInput` for a text

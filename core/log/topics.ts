@@ -148,8 +148,9 @@ export const HEADER = {
    */
   ruleEvent: 'rule-event',
   /**
-   * On a delivery that route made: source, write key, type, `received_at` (epoch ms) and name of the event that the rule
-   * matched, divided by `|`.
+   * Source, write key, type, `received_at` (epoch ms) and name of an event, divided by `|`: on accepted and rejected events, so
+   * that stages need not parse them, but for names that the funnel shortens; on a delivery of route, those of the event that
+   * the rule matched.
    */
   countedAs: 'counted-as',
   /** Id of the replay that the record belongs to; on `events.slow`, `replays` and deliveries. */

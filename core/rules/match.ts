@@ -6,6 +6,7 @@ import {
   ENVIRONMENTS,
   type Environment,
   EVENT_TYPES,
+  type EventType,
   eventName,
 } from '../event/event.ts';
 import type { Headers } from '../log/event-log.ts';
@@ -83,12 +84,40 @@ export function mismatchOfContent(
   event: CanonicalEvent,
   budget?: FilterBudget,
 ): Mismatch | undefined {
-  const { environments, event_types, event_names, filter } = rule;
-  if (!environments.includes(event.environment)) return MISMATCH.environment;
-  if (event_types.length > 0 && !event_types.includes(event.type)) return MISMATCH.event_type;
-  if (event_names.length > 0 && !event_names.includes(eventName(event))) return MISMATCH.event_name;
+  return mismatchOfLists(rule, eventKind(event)) ?? mismatchOfFilter(rule, () => event, budget);
+}
+
+/** What the lists of a rule are about. */
+export interface EventKind {
+  readonly environment: Environment;
+  readonly type: EventType;
+  /** As `eventName`. */
+  readonly name: string;
+}
+
+export function eventKind(event: CanonicalEvent): EventKind {
+  return { environment: event.environment, type: event.type, name: eventName(event) };
+}
+
+/** Undefined when the lists of the rule take events of this kind, whatever their fields. */
+export function mismatchOfLists(
+  { environments, event_types, event_names }: Rule,
+  { environment, type, name }: EventKind,
+): Mismatch | undefined {
+  if (!environments.includes(environment)) return MISMATCH.environment;
+  if (event_types.length > 0 && !event_types.includes(type)) return MISMATCH.event_type;
+  if (event_names.length > 0 && !event_names.includes(name)) return MISMATCH.event_name;
+  return undefined;
+}
+
+/** Undefined when the rule has no filter, or when its filter matches. `event` is called for a filter alone. */
+export function mismatchOfFilter(
+  { filter }: Rule,
+  event: () => CanonicalEvent,
+  budget?: FilterBudget,
+): Mismatch | undefined {
   if (filter == null) return undefined;
-  const verdict = evaluateFilter(filter, event, budget);
+  const verdict = evaluateFilter(filter, event(), budget);
   switch (verdict) {
     case 'matched':
       return undefined;
@@ -125,8 +154,8 @@ const REASONS = {
  * The text of `HEADER.ruleEvent`, from which `cancelledByRule` reads type and name of an event before its
  * transformation.
  */
-export function ruleEventText(event: CanonicalEvent): string {
-  return `${event.type}:${eventName(event)}`;
+export function ruleEventText({ type, name }: Pick<EventKind, 'type' | 'name'>): string {
+  return `${type}:${name}`;
 }
 
 /**

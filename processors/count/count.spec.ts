@@ -45,6 +45,25 @@ describe('tally', () => {
     ]);
   });
 
+  it('counts by the headers of validate, without parsing', () => {
+    const at = Date.parse('2026-01-01T10:20:00.000Z');
+    const headers = {
+      [HEADER.messageId]: 'm',
+      [HEADER.workspaceId]: 'w',
+      [HEADER.environment]: 'production',
+      [HEADER.keyId]: 'key',
+      [HEADER.countedAs]: `|key|track|${at}|A`,
+    };
+    const known = { ...entry({}), value: 'not JSON', headers };
+    const { increments, keyUses } = tally(TOPIC.accepted, [
+      known,
+      entry(eventAt('2026-01-01T10:30:00.000Z')),
+    ]);
+    expect(increments.map(({ eventName, count }) => [eventName, count])).toEqual([['A', 2]]);
+    expect(keyUses).toEqual([{ keyId: 'key', at }]);
+    expect(tally(TOPIC.rejected, [known]).keyUses).toEqual([{ keyId: 'key', at }]);
+  });
+
   it('counts rejected events for the use of their key alone', () => {
     const rejected = { event: eventAt('2026-01-01T10:00:00.000Z'), reason: 'event blocked', violations: [] };
     expect(tally(TOPIC.rejected, [entry(rejected, 'key')])).toEqual({

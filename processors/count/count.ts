@@ -1,7 +1,5 @@
 import {
   type BatchStage,
-  type CanonicalEvent,
-  eventName,
   HEADER,
   type KeyUse,
   type LogEntry,
@@ -12,7 +10,7 @@ import {
   type VolumeCounters,
   type VolumeIncrement,
 } from '@tributary/core';
-import { eventOf } from '../event-record.ts';
+import { countedIn, RecordedEvent } from '../event-record.ts';
 import { type Counting, countOnce } from './count-once.ts';
 
 export interface CountDependencies {
@@ -44,9 +42,9 @@ export function tally(topic: string, entries: readonly LogEntry[]): Tally {
   const increments = new Map<string, VolumeIncrement>();
   const uses = new Map<string, KeyUse>();
   for (const entry of entries) {
-    const event = topic === TOPIC.rejected ? rejectedEventOf(entry) : eventOf(entry);
-    const receivedAt = Date.parse(event.received_at);
-    if (topic === TOPIC.accepted) addEvent(increments, event, receivedAt);
+    const event = topic === TOPIC.rejected ? undefined : new RecordedEvent(entry);
+    const receivedAt = event?.counted.receivedAt ?? rejectedAt(entry);
+    if (event !== undefined) addEvent(increments, event);
     const keyId = entry.headers[HEADER.keyId];
     if (keyId !== undefined && (uses.get(keyId)?.at ?? 0) < receivedAt) {
       uses.set(keyId, { keyId, at: receivedAt });
@@ -55,13 +53,16 @@ export function tally(topic: string, entries: readonly LogEntry[]): Tally {
   return { increments: [...increments.values()], keyUses: [...uses.values()] };
 }
 
-function rejectedEventOf(entry: LogEntry): CanonicalEvent {
-  return (parseObject(entry.value) as unknown as RejectedEvent).event;
+/** When a rejected event was received, epoch ms. */
+function rejectedAt({ headers, value }: LogEntry): number {
+  const known = countedIn(headers);
+  if (known !== undefined) return known.receivedAt;
+  return Date.parse((parseObject(value) as unknown as RejectedEvent).event.received_at);
 }
 
-function addEvent(increments: Map<string, VolumeIncrement>, event: CanonicalEvent, receivedAt: number): void {
-  const { workspace_id: workspaceId, environment, type: eventType } = event;
-  const name = eventName(event);
+function addEvent(increments: Map<string, VolumeIncrement>, event: RecordedEvent): void {
+  const { workspace_id: workspaceId, environment, type: eventType, name } = event;
+  const { receivedAt } = event.counted;
   const hour = receivedAt - (receivedAt % HOUR_MS);
   const key = JSON.stringify([workspaceId, environment, eventType, name, hour]);
   const count = (increments.get(key)?.count ?? 0) + 1;

@@ -48,7 +48,10 @@ function deliveryNote(read: ReadDelivery, measures: string, deliveredAt?: number
 
 /** From the header of route; a delivery without one is a notice, was redriven, or is of an earlier release. */
 function countedOf({ delivery, headers }: ReadDelivery): CountedEvent | undefined {
-  const known = countedIn(delivery, headers);
-  if (known !== undefined) return known;
+  const known = countedIn(headers);
+  if (known !== undefined) {
+    const { message_id: messageId, workspace_id: workspaceId, environment } = delivery;
+    return { messageId, workspaceId, environment, ...known };
+  }
   return isNotice(delivery) ? undefined : countedEvent(delivery.event);
 }

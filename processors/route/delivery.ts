@@ -1,33 +1,37 @@
 import {
   type CanonicalEvent,
-  type CountedEvent,
   type DeadCause,
   type Delivery,
   type DeliveryOutcome,
   deliveryId,
-  deliveryKey,
+  deliveryKeyOf,
+  deliveryTextOf,
   HEADER,
   type Headers,
   iso,
   type LogEntry,
   MATCH,
   type Mismatch,
-  mayHoldExactNumbers,
   type OutputRecord,
-  parseExact,
   type Rule,
   ruleEventText,
   type StageContext,
+  subjectOf,
   TOPIC,
+  withEventText,
 } from '@tributary/core';
-import { countedAsHeader, eventHeaders, verdictIn } from '../event-record.ts';
+import {
+  countedText,
+  type EventIdentity,
+  eventHeaders,
+  type RecordedEvent,
+  verdictIn,
+} from '../event-record.ts';
 
 /** An event in route. */
 export interface Routed {
   readonly entry: LogEntry;
-  readonly event: CanonicalEvent;
-  /** The event as the funnel counts it. */
-  readonly counted: CountedEvent;
+  readonly source: RecordedEvent;
   readonly redrives: number;
   /** Number of matching rules with a transformation, over all records of the event. */
   readonly sharing: number;
@@ -42,14 +46,11 @@ export interface Routed {
 /** The part of a rule that a delivery needs. */
 type RuleOfDelivery = Pick<Rule, 'id' | 'destination_id'>;
 
-/** `created_at` is the timestamp of the routed entry, so that a repetition gives the same bytes. */
-export function deliveryOf(
-  routed: Routed,
-  rule: RuleOfDelivery,
-  event: CanonicalEvent,
-  index: number,
-): Delivery {
-  const { entry, event: source, redrives, replay } = routed;
+/**
+ * A delivery without its event. `created_at` is the timestamp of the routed entry, so that a repetition gives the same bytes.
+ */
+function envelopeOf(routed: Routed, rule: RuleOfDelivery, index: number): Omit<Delivery, 'event'> {
+  const { entry, source, redrives, replay } = routed;
   return {
     id: deliveryId(rule.id, source, index, replay),
     workspace_id: source.workspace_id,
@@ -62,31 +63,59 @@ export function deliveryOf(
     attempts: [],
     redrives,
     ...(replay === undefined ? {} : { replay, ...keyOf(routed, rule, index) }),
-    event,
   };
 }
 
 /** A replay keeps the ids of the first deliveries, unless it has `new_ids`. */
-function keyOf({ entry, event }: Routed, rule: RuleOfDelivery, index: number) {
+function keyOf({ entry, source }: Routed, rule: RuleOfDelivery, index: number) {
   const keepsIds = entry.headers[HEADER.replayIds] === 'first';
-  return keepsIds ? { idempotency_key: deliveryId(rule.id, event, index) } : {};
+  return keepsIds ? { idempotency_key: deliveryId(rule.id, source, index) } : {};
 }
 
-export function toDeliver(routed: Routed, rule: Rule, delivery: Delivery): OutputRecord {
+/** The delivery of the event as it was received, which is not parsed for it. */
+export function toDeliver(routed: Routed, rule: Rule): OutputRecord {
+  const { subject, text } = routed.source;
+  return deliveryRecord(routed, rule, { identity: routed.source, subject, text, index: 0 });
+}
+
+/** The delivery of the n-th event that the rule's transformation returned. */
+export function toDeliverTransformed(
+  routed: Routed,
+  rule: Rule,
+  event: CanonicalEvent,
+  index: number,
+): OutputRecord {
+  const text = JSON.stringify(event);
+  return deliveryRecord(routed, rule, { identity: event, subject: subjectOf(event), text, index });
+}
+
+interface DeliveredEvent {
+  readonly identity: EventIdentity;
+  readonly subject: string;
+  /** As JSON. */
+  readonly text: string;
+  readonly index: number;
+}
+
+function deliveryRecord(
+  routed: Routed,
+  rule: Rule,
+  { identity, subject, text, index }: DeliveredEvent,
+): OutputRecord {
   return {
     topic: TOPIC.deliveries,
-    key: deliveryKey(delivery),
-    value: JSON.stringify(withDigits(routed, delivery)),
+    key: deliveryKeyOf(rule.destination_id, subject),
+    value: deliveryTextOf(envelopeOf(routed, rule, index), text),
     headers: {
-      ...headersOf(routed, delivery),
-      ...ruleHeaders(rule, routed.event),
-      [HEADER.countedAs]: countedAsHeader(routed.counted),
+      ...headersOf(routed, identity),
+      ...ruleHeaders(rule, routed.source),
+      [HEADER.countedAs]: countedText(routed.source.counted),
     },
   };
 }
 
 /** Headers by which deliver decides whether a rule that changed would still make the delivery. */
-function ruleHeaders({ version, transformation_id }: Rule, source: CanonicalEvent): Headers {
+function ruleHeaders({ version, transformation_id }: Rule, source: RecordedEvent): Headers {
   const made = { [HEADER.ruleVersion]: String(version) };
   return transformation_id === null ? made : { ...made, [HEADER.ruleEvent]: ruleEventText(source) };
 }
@@ -119,7 +148,7 @@ function deadBeforeDelivery(
   reason: string,
   cause: DeadCause,
 ): OutputRecord {
-  const delivery = deliveryOf(routed, rule, routed.event, 0);
+  const delivery = deliveryAsReceived(routed, rule);
   const contract = verdictIn(routed.entry.headers);
   return outcomeEmission(TOPIC.deliveriesDead, routed, {
     delivery,
@@ -142,7 +171,7 @@ export function notTakenOnRedrive(routed: Routed, rule: Rule): OutputRecord {
 }
 
 function settledOnRedrive(routed: Routed, rule: Rule, reason: string): OutputRecord {
-  const delivery = deliveryOf(routed, rule, routed.event, 0);
+  const delivery = deliveryAsReceived(routed, rule);
   return outcomeEmission(TOPIC.outcomes, routed, {
     delivery,
     status: 'delivered',
@@ -180,22 +209,21 @@ export function toSlowQueue(
   return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
 }
 
+/** The event keeps the digits that the producer sent. */
+function deliveryAsReceived(routed: Routed, rule: RuleOfDelivery): Delivery {
+  return withEventText(envelopeOf(routed, rule, 0), routed.source.text);
+}
+
 function outcomeEmission(topic: string, routed: Routed, outcome: DeliveryOutcome): OutputRecord {
   return {
     topic,
-    key: deliveryKey(outcome.delivery),
-    value: JSON.stringify({ ...outcome, delivery: withDigits(routed, outcome.delivery) }),
-    headers: headersOf(routed, outcome.delivery),
+    key: deliveryKeyOf(outcome.delivery.destination_id, routed.source.subject),
+    value: JSON.stringify(outcome),
+    headers: headersOf(routed, routed.source),
   };
 }
 
-/** Restores the original digits in a delivery of the untransformed event. */
-function withDigits({ entry, event }: Routed, delivery: Delivery): Delivery {
-  if (delivery.event !== event || !mayHoldExactNumbers(entry.value)) return delivery;
-  return { ...delivery, event: parseExact<CanonicalEvent>(entry.value) };
-}
-
-function headersOf({ entry, catalogPosition, replay }: Routed, delivery: Delivery): Headers {
-  const headers = eventHeaders(delivery.event, entry.headers, catalogPosition);
+function headersOf({ entry, catalogPosition, replay }: Routed, event: EventIdentity): Headers {
+  const headers = eventHeaders(event, entry.headers, catalogPosition);
   return replay === undefined ? headers : { ...headers, [HEADER.replay]: replay };
 }

@@ -1,5 +1,4 @@
 import {
-  type CanonicalEvent,
   type CatalogView,
   destinationMismatch,
   FilterBudget,
@@ -12,11 +11,13 @@ import {
   MAX_FILTER_WORK,
   type Metrics,
   type Mismatch,
-  mismatchOf,
+  mismatchOfFilter,
+  mismatchOfLists,
   type OutputRecord,
   type Rule,
   type StageNote,
 } from '@tributary/core';
+import type { RecordedEvent } from '../event-record.ts';
 import { notTakenOnRedrive, type Routed, undecided } from './delivery.ts';
 import { LeftOutLists, notTakenNote } from './route-notes.ts';
 
@@ -58,7 +59,7 @@ export function matchOf(entry: LogEntry): keyof typeof MATCH | undefined {
 
 /** Matches an event with all enabled rules of its workspace. */
 export function matchAll(routed: Routed, dependencies: MatchDependencies): Matching {
-  const enabled = dependencies.state.enabledRules(routed.event.workspace_id);
+  const enabled = dependencies.state.enabledRules(routed.source.workspace_id);
   return match(routed, enabled, new FilterBudget(), dependencies);
 }
 
@@ -80,13 +81,18 @@ export function matchAgain(
 }
 
 /** Whether a rule that matched an event matches it now. A filter that cannot be evaluated counts as a match. */
-export function stillTakes(rule: Rule, event: CanonicalEvent): boolean {
-  const mismatch = mismatchOf(rule, event, new FilterBudget());
+export function stillTakes(rule: Rule, source: RecordedEvent): boolean {
+  const mismatch = mismatchOf(rule, source, new FilterBudget());
   return mismatch === undefined || isUndecided(mismatch);
 }
 
-function laterWithFilter({ event }: Routed, named: readonly Rule[], state: CatalogView): readonly Rule[] {
-  const enabled = state.enabledRules(event.workspace_id);
+function mismatchOf(rule: Rule, source: RecordedEvent, budget: FilterBudget): Mismatch | undefined {
+  if (!rule.enabled) return { because: 'disabled' };
+  return mismatchOfLists(rule, source) ?? mismatchOfFilter(rule, () => source.event, budget);
+}
+
+function laterWithFilter({ source }: Routed, named: readonly Rule[], state: CatalogView): readonly Rule[] {
+  const enabled = state.enabledRules(source.workspace_id);
   const last = enabled.findIndex(({ id }) => id === named.at(-1)?.id);
   return last === -1 ? [] : enabled.slice(last + 1).filter(({ filter }) => filter != null);
 }
@@ -106,14 +112,14 @@ function match(
   const rules: Rule[] = [];
   let emissions = NONE;
   const notes: StageNote[] = [];
-  const known = named === undefined ? leftOutLists.find(candidates, routed.event) : NOT_LEFT_OUT;
+  const known = named === undefined ? leftOutLists.find(candidates, routed.source) : NOT_LEFT_OUT;
   const leftOut: LeftOutRule[] = [];
   let firstNotEvaluated: Undecided | undefined;
   let notEvaluated = 0;
   const subjectAt = (rule: Rule) =>
     named === undefined || named.has(rule) ? routed : { ...routed, redrives: 0 };
   for (const rule of candidates) {
-    const mismatch = mismatchOf(rule, routed.event, budget);
+    const mismatch = mismatchOf(rule, routed.source, budget);
     if (mismatch === undefined) {
       rules.push(rule);
       continue;
@@ -138,8 +144,8 @@ function match(
     }
   }
   const list = known ?? leftOut;
-  if (known === undefined) leftOutLists.keep(candidates, routed.event, leftOut);
-  if (list.length > 0) notes.push({ event: routed.counted, leftOut: list });
+  if (known === undefined) leftOutLists.keep(candidates, routed.source, leftOut);
+  if (list.length > 0) notes.push({ event: routed.source.counted, leftOut: list });
   if (firstNotEvaluated !== undefined) {
     const { rule, mismatch } = firstNotEvaluated;
     notes.push(notTakenNote(routed, rule, mismatch.because, mismatch.because));
@@ -162,8 +168,8 @@ function msOf({ left, compiledCharacters }: FilterBudget): number {
 }
 
 /** Whether a rule makes a dead delivery: not where its destination is closed, unless a redrive shows it as retrying. */
-function isDue({ redrives, event }: Routed, rule: Rule, state: CatalogView): boolean {
+function isDue({ redrives, source }: Routed, rule: Rule, state: CatalogView): boolean {
   if (redrives > 0) return true;
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  return destinationMismatch(destination, event.environment) === undefined;
+  return destinationMismatch(destination, source.environment) === undefined;
 }

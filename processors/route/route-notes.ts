@@ -1,6 +1,5 @@
 import {
-  type CanonicalEvent,
-  eventName,
+  type EventKind,
   type FunnelNote,
   type LeftOutRule,
   measureText,
@@ -33,7 +32,11 @@ export function isFirstMatch(routed: Routed): boolean {
   return beginningOf(routed) === 'matched';
 }
 
-function noteOf({ counted }: Routed, { id, destination_id }: CountedRule, measures: string): FunnelNote {
+function noteOf(
+  { source: { counted } }: Routed,
+  { id, destination_id }: CountedRule,
+  measures: string,
+): FunnelNote {
   return { event: counted, rule: id, destination: destination_id, measures };
 }
 
@@ -77,18 +80,18 @@ const MAX_LISTS = 1_000;
 export class LeftOutLists {
   readonly #lists = new WeakMap<readonly Rule[], Map<string, readonly LeftOutRule[]>>();
 
-  find(rules: readonly Rule[], event: CanonicalEvent): readonly LeftOutRule[] | undefined {
-    return this.#lists.get(rules)?.get(kindOf(event));
+  find(rules: readonly Rule[], event: EventKind): readonly LeftOutRule[] | undefined {
+    return this.#lists.get(rules)?.get(textOf(event));
   }
 
-  keep(rules: readonly Rule[], event: CanonicalEvent, list: readonly LeftOutRule[]): void {
+  keep(rules: readonly Rule[], event: EventKind, list: readonly LeftOutRule[]): void {
     const known = this.#lists.get(rules) ?? new Map<string, readonly LeftOutRule[]>();
     if (known.size >= MAX_LISTS) known.clear();
-    known.set(kindOf(event), list);
+    known.set(textOf(event), list);
     this.#lists.set(rules, known);
   }
 }
 
-function kindOf(event: CanonicalEvent): string {
-  return `${event.environment} ${event.type} ${eventName(event)}`;
+function textOf({ environment, type, name }: EventKind): string {
+  return `${environment} ${type} ${name}`;
 }

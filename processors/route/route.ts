@@ -1,8 +1,6 @@
 import {
   asyncHandler,
-  type CanonicalEvent,
   type Catalog,
-  countedEvent,
   destinationMismatch,
   type FlowStage,
   HEADER,
@@ -25,7 +23,7 @@ import {
   transformationInput,
 } from '@tributary/core';
 import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
-import { eventOf, verdictIn } from '../event-record.ts';
+import { RecordedEvent, verdictIn } from '../event-record.ts';
 import type { FairShare } from '../fairness/fair-share.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
 import {
@@ -35,11 +33,11 @@ import {
   type SlowQueueScheduler,
 } from '../fairness/slow-queue-scheduler.ts';
 import {
-  deliveryOf,
   droppedOnRedrive,
   failedTransformation,
   type Routed,
   toDeliver,
+  toDeliverTransformed,
   toSlowQueue,
   toSlowQueueUnmatched,
 } from './delivery.ts';
@@ -71,9 +69,8 @@ export function route(
   const { catalog, metrics, catalogWaitMs } = dependencies;
   return asyncHandler(async (entry, context) => {
     await awaitCatalog(catalog, [entry], catalogWaitMs);
-    const event = eventOf(entry);
-    const { workspace_id } = event;
-    const subject = routed(dependencies, entry, event, context, { redrives: 0, sharing: 0 });
+    const subject = routed(dependencies, entry, context, { redrives: 0, sharing: 0 });
+    const { workspace_id } = subject.source;
     if (share.goesToSlowQueue(workspace_id)) {
       metrics.count('tributary_events_deferred_total', { stage: 'route' });
       return [toSlowQueueUnmatched(subject)];
@@ -110,17 +107,17 @@ export function routeSlow(
 ): FlowStage['handle'] {
   return asyncHandler(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
-    const event = eventOf(entry);
     const redrives = numberIn(entry, HEADER.redrives) ?? 0;
-    const subject = routed(dependencies, entry, event, context, { redrives, sharing: 0 });
+    const subject = routed(dependencies, entry, context, { redrives, sharing: 0 });
+    const { workspace_id } = subject.source;
     const match = matchOf(entry);
     const named = (match === MATCH.all ? [] : rulesNamed(entry)).map((id) => ({
       id,
-      rule: dependencies.catalog.state.entity('rule', event.workspace_id, id),
+      rule: dependencies.catalog.state.entity('rule', workspace_id, id),
     }));
     const isAskedFor = redrives > 0 || subject.replay !== undefined;
     const rules = named.flatMap(({ rule }) =>
-      rule !== undefined && (isAskedFor || stillTakes(rule, event)) ? [rule] : [],
+      rule !== undefined && (isAskedFor || stillTakes(rule, subject.source)) ? [rule] : [],
     );
     const notTaken = named.flatMap(({ rule }) => (rule === undefined || rules.includes(rule) ? [] : [rule]));
     const gone = named.flatMap(({ id, rule }) => (rule === undefined ? [withoutRule(subject, id)] : []));
@@ -128,7 +125,7 @@ export function routeSlow(
       match === undefined
         ? { rules, emissions: [], notes: [] }
         : await scheduler.run(
-            event.workspace_id,
+            workspace_id,
             () => matchSlow(dependencies, subject, match, rules),
             ({ emissions }) => downstreamMs(emissions),
           );
@@ -161,13 +158,12 @@ export function refusalOf(transformation: Transformation | undefined): string | 
 function routed(
   { catalog }: RouteDependencies,
   entry: LogEntry,
-  event: CanonicalEvent,
   context: StageContext,
   counts: Pick<Routed, 'redrives' | 'sharing'>,
 ): Routed {
   const catalogPosition = Math.max(catalog.position, catalogPositionOf(entry));
-  const counted = countedEvent(event, entry.headers[HEADER.keyId]);
-  return { entry, event, counted, ...counts, replay: entry.headers[HEADER.replay], catalogPosition, context };
+  const source = new RecordedEvent(entry);
+  return { entry, source, ...counts, replay: entry.headers[HEADER.replay], catalogPosition, context };
 }
 
 /** Number of rules that share the limits of one event. */
@@ -221,13 +217,10 @@ async function applyRule(
   bounds: Bounds,
 ): Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
-  const closed = destinationMismatch(destination, routed.event.environment);
+  const closed = destinationMismatch(destination, routed.source.environment);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
   if (rule.transformation_id === null) {
-    return {
-      emissions: [toDeliver(routed, rule, deliveryOf(routed, rule, routed.event, 0))],
-      result: 'passed',
-    };
+    return { emissions: [toDeliver(routed, rule)], result: 'passed' };
   }
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
   const refusal = refusalOf(transformation);
@@ -267,7 +260,7 @@ function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): 
   const reason =
     because === 'destination_disabled'
       ? 'the destination is disabled'
-      : `the destination is not for ${routed.event.environment}`;
+      : `the destination is not for ${routed.source.environment}`;
   return failed(routed, rule, 'refused', reason);
 }
 
@@ -280,9 +273,10 @@ interface TransformationRun extends Pick<RouteDependencies, 'transformer' | 'tra
 
 async function transform(run: TransformationRun, timeoutMs: number | undefined): Promise<Applied> {
   const { transformer, tracing, routed, rule, transformation, bounds } = run;
-  const input = transformationInput(routed.entry.value, contextOf(routed, rule), routed.event);
+  const { source } = routed;
+  const input = transformationInput(routed.entry.value, contextOf(routed, rule), source.event);
   const span = transformationSpan(run);
-  const call = () => transformer.run(transformation, routed.event, input, routed.context, bounds, timeoutMs);
+  const call = () => transformer.run(transformation, source.event, input, routed.context, bounds, timeoutMs);
   // A call of the sandbox may carry other events too.
   const outcome = await (tracing === undefined ? call() : tracing.outside(call)).catch((error: unknown) => {
     span?.end(messageOf(error));
@@ -322,25 +316,25 @@ async function deliveriesOf(
     for (const event of events.slice(emissions.length)) {
       if (chars >= mostChars) break;
       const index = emissions.length + piece.length;
-      const emission = toDeliver(routed, rule, deliveryOf(routed, rule, event, index));
+      const emission = toDeliverTransformed(routed, rule, event, index);
       piece.push(emission);
       chars += emission.value.length;
     }
     return piece;
   };
   if (isLarge !== true) return nextOf(Number.POSITIVE_INFINITY);
-  const { workspace_id } = routed.event;
+  const { workspace_id } = routed.source;
   while (emissions.length < events.length)
     emissions.push(...(await runPiece(workspace_id, () => nextOf(PIECE_CHARS), downstreamMs)));
   return emissions;
 }
 
-function contextOf({ entry: { headers }, event }: Routed, rule: Rule): TransformationContext {
+function contextOf({ entry: { headers }, source }: Routed, rule: Rule): TransformationContext {
   return {
-    workspace_id: event.workspace_id,
+    workspace_id: source.workspace_id,
     rule_id: rule.id,
     rule_name: rule.name,
-    environment: event.environment,
+    environment: source.environment,
     contract: verdictIn(headers) ?? UNJUDGED,
   };
 }

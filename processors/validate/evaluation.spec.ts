@@ -2,6 +2,7 @@ import {
   type CanonicalEvent,
   type Contract,
   type ContractVerdict,
+  countedEvent,
   HEADER,
   type LogEntry,
   TOPIC,
@@ -20,6 +21,8 @@ const EVENT: CanonicalEvent = {
   environment: 'production',
   workspace_id: 'w1',
 };
+
+const COUNTED = countedEvent(EVENT);
 
 const CONTRACT: Contract = {
   id: 'c1',
@@ -53,7 +56,7 @@ function violation(path: string, action: 'warned' | 'omitted' | 'blocked') {
 }
 
 function judgement(verdict: ContractVerdict, entry = entryOf(JSON.stringify(EVENT))) {
-  return evaluationRecords({ entry, event: EVENT, contract: CONTRACT, verdict });
+  return evaluationRecords({ entry, event: EVENT, counted: COUNTED, contract: CONTRACT, verdict });
 }
 
 describe('evaluationRecords', () => {
@@ -62,6 +65,7 @@ describe('evaluationRecords', () => {
     const [accepted, ...rest] = evaluationRecords({
       entry: entryOf(odd, { [HEADER.traceparent]: 'trace', [HEADER.keyId]: 'k1' }),
       event: EVENT,
+      counted: { ...COUNTED, source: 'web', key: 'k1' },
     });
     expect(rest).toEqual([]);
     expect(accepted).toEqual({
@@ -75,6 +79,7 @@ describe('evaluationRecords', () => {
         [HEADER.type]: 'track',
         [HEADER.environment]: 'production',
         [HEADER.traceparent]: 'trace',
+        [HEADER.countedAs]: `web|k1|track|${Date.parse(EVENT.received_at)}|${EVENT.event}`,
         [HEADER.keyId]: 'k1',
         [HEADER.outcome]: 'accepted',
       },

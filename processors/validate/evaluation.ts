@@ -4,6 +4,7 @@ import {
   type Contract,
   type ContractEvaluator,
   type ContractVerdict,
+  type CountedEvent,
   contractSubject,
   eventKey,
   eventName,
@@ -22,7 +23,7 @@ import {
   withDigitsOf,
 } from '@tributary/core';
 import { catalogPositionOf } from '../catalog-position.ts';
-import { eventHeaders, shorten, violationsHeader } from '../event-record.ts';
+import { countedHeader, eventHeaders, shorten, violationsHeader } from '../event-record.ts';
 
 /** Characters of a path or message that are recorded: field names of a producer may be as long as an event. */
 const RECORDED_TEXT = 500;
@@ -47,6 +48,7 @@ export function evaluateAt(
 export interface Evaluated {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
+  readonly counted: CountedEvent;
   /** The received position, where it is not that of the entry. */
   readonly position?: Position;
   readonly contract?: Contract;
@@ -58,7 +60,7 @@ export interface Evaluated {
  * the contract, so a repetition gives the same bytes.
  */
 export function evaluationRecords(evaluation: Evaluated): readonly OutputRecord[] {
-  const { entry, event, contract, verdict, position = entry.position } = evaluation;
+  const { entry, event, counted, contract, verdict, position = entry.position } = evaluation;
   const key = eventKey(event);
   const known = {
     ...eventHeaders(event, entry.headers, catalogPositionOf(entry)),
@@ -69,7 +71,12 @@ export function evaluationRecords(evaluation: Evaluated): readonly OutputRecord[
           [HEADER.contractVersion]: String(contract.version),
         }),
   };
-  const headers = { ...known, ...sender(entry), [HEADER.outcome]: verdict?.outcome ?? 'accepted' };
+  const headers = {
+    ...known,
+    ...countedHeader(event, counted),
+    ...sender(entry),
+    [HEADER.outcome]: verdict?.outcome ?? 'accepted',
+  };
   const violations = violationsOf(evaluation);
   const first: OutputRecord =
     verdict?.outcome === 'rejected'

@@ -5,6 +5,7 @@ import {
   type Clock,
   type ContractEvaluator,
   type ContractVerdict,
+  type CountedEvent,
   countedEvent,
   type DedupeClaim,
   type Deduplicator,
@@ -180,10 +181,9 @@ function isRejected({ evaluation }: Candidate): boolean {
 function candidateOf(dependencies: ValidateDependencies, received: Received): Candidate {
   const { entry, event, position } = received;
   const found = evaluateAt(dependencies, event, catalogPositionOf(entry));
+  const known = { entry, event, position, counted: countedEvent(event, entry.headers[HEADER.keyId]) };
   const evaluation: Evaluated =
-    found === undefined
-      ? { entry, event, position }
-      : { entry, event, position, contract: found.contract, verdict: found.verdict };
+    found === undefined ? known : { ...known, contract: found.contract, verdict: found.verdict };
   return { ...received, evaluation, emissions: evaluationRecords(evaluation) };
 }
 
@@ -222,11 +222,11 @@ async function withoutRepeats(
 
 /** An event that `validate.slow` decides about. */
 function receivedNote({ headers }: LogEntry, event: CanonicalEvent): StageNote {
-  return beforeRules(headers, event, 'received');
+  return beforeRules(countedEvent(event, headers[HEADER.keyId]), 'received');
 }
 
-function resultNote({ candidate: { entry, event, evaluation }, outcome }: Result, also = ''): StageNote {
-  return beforeRules(entry.headers, event, `${also}${measuresOf(outcome, evaluation)}`);
+function resultNote({ candidate: { evaluation }, outcome }: Result, also = ''): StageNote {
+  return beforeRules(evaluation.counted, `${also}${measuresOf(outcome, evaluation)}`);
 }
 
 function measuresOf(outcome: Result['outcome'], { contract, verdict }: Evaluated): string {
@@ -243,8 +243,8 @@ function measuresOf(outcome: Result['outcome'], { contract, verdict }: Evaluated
   }
 }
 
-function beforeRules(headers: LogEntry['headers'], event: CanonicalEvent, measures: string): StageNote {
-  return { event: countedEvent(event, headers[HEADER.keyId]), rule: '', destination: '', measures };
+function beforeRules(event: CountedEvent, measures: string): StageNote {
+  return { event, rule: '', destination: '', measures };
 }
 
 function claimantOf(candidate: Candidate): DedupeClaim {

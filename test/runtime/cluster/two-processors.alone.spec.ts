@@ -41,7 +41,7 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
       environment: 'production',
     });
     there = here.at(second).with({ token: key });
-  }, 60_000);
+  });
   afterAll(async () => {
     await Promise.all(processes.map((one) => one.stop()));
     await removePrefix(prefix);

