@@ -1,12 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import Cluster from 'kafkajs/src/cluster/index.js';
 import loggers from 'kafkajs/src/loggers/index.js';
 import Connection from 'kafkajs/src/network/connection.js';
 import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
 import socketFactory from 'kafkajs/src/network/socketFactory.js';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { checkOnlyWaitingRequests, forgetPartsOfAnswers, mendConnections } from './kafkajs-fixes.ts';
+import { checkOnlyWaitingRequests, forgetPartsOfAnswers, mendConnections, Sockets } from './kafkajs-fixes.ts';
 
 const quiet = { debug() {}, error() {}, info() {}, warn() {} };
 
@@ -27,6 +28,18 @@ it('a connection that broke within an answer drops the part it had received', as
   expect(connection).toMatchObject({ chunks: [], bytesBuffered: 0, bytesNeeded: 4 });
   await connection.disconnect();
   server.close();
+});
+
+it('a closed connection that many requests gave up on was warned about as a leak, in plain text', async () => {
+  const warned: Error[] = [];
+  const note = (warning: Error) => warned.push(warning);
+  process.on('warning', note);
+  const socket = new Sockets().factory({ host: '127.0.0.1', port: 9 });
+  await new Promise((resolve) => socket.on('error', () => {}).once('close', resolve));
+  for (let request = 0; request < 20; request++) socket.unref();
+  await setImmediate();
+  process.off('warning', note);
+  expect(warned).toEqual([]);
 });
 
 describe('a queue of requests', () => {

@@ -94,6 +94,8 @@ export class Sockets {
   /** The `socketFactory` option of kafkajs. */
   readonly factory = (options: Parameters<ReturnType<typeof socketFactory>>[0]): Socket => {
     const socket = socketFactory()(options);
+    // Each request that gives up ends the connection again, and each `unref` of a closed socket adds a listener to it.
+    socket.setMaxListeners(0);
     this.#open.set(socket, `${options.host}:${options.port}`);
     socket.once('close', () => this.#open.delete(socket));
     if (this.#closed) setImmediate(() => cut(socket)); // when kafkajs has added its listeners
