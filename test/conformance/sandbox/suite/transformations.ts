@@ -45,3 +45,9 @@ export function badOn(statements: string, owner?: string): SandboxProgram {
 }
 
 export const HONEST = 'function transform(event) { return { ...event, honest: true }; }';
+
+/**
+ * Native code that takes no interrupt for minutes and allocates nothing. A join over holes may end as a lost isolate
+ * instead, which is an end for lack of memory.
+ */
+export const SEARCH = 'Array.prototype.lastIndexOf.call({ length: 2 ** 31 - 2 }, 1);';
