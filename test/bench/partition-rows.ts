@@ -6,7 +6,7 @@ import type { BenchEngines } from './engines.ts';
 import { onEngines } from './installation.ts';
 import { forward } from './pipeline-rows.ts';
 import { type BenchRow, UNCOMPARED } from './table.ts';
-import { cpuSeconds, microsecondsEach, residentMiB } from './usage.ts';
+import { microsecondsEach, residentMiB, shareOfACore, usedBy } from './usage.ts';
 
 const SETTLED_MS = 10_000;
 const IDLE_SECONDS = 20;
@@ -41,14 +41,14 @@ async function rowsOf(
     await processor.printed(/ready at/);
     const readyMs = performance.now() - startedAt;
     await sleep(SETTLED_MS);
-    const idleFrom = used(processor.pid, engines);
+    const idleFrom = usedBy(processor.pid, engines);
     await sleep(IDLE_SECONDS * 1_000);
-    const idleTo = used(processor.pid, engines);
+    const idleTo = usedBy(processor.pid, engines);
     const idleMiB = residentMiB(processor.pid);
     await sendBacklog(cluster.producer, events);
     await workedOff(processor);
-    const done = used(processor.pid, engines);
-    const share = (of: keyof Used) => `${((100 * (idleTo[of] - idleFrom[of])) / IDLE_SECONDS).toFixed(1)} %`;
+    const done = usedBy(processor.pid, engines);
+    const share = (of: 'process' | 'kafka') => shareOfACore(idleFrom, idleTo, of, IDLE_SECONDS);
     return [
       {
         ...UNCOMPARED,
@@ -66,16 +66,6 @@ async function rowsOf(
   } finally {
     await cluster.remove();
   }
-}
-
-/** Seconds of processor time. */
-interface Used {
-  readonly process: number;
-  readonly kafka: number;
-}
-
-function used(pid: number, { kafka }: BenchEngines): Used {
-  return { process: cpuSeconds(pid), kafka: cpuSeconds(kafka.pid) };
 }
 
 /** Open sockets of a process. */

@@ -6,7 +6,7 @@ import { onEngines } from './installation.ts';
 import { forward } from './pipeline-rows.ts';
 import { startProcess } from './process.ts';
 import { type BenchRow, UNCOMPARED } from './table.ts';
-import { cpuSeconds, microsecondsEach, residentMiB, writtenBytes } from './usage.ts';
+import { microsecondsEach, residentMiB, shareOfACore, type Used, usedBy } from './usage.ts';
 
 const SETTLED_MS = 10_000;
 const IDLE_SECONDS = 20;
@@ -44,9 +44,9 @@ async function gatewayRow(
   events: number,
 ): Promise<BenchRow> {
   await sendBacklog(producer, events / 10);
-  const before = used(gatewayPid, engines);
+  const before = usedBy(gatewayPid, engines);
   await sendBacklog(producer, events - events / 10);
-  const after = used(gatewayPid, engines);
+  const after = usedBy(gatewayPid, engines);
   return row('the gateway, batches of 1,000', before, after, events - events / 10);
 }
 
@@ -58,9 +58,9 @@ async function stageRow(
 ): Promise<BenchRow> {
   const processor = cluster.startProcessor([stage]);
   await processor.printed(/ready at/);
-  const before = used(processor.pid, engines);
+  const before = usedBy(processor.pid, engines);
   await workedOff(processor);
-  const after = used(processor.pid, engines);
+  const after = usedBy(processor.pid, engines);
   await processor.stop();
   return row(`the stage ${stage}`, before, after, events);
 }
@@ -70,15 +70,14 @@ async function idleRows(cluster: Cluster, engines: BenchEngines): Promise<readon
   const processor = cluster.startProcessor();
   await processor.printed(/ready at/);
   await sleep(SETTLED_MS);
-  const before = [cluster.gatewayPid, processor.pid].map((pid) => used(pid, engines));
-  await sleep(IDLE_SECONDS * 1_000);
-  const after = [cluster.gatewayPid, processor.pid].map((pid) => used(pid, engines));
-  return [
+  const idle = [
     { name: 'a gateway', pid: cluster.gatewayPid },
     { name: 'a processor with every stage', pid: processor.pid },
-  ].map(({ name, pid }, at) => {
-    const share = (of: keyof Used) =>
-      `${((100 * ((after[at]?.[of] ?? 0) - (before[at]?.[of] ?? 0))) / IDLE_SECONDS).toFixed(1)} %`;
+  ].map((one) => ({ ...one, before: usedBy(one.pid, engines) }));
+  await sleep(IDLE_SECONDS * 1_000);
+  return idle.map(({ name, pid, before }) => {
+    const after = usedBy(pid, engines);
+    const share = (of: 'process' | 'kafka' | 'redis') => shareOfACore(before, after, of, IDLE_SECONDS);
     return {
       ...UNCOMPARED,
       path: `${name}, idle`,
@@ -86,23 +85,6 @@ async function idleRows(cluster: Cluster, engines: BenchEngines): Promise<readon
       note: `of a core: ${share('process')}; both together Kafka ${share('kafka')}, Redis ${share('redis')}`,
     };
   });
-}
-
-/** Seconds of processor time, and bytes that the broker has written. */
-interface Used {
-  readonly process: number;
-  readonly kafka: number;
-  readonly redis: number;
-  readonly written: number;
-}
-
-function used(pid: number, { kafka, redis }: BenchEngines): Used {
-  return {
-    process: cpuSeconds(pid),
-    kafka: cpuSeconds(kafka.pid),
-    redis: cpuSeconds(redis.pid),
-    written: writtenBytes(kafka.pid),
-  };
 }
 
 function row(path: string, before: Used, after: Used, events: number): BenchRow {

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { BenchEngines } from './engines.ts';
 
 /** `getconf CLK_TCK` of every Linux in use. */
 const TICKS_A_SECOND = 100;
@@ -42,4 +43,31 @@ export function quarterPeaks(samples: readonly number[]): readonly number[] {
     const from = Math.floor((samples.length * quarter) / 4);
     return Math.max(...samples.slice(from, Math.floor((samples.length * (quarter + 1)) / 4)));
   });
+}
+
+/** What a process and the engines have used so far: seconds of processor time, and bytes that the broker has written. */
+export interface Used {
+  readonly process: number;
+  readonly kafka: number;
+  readonly redis: number;
+  readonly written: number;
+}
+
+export function usedBy(pid: number, { kafka, redis }: BenchEngines): Used {
+  return {
+    process: cpuSeconds(pid),
+    kafka: cpuSeconds(kafka.pid),
+    redis: cpuSeconds(redis.pid),
+    written: writtenBytes(kafka.pid),
+  };
+}
+
+/** What they used between two moments, as a share of one core. */
+export function shareOfACore(
+  before: Used,
+  after: Used,
+  of: Exclude<keyof Used, 'written'>,
+  seconds: number,
+): string {
+  return `${((100 * (after[of] - before[of])) / seconds).toFixed(1)} %`;
 }
