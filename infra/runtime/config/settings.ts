@@ -6,6 +6,7 @@ import {
   isUuid,
   MAX_CALLS_PER_SECOND,
   MAX_CONCURRENCY,
+  MAX_PARTITIONS,
   normalizeEmail,
   parseRetrySchedule,
   retryTopic,
@@ -112,7 +113,7 @@ export const SETTINGS = {
   partitions: setting(
     'TRIBUTARY_PARTITIONS',
     '4',
-    number(1, 128),
+    number(1, MAX_PARTITIONS),
     'Partitions of each topic when it is made. Leave it as it is: `tributary topics --partitions` grows topics on Kafka.',
   ),
   retention: setting(
