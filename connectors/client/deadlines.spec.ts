@@ -1,4 +1,5 @@
 import { getEventListeners } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Stopped, TimedOut } from '../failures.ts';
 import { Deadlines, withDeadline } from './deadlines.ts';
@@ -10,7 +11,7 @@ let deadlines: Deadlines;
 describe('Deadlines', () => {
   beforeEach(() => {
     vi.useFakeTimers();
-    deadlines = new Deadlines(TIMEOUT_MS);
+    deadlines = new Deadlines(TIMEOUT_MS, () => 0); // no thread is busy by this clock
   });
   afterEach(() => {
     expect(vi.getTimerCount()).toBe(0);
@@ -79,6 +80,37 @@ describe('Deadlines', () => {
     const stopped = deadlines.begin(AbortSignal.abort());
     expect(stopped.signal.reason).toBeInstanceOf(Stopped);
     deadlines.end(stopped);
+  });
+});
+
+describe('in a thread that is busy all the time', () => {
+  /** Turns of the event loop without a pause, until the condition holds. */
+  const busyUntil = async (isOver: () => boolean) => {
+    while (!isOver()) {
+      const end = performance.now() + 5;
+      while (performance.now() < end);
+      await setImmediate();
+    }
+  };
+
+  test('calls timed out although their answers may have come: they get the time again', async () => {
+    const calls = new Deadlines(100);
+    const call = calls.begin(outer);
+    const began = performance.now();
+    await busyUntil(() => performance.now() - began > 250);
+    expect(call.aborted).toBe(false);
+    await expect.poll(() => call.reason).toBeInstanceOf(TimedOut);
+    calls.end(call);
+  });
+
+  test('they end all the same, after four times the time', async () => {
+    const calls = new Deadlines(50);
+    const [first, second] = [calls.begin(outer), calls.begin(outer)];
+    const began = performance.now();
+    await busyUntil(() => first.aborted && second.aborted);
+    expect(performance.now() - began).toBeGreaterThanOrEqual(200);
+    expect([first.reason, second.reason]).toEqual([expect.any(TimedOut), expect.any(TimedOut)]);
+    for (const call of [first, second]) calls.end(call);
   });
 });
 

@@ -14,14 +14,19 @@ export class Deadline implements AbortLike {
   /** The caller's signal. */
   readonly outer: AbortSignal;
   /** By `performance.now()`. */
-  readonly dueAt: number;
+  dueAt: number;
+  /** How often it was extended. */
+  extensions = 0;
+  /** How long the thread had been busy when it began or was extended, ms. */
+  busyAt: number;
   #reason: Stopped | TimedOut | undefined;
   #controller: AbortController | undefined;
   #listeners: readonly (() => void)[] = NO_LISTENERS;
 
-  constructor(outer: AbortSignal, dueAt: number) {
+  constructor(outer: AbortSignal, dueAt: number, busyAt: number) {
     this.outer = outer;
     this.dueAt = dueAt;
+    this.busyAt = busyAt;
   }
 
   get aborted(): boolean {
@@ -68,6 +73,16 @@ export class Deadline implements AbortLike {
 
 const NO_LISTENERS: readonly (() => void)[] = [];
 
+/** A thread that was busy for this share of a call's time may not have come to its answer. */
+const SATURATED = 0.9;
+/** How often such a call gets the same time again. */
+const MAX_EXTENSIONS = 3;
+
+/** How long this thread has not been idle since it started, ms. */
+function busyOfThread(): number {
+  return performance.eventLoopUtilization().active;
+}
+
 /** The calls of one signal. */
 interface Waiting {
   calls: number;
@@ -78,21 +93,26 @@ interface Waiting {
  * The deadlines of calls with the same timeout: `TimedOut` after `timeoutMs`, `Stopped` when the caller's signal is
  * aborted. All share one timer, as they expire in the order in which they began, and the calls of one signal share one
  * listener.
+ *
+ * A call during which this thread was saturated gets the time again, up to four times in all: a destination is not slow
+ * because this process is, and to make the call again would only add to the work.
  */
 export class Deadlines {
   readonly #timeoutMs: number;
+  readonly #busyMs: () => number;
   /** Not expired, oldest first. */
   readonly #running = new Set<Deadline>();
   readonly #waiting = new Map<AbortSignal, Waiting>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(timeoutMs: number) {
+  constructor(timeoutMs: number, busyMs: () => number = busyOfThread) {
     this.#timeoutMs = timeoutMs;
+    this.#busyMs = busyMs;
   }
 
   /** Aborted at once where `outer` is. The caller calls `end`, once, when the call has settled. */
   begin(outer: AbortSignal): Deadline {
-    const deadline = new Deadline(outer, performance.now() + this.#timeoutMs);
+    const deadline = new Deadline(outer, performance.now() + this.#timeoutMs, this.#busyMs());
     this.#running.add(deadline);
     this.#timer ??= setTimeout(this.#expire, this.#timeoutMs);
     this.#wait(outer);
@@ -140,9 +160,21 @@ export class Deadlines {
         return;
       }
       this.#running.delete(deadline);
-      deadline.abort(new TimedOut('timed out'));
+      if (this.#isOwnFault(deadline)) this.#extend(deadline, now);
+      else deadline.abort(new TimedOut('timed out'));
     }
   };
+
+  #isOwnFault({ extensions, busyAt }: Deadline): boolean {
+    return extensions < MAX_EXTENSIONS && this.#busyMs() - busyAt >= SATURATED * this.#timeoutMs;
+  }
+
+  #extend(deadline: Deadline, now: number): void {
+    deadline.extensions += 1;
+    deadline.dueAt = now + this.#timeoutMs;
+    deadline.busyAt = this.#busyMs();
+    this.#running.add(deadline);
+  }
 }
 
 /**
