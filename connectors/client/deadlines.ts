@@ -1,3 +1,4 @@
+import { performance as thread } from 'node:perf_hooks';
 import { Stopped, TimedOut } from '../failures.ts';
 
 /** The part of `AbortSignal` that the connectors use. */
@@ -80,7 +81,7 @@ const MAX_EXTENSIONS = 3;
 
 /** How long this thread has not been idle since it started, ms. */
 function busyOfThread(): number {
-  return performance.eventLoopUtilization().active;
+  return thread.eventLoopUtilization().active;
 }
 
 /** The calls of one signal. */
