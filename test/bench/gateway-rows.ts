@@ -7,6 +7,7 @@ import { type LoadResult, load } from './load.ts';
 import { startProcess } from './process.ts';
 import { slowCommits } from './slow-commits.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
+import { cpuSeconds } from './usage.ts';
 
 interface Shape {
   readonly path: string;
@@ -63,6 +64,14 @@ interface GatewayRowOptions {
   readonly wiring: Wiring;
   readonly rounds: number;
   readonly seconds: number;
+  /** The broker that it appends to, whose processor time is shown as well. */
+  readonly kafkaPid?: number;
+}
+
+/** What a load took of a process. */
+interface Taken {
+  readonly events: number;
+  readonly seconds: number;
 }
 
 /**
@@ -80,7 +89,7 @@ export async function gatewayRows(options: GatewayRowOptions): Promise<readonly 
 async function measure(
   shape: Shape,
   bar: number | null,
-  { wiring, rounds, seconds }: GatewayRowOptions,
+  { wiring, rounds, seconds, kafkaPid }: GatewayRowOptions,
 ): Promise<BenchRow> {
   const installation = wiring.install();
   const gateway = await startGateway(installation, slowCommits(shape.addedCommitMs ?? 0));
@@ -102,8 +111,18 @@ async function measure(
     await loadEcho(2);
 
     const pairs: { readonly durable: LoadResult; readonly bare: LoadResult }[] = [];
+    const taken: Record<'gateway' | 'echo' | 'Kafka', Taken[]> = { gateway: [], echo: [], Kafka: [] };
     for (let round = 0; round < rounds; round++) {
-      pairs.push({ durable: await loadGateway(seconds), bare: await loadEcho(seconds) });
+      const before = [gateway.pid, echo.pid, kafkaPid ?? 0].map(cpuSeconds);
+      const pair = { durable: await loadGateway(seconds), bare: await loadEcho(seconds) };
+      const [own = 0, bare = 0, broker = 0] = [gateway.pid, echo.pid, kafkaPid ?? 0].map(
+        (pid, at) => cpuSeconds(pid) - (before[at] ?? 0),
+      );
+      const events = pair.durable.answered * shape.eventsPerRequest;
+      taken.gateway.push({ events, seconds: own });
+      taken.echo.push({ events: pair.bare.answered * shape.eventsPerRequest, seconds: bare });
+      if (kafkaPid !== undefined) taken.Kafka.push({ events, seconds: broker });
+      pairs.push(pair);
     }
     const runs = [warm, ...pairs.map(({ durable }) => durable)];
     const answered = runs.reduce((sum, run) => sum + run.answered, 0);
@@ -123,11 +142,22 @@ async function measure(
       ratio,
       bar: bar === null ? '-' : `>= ${bar}`,
       holds: missing === 0 && (bar === null || ratio >= bar),
-      note: `${stored.toLocaleString('en')} stored, ${missing} missing, ${other} not 2xx`,
+      note: `${stored.toLocaleString('en')} stored, ${missing} missing, ${other} not 2xx; processor time an event: ${timesOf(taken)}`,
     };
   } finally {
     await gateway.stop();
     await echo.stop();
     await installation.remove();
   }
+}
+
+/** The median of the rounds for each process that took part, us an event. */
+function timesOf(taken: Readonly<Record<string, readonly Taken[]>>): string {
+  return Object.entries(taken)
+    .filter(([, rounds]) => rounds.length > 0)
+    .map(([name, rounds]) => {
+      const each = median(rounds.map(({ events, seconds }) => (seconds * 1_000_000) / events));
+      return `${name} ${each.toFixed(1)} us`;
+    })
+    .join(', ');
 }

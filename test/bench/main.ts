@@ -11,6 +11,7 @@ import { gatewayRows } from './gateway-rows.ts';
 import { historyRow } from './history-row.ts';
 import { hostileContractRow } from './hostile-contract-row.ts';
 import { EMBEDDED, onEngines } from './installation.ts';
+import { liveRow } from './live-row.ts';
 import { GENERATOR } from './load.ts';
 import { partitionRows } from './partition-rows.ts';
 import { latencyRow, throughputRows } from './pipeline-rows.ts';
@@ -78,11 +79,13 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
       before: process.env.TRIBUTARY_BENCH_BEFORE,
     }),
   ],
+  live: async () => [await liveRow()],
   pipeline: () => throughputRows({ events: quick ? 100_000 : 1_000_000 }),
 };
 
 const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
-  'kafka-gateway': async () => gatewayRows({ ...load, wiring: await kafka() }),
+  'kafka-gateway': async () =>
+    gatewayRows({ ...load, wiring: await kafka(), kafkaPid: (await engines.get()).kafka.pid }),
   'kafka-stages': async () => {
     const options = { wiring: await kafka(), rounds: quick ? 1 : 5, events: quick ? 50_000 : 200_000 };
     return [

@@ -5,6 +5,13 @@ import { openEventStream } from '../../helpers/event-stream.ts';
 import type { StreamReadersTask } from '../../helpers/stream-readers.ts';
 import type { Tributary } from '../../helpers/tributary.ts';
 
+/** Room for as many streams as are opened here. */
+export const STREAM_LIMITS = {
+  TRIBUTARY_LIVE_STREAMS: '600',
+  TRIBUTARY_LIVE_STREAMS_PER_WORKSPACE: '600',
+  TRIBUTARY_LIVE_STREAMS_PER_ORGANIZATION: '600',
+  TRIBUTARY_LIVE_STREAMS_PER_ACCOUNT: '600',
+};
 export const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** The sending time for each figure, ms, and the number of alternations. */
 const SPAN_MS = IS_LONG ? 8_000 : 2_000;

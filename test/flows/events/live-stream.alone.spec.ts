@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { eventually } from '../../helpers/client.ts';
 import { type EventStream, openEventStream, type StreamOptions } from '../../helpers/event-stream.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
-import { IS_LONG, loadWithStreams } from './live-load.ts';
+import { IS_LONG, loadWithStreams, STREAM_LIMITS } from './live-load.ts';
 
 interface Shown {
   readonly message_id: string;
@@ -13,18 +13,12 @@ interface Shown {
 }
 
 const isCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
-const LIMITS = {
-  TRIBUTARY_LIVE_STREAMS: '600',
-  TRIBUTARY_LIVE_STREAMS_PER_WORKSPACE: '600',
-  TRIBUTARY_LIVE_STREAMS_PER_ORGANIZATION: '600',
-  TRIBUTARY_LIVE_STREAMS_PER_ACCOUNT: '600',
-};
 
 /** Events as they come in, for people who watch. */
 describe('The live stream', () => {
   let tributary: Tributary;
   beforeAll(async () => {
-    tributary = await startTributary({ env: LIMITS });
+    tributary = await startTributary({ env: STREAM_LIMITS });
   });
   afterAll(() => tributary.remove());
 
@@ -151,7 +145,7 @@ describe('The live stream', () => {
     await first.over();
     expect(first.notices('end')).toEqual([{ reason: 'shutting down' }]);
     const { folder } = tributary;
-    tributary = await startTributary({ folder, env: LIMITS });
+    tributary = await startTributary({ folder, env: STREAM_LIMITS });
     await track('After', {}, 'after');
     const second = await open({ lastEventId: first.lastEventId });
     await second.got(1);
