@@ -12,6 +12,7 @@ import {
   type Json,
   type LogEntry,
   parseObject,
+  type RuleSubject,
   subjectOf,
   type Violation,
 } from '@tributary/core';
@@ -40,7 +41,7 @@ export type EventIdentity = Pick<CanonicalEvent, 'message_id' | 'workspace_id' |
  * The event of an entry: what the headers of `validate` tell of it, and the whole, which is parsed when it is first asked for.
  * Without these headers, as in records of earlier releases, it is parsed at once. Throws `InvalidInput`.
  */
-export class RecordedEvent implements EventIdentity {
+export class RecordedEvent implements EventIdentity, RuleSubject {
   readonly message_id: string;
   readonly workspace_id: string;
   readonly environment: CanonicalEvent['environment'];

@@ -62,8 +62,9 @@ export function matchRules(
   event: CanonicalEvent,
   budget = new FilterBudget(),
 ): readonly RuleMatch[] {
+  const subject = subjectOfRules(event);
   return rules.map((rule) => {
-    const mismatch = mismatchOf(rule, event, budget);
+    const mismatch = mismatchOfSubject(rule, subject, budget);
     return mismatch === undefined ? { rule } : { rule, mismatch };
   });
 }
@@ -73,51 +74,50 @@ export function isUndecided({ because }: Mismatch): boolean {
   return because === 'filter_failed' || because === 'filter_not_evaluated';
 }
 
-/** Undefined when the rule is enabled and matches; empty lists of types or names match all. */
-export function mismatchOf(rule: Rule, event: CanonicalEvent, budget?: FilterBudget): Mismatch | undefined {
-  return rule.enabled ? mismatchOfContent(rule, event, budget) : { because: 'disabled' };
+/** An event as rules match it. */
+export interface RuleSubject {
+  readonly environment: Environment;
+  readonly type: EventType;
+  /** As `eventName`. */
+  readonly name: string;
+  /** The whole, which is read for a filter alone: where it is a getter, other rules need not have it parsed. */
+  readonly event: CanonicalEvent;
 }
 
-/** The same without checking whether the rule is enabled. */
+function subjectOfRules(event: CanonicalEvent): RuleSubject {
+  return { environment: event.environment, type: event.type, name: eventName(event), event };
+}
+
+/** Undefined when the rule is enabled and matches; empty lists of types or names match all. */
+export function mismatchOf(rule: Rule, event: CanonicalEvent, budget?: FilterBudget): Mismatch | undefined {
+  return mismatchOfSubject(rule, subjectOfRules(event), budget);
+}
+
+/** The same for an event that may not be parsed yet. */
+export function mismatchOfSubject(
+  rule: Rule,
+  subject: RuleSubject,
+  budget?: FilterBudget,
+): Mismatch | undefined {
+  return rule.enabled ? contentMismatch(rule, subject, budget) : { because: 'disabled' };
+}
+
+/** As `mismatchOf`, without checking whether the rule is enabled. */
 export function mismatchOfContent(
   rule: Rule,
   event: CanonicalEvent,
   budget?: FilterBudget,
 ): Mismatch | undefined {
-  return mismatchOfLists(rule, eventKind(event)) ?? mismatchOfFilter(rule, () => event, budget);
+  return contentMismatch(rule, subjectOfRules(event), budget);
 }
 
-/** What the lists of a rule are about. */
-export interface EventKind {
-  readonly environment: Environment;
-  readonly type: EventType;
-  /** As `eventName`. */
-  readonly name: string;
-}
-
-export function eventKind(event: CanonicalEvent): EventKind {
-  return { environment: event.environment, type: event.type, name: eventName(event) };
-}
-
-/** Undefined when the lists of the rule take events of this kind, whatever their fields. */
-export function mismatchOfLists(
-  { environments, event_types, event_names }: Rule,
-  { environment, type, name }: EventKind,
-): Mismatch | undefined {
-  if (!environments.includes(environment)) return MISMATCH.environment;
-  if (event_types.length > 0 && !event_types.includes(type)) return MISMATCH.event_type;
-  if (event_names.length > 0 && !event_names.includes(name)) return MISMATCH.event_name;
-  return undefined;
-}
-
-/** Undefined when the rule has no filter, or when its filter matches. `event` is called for a filter alone. */
-export function mismatchOfFilter(
-  { filter }: Rule,
-  event: () => CanonicalEvent,
-  budget?: FilterBudget,
-): Mismatch | undefined {
+function contentMismatch(rule: Rule, subject: RuleSubject, budget?: FilterBudget): Mismatch | undefined {
+  const { environments, event_types, event_names, filter } = rule;
+  if (!environments.includes(subject.environment)) return MISMATCH.environment;
+  if (event_types.length > 0 && !event_types.includes(subject.type)) return MISMATCH.event_type;
+  if (event_names.length > 0 && !event_names.includes(subject.name)) return MISMATCH.event_name;
   if (filter == null) return undefined;
-  const verdict = evaluateFilter(filter, event(), budget);
+  const verdict = evaluateFilter(filter, subject.event, budget);
   switch (verdict) {
     case 'matched':
       return undefined;
@@ -154,7 +154,7 @@ const REASONS = {
  * The text of `HEADER.ruleEvent`, from which `cancelledByRule` reads type and name of an event before its
  * transformation.
  */
-export function ruleEventText({ type, name }: Pick<EventKind, 'type' | 'name'>): string {
+export function ruleEventText({ type, name }: Pick<RuleSubject, 'type' | 'name'>): string {
   return `${type}:${name}`;
 }
 

@@ -11,8 +11,7 @@ import {
   MAX_FILTER_WORK,
   type Metrics,
   type Mismatch,
-  mismatchOfFilter,
-  mismatchOfLists,
+  mismatchOfSubject,
   type OutputRecord,
   type Rule,
   type StageNote,
@@ -82,13 +81,8 @@ export function matchAgain(
 
 /** Whether a rule that matched an event matches it now. A filter that cannot be evaluated counts as a match. */
 export function stillTakes(rule: Rule, source: RecordedEvent): boolean {
-  const mismatch = mismatchOf(rule, source, new FilterBudget());
+  const mismatch = mismatchOfSubject(rule, source, new FilterBudget());
   return mismatch === undefined || isUndecided(mismatch);
-}
-
-function mismatchOf(rule: Rule, source: RecordedEvent, budget: FilterBudget): Mismatch | undefined {
-  if (!rule.enabled) return { because: 'disabled' };
-  return mismatchOfLists(rule, source) ?? mismatchOfFilter(rule, () => source.event, budget);
 }
 
 function laterWithFilter({ source }: Routed, named: readonly Rule[], state: CatalogView): readonly Rule[] {
@@ -119,7 +113,7 @@ function match(
   const subjectAt = (rule: Rule) =>
     named === undefined || named.has(rule) ? routed : { ...routed, redrives: 0 };
   for (const rule of candidates) {
-    const mismatch = mismatchOf(rule, routed.source, budget);
+    const mismatch = mismatchOfSubject(rule, routed.source, budget);
     if (mismatch === undefined) {
       rules.push(rule);
       continue;

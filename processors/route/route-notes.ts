@@ -1,10 +1,10 @@
 import {
-  type EventKind,
   type FunnelNote,
   type LeftOutRule,
   measureText,
   type OutputRecord,
   type Rule,
+  type RuleSubject,
   type StageContext,
   type StageNote,
   TOPIC,
@@ -70,6 +70,9 @@ export function countAll(context: StageContext, ...lists: readonly (readonly Sta
   for (const notes of lists) for (const note of notes) context.count?.(note);
 }
 
+/** What the lists of rules are about. */
+type KindOfEvent = Omit<RuleSubject, 'event'>;
+
 /** Lists of one workspace's rules; more than so many kinds of events begin anew. */
 const MAX_LISTS = 1_000;
 
@@ -80,11 +83,11 @@ const MAX_LISTS = 1_000;
 export class LeftOutLists {
   readonly #lists = new WeakMap<readonly Rule[], Map<string, readonly LeftOutRule[]>>();
 
-  find(rules: readonly Rule[], event: EventKind): readonly LeftOutRule[] | undefined {
+  find(rules: readonly Rule[], event: KindOfEvent): readonly LeftOutRule[] | undefined {
     return this.#lists.get(rules)?.get(textOf(event));
   }
 
-  keep(rules: readonly Rule[], event: EventKind, list: readonly LeftOutRule[]): void {
+  keep(rules: readonly Rule[], event: KindOfEvent, list: readonly LeftOutRule[]): void {
     const known = this.#lists.get(rules) ?? new Map<string, readonly LeftOutRule[]>();
     if (known.size >= MAX_LISTS) known.clear();
     known.set(textOf(event), list);
@@ -92,6 +95,6 @@ export class LeftOutLists {
   }
 }
 
-function textOf({ environment, type, name }: EventKind): string {
+function textOf({ environment, type, name }: KindOfEvent): string {
   return `${environment} ${type} ${name}`;
 }

@@ -7,7 +7,7 @@ import { type LoadResult, load } from './load.ts';
 import { startProcess } from './process.ts';
 import { slowCommits } from './slow-commits.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
-import { cpuSeconds } from './usage.ts';
+import { cpuSeconds, microsecondsEach } from './usage.ts';
 
 interface Shape {
   readonly path: string;
@@ -64,14 +64,8 @@ interface GatewayRowOptions {
   readonly wiring: Wiring;
   readonly rounds: number;
   readonly seconds: number;
-  /** The broker that it appends to, whose processor time is shown as well. */
+  /** The broker that it appends to: its processor time is shown as well. */
   readonly kafkaPid?: number;
-}
-
-/** What a load took of a process. */
-interface Taken {
-  readonly events: number;
-  readonly seconds: number;
 }
 
 /**
@@ -111,20 +105,14 @@ async function measure(
     await loadEcho(2);
 
     const pairs: { readonly durable: LoadResult; readonly bare: LoadResult }[] = [];
-    const taken: Record<'gateway' | 'echo' | 'Kafka', Taken[]> = { gateway: [], echo: [], Kafka: [] };
+    const pids = [gateway.pid, echo.pid, kafkaPid ?? 0];
+    const before = pids.map(cpuSeconds);
     for (let round = 0; round < rounds; round++) {
-      const before = [gateway.pid, echo.pid, kafkaPid ?? 0].map(cpuSeconds);
-      const pair = { durable: await loadGateway(seconds), bare: await loadEcho(seconds) };
-      const [own = 0, bare = 0, broker = 0] = [gateway.pid, echo.pid, kafkaPid ?? 0].map(
-        (pid, at) => cpuSeconds(pid) - (before[at] ?? 0),
-      );
-      const events = pair.durable.answered * shape.eventsPerRequest;
-      taken.gateway.push({ events, seconds: own });
-      taken.echo.push({ events: pair.bare.answered * shape.eventsPerRequest, seconds: bare });
-      if (kafkaPid !== undefined) taken.Kafka.push({ events, seconds: broker });
-      pairs.push(pair);
+      pairs.push({ durable: await loadGateway(seconds), bare: await loadEcho(seconds) });
     }
-    const runs = [warm, ...pairs.map(({ durable }) => durable)];
+    const spent = pids.map((pid, at) => cpuSeconds(pid) - (before[at] ?? 0));
+    const [durable, bare] = [pairs.map((pair) => pair.durable), pairs.map((pair) => pair.bare)];
+    const runs = [warm, ...durable];
     const answered = runs.reduce((sum, run) => sum + run.answered, 0);
     const other = runs.reduce((sum, run) => sum + run.other, 0);
     await gateway.stop();
@@ -133,31 +121,26 @@ async function measure(
     const ratio = median(
       pairs.map(({ durable, bare }) => durable.requestsPerSecond / bare.requestsPerSecond),
     );
+    const each = (at: number, results: readonly LoadResult[]) =>
+      microsecondsEach(
+        spent[at] ?? 0,
+        results.reduce((sum, run) => sum + run.answered * shape.eventsPerRequest, 0),
+      );
+    const times = `gateway ${each(0, durable)}, echo ${each(1, bare)}${kafkaPid === undefined ? '' : `, Kafka ${each(2, durable)}`}`;
     const events = (results: readonly LoadResult[]) =>
       perSecond(median(results.map(({ requestsPerSecond }) => requestsPerSecond * shape.eventsPerRequest)));
     return {
       path: wiring.name === 'kafka' ? `${shape.path}, Kafka acks=all` : shape.path,
-      figure: events(pairs.map(({ durable }) => durable)),
-      baseline: `echo ${events(pairs.map(({ bare }) => bare))}`,
+      figure: events(durable),
+      baseline: `echo ${events(bare)}`,
       ratio,
       bar: bar === null ? '-' : `>= ${bar}`,
       holds: missing === 0 && (bar === null || ratio >= bar),
-      note: `${stored.toLocaleString('en')} stored, ${missing} missing, ${other} not 2xx; processor time an event: ${timesOf(taken)}`,
+      note: `${stored.toLocaleString('en')} stored, ${missing} missing, ${other} not 2xx; processor time an event: ${times}`,
     };
   } finally {
     await gateway.stop();
     await echo.stop();
     await installation.remove();
   }
-}
-
-/** The median of the rounds for each process that took part, us an event. */
-function timesOf(taken: Readonly<Record<string, readonly Taken[]>>): string {
-  return Object.entries(taken)
-    .filter(([, rounds]) => rounds.length > 0)
-    .map(([name, rounds]) => {
-      const each = median(rounds.map(({ events, seconds }) => (seconds * 1_000_000) / events));
-      return `${name} ${each.toFixed(1)} us`;
-    })
-    .join(', ');
 }

@@ -12,6 +12,7 @@ export const STREAM_LIMITS = {
   TRIBUTARY_LIVE_STREAMS_PER_ORGANIZATION: '600',
   TRIBUTARY_LIVE_STREAMS_PER_ACCOUNT: '600',
 };
+
 export const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** The sending time for each figure, ms, and the number of alternations. */
 const SPAN_MS = IS_LONG ? 8_000 : 2_000;
@@ -50,32 +51,35 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
   const watching = setInterval(() => {
     peak = Math.max(peak, residentMiB(pid));
   }, 50);
-  for (let round = 0; round < ROUNDS; round++) {
-    without.push(await send(tributary));
-    if (round === 0) memoryBefore = peak;
-    peak = 0;
-    const task: StreamReadersTask = { url, idToken, workspaceId, read: count - 2, unread: 1 };
-    const readers = new Child(new URL('../../helpers/stream-readers.ts', import.meta.url), [
-      JSON.stringify(task),
-    ]);
-    const watched = await openEventStream(url, { token: idToken, workspaceId });
-    try {
-      await readers.wrote(1);
-      among.push(await send(tributary));
-      memoryAmong.push(peak);
-      seen += watched.events().length;
-      for (const { count: told } of watched.notices('missed') as { count: number | null }[])
-        missed += told ?? 0;
-    } finally {
-      watched.close();
-      await readers.kill();
+  try {
+    for (let round = 0; round < ROUNDS; round++) {
+      without.push(await send(tributary));
+      if (round === 0) memoryBefore = peak;
+      peak = 0;
+      const task: StreamReadersTask = { url, idToken, workspaceId, read: count - 2, unread: 1 };
+      const readers = new Child(new URL('../../helpers/stream-readers.ts', import.meta.url), [
+        JSON.stringify(task),
+      ]);
+      const watched = await openEventStream(url, { token: idToken, workspaceId });
+      try {
+        await readers.wrote(1);
+        among.push(await send(tributary));
+        memoryAmong.push(peak);
+        seen += watched.events().length;
+        for (const { count: told } of watched.notices('missed') as { count: number | null }[])
+          missed += told ?? 0;
+      } finally {
+        watched.close();
+        await readers.kill();
+      }
+      await eventually(
+        async () => /^tributary_live_streams(?:\{\})? (\d+)$/m.exec(await tributary.metrics())?.[1],
+        (open) => open === '0',
+      );
     }
-    await eventually(
-      async () => /^tributary_live_streams(?:\{\})? (\d+)$/m.exec(await tributary.metrics())?.[1],
-      (open) => open === '0',
-    );
+  } finally {
+    clearInterval(watching);
   }
-  clearInterval(watching);
   return { without: median(without), among: median(among), memoryBefore, memoryAmong, seen, missed };
 }
 
