@@ -7,10 +7,17 @@ export interface CatalogSize {
   readonly workspaces: number;
   readonly keysEach: number;
   readonly contractsEach: number;
-  readonly rulesEach: number;
+  /** Each has a rule. */
+  readonly destinationsEach: number;
 }
 
-export const LARGE: CatalogSize = { workspaces: 10_000, keysEach: 10, contractsEach: 3, rulesEach: 2 };
+export const LARGE: CatalogSize = {
+  workspaces: 10_000,
+  keysEach: 10,
+  contractsEach: 3,
+  destinationsEach: 10,
+};
+export const MEDIUM: CatalogSize = { ...LARGE, workspaces: 1_000 };
 export const SMALL: CatalogSize = { ...LARGE, workspaces: 10 };
 
 const AT = '2026-01-01T00:00:00.000Z';
@@ -25,7 +32,8 @@ export function* factsOf(size: CatalogSize): Generator<Fact> {
   for (let w = 0; w < size.workspaces; w++) yield* workspaceFacts(w, size);
 }
 
-function* workspaceFacts(w: number, { keysEach, contractsEach, rulesEach }: CatalogSize): Generator<Fact> {
+function* workspaceFacts(w: number, size: CatalogSize): Generator<Fact> {
+  const { keysEach, contractsEach, destinationsEach } = size;
   const id = workspaceId(w);
   const organization = {
     id: idOf('organization', w),
@@ -69,15 +77,14 @@ function* workspaceFacts(w: number, { keysEach, contractsEach, rulesEach }: Cata
       status: 'active',
     });
   }
-  const destination = { id: idOf('destination', w), name: 'destination', ...owned };
-  const settings = { url: 'https://example.com/hook' };
-  yield factOf('destination.created', destination.id, {
-    ...destination,
-    type: 'webhook',
-    settings,
-    enabled: true,
-  });
-  for (let n = 0; n < rulesEach; n++) {
+  for (let n = 0; n < destinationsEach; n++) {
+    const destination = { id: idOf('destination', w, n), name: `destination ${n}`, ...owned };
+    yield factOf('destination.created', destination.id, {
+      ...destination,
+      type: 'webhook',
+      settings: { url: `https://example.com/${n}` },
+      enabled: true,
+    });
     yield factOf('rule.created', idOf('rule', w, n), {
       id: idOf('rule', w, n),
       name: `rule ${n}`,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { declareTopics, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openSqliteEventLog } from '@tributary/infra';
-import { appendFacts, type CatalogSize, LARGE, SMALL } from './catalog-contents.ts';
+import { appendFacts, type CatalogSize, LARGE, MEDIUM, SMALL } from './catalog-contents.ts';
 import type { CatalogFigures } from './catalog-process.ts';
 import { startProcess } from './process.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
@@ -20,31 +20,29 @@ interface Installed {
   readonly folder: string;
   readonly facts: number;
   readonly workspaces: number;
+  readonly destinations: number;
 }
 
 /**
- * Start with and without a snapshot, memory, and lookups, of a large catalog and of a small one in
- * alternation.
+ * Start with and without a snapshot and memory, of a catalog and of one that is ten times as large; and lookups, of the
+ * large one and of a small one in alternation.
  */
 export async function catalogRows({ rounds }: { rounds: number }): Promise<readonly BenchRow[]> {
-  const [large, small] = [await install(LARGE), await install(SMALL)];
+  const [large, medium, small] = [await install(LARGE), await install(MEDIUM), await install(SMALL)];
   try {
-    const [cold, warm] = [await measure(large, 'cold'), await measure(large, 'warm')];
     await measure(small, 'cold');
     const empty = await measure(small, 'warm');
+    const starts = [await startRows(medium, empty), await startRows(large, empty)];
     const pairs = [];
     for (let round = 0; round < rounds; round++)
       pairs.push([await measure(large, 'warm'), await measure(small, 'warm')] as const);
     const lookups = median(pairs.map(([one]) => one.lookupsPerSecond));
     const baseline = median(pairs.map(([, other]) => other.lookupsPerSecond));
     const ratio = median(pairs.map(([one, other]) => one.lookupsPerSecond / other.lookupsPerSecond));
-    const { size } = await stat(snapshotOf(large));
-    const what = `catalog of ${large.facts.toLocaleString('en')} facts`;
     return [
-      startRow(`${what}: start from the log`, cold, empty),
-      startRow(`${what}: start from its snapshot (${Math.round(size / 1024 / 1024)} MiB)`, warm, empty),
+      ...starts.flat(),
       {
-        path: `${what}: look-ups of key, contract and rules`,
+        path: `${described(large)}: look-ups of key, contract and rules`,
         figure: perSecond(lookups),
         baseline: `${perSecond(baseline)} with ${small.facts} facts`,
         ratio,
@@ -53,8 +51,24 @@ export async function catalogRows({ rounds }: { rounds: number }): Promise<reado
       },
     ];
   } finally {
-    for (const { folder } of [large, small]) await rm(folder, { recursive: true, force: true });
+    for (const { folder } of [large, medium, small]) await rm(folder, { recursive: true, force: true });
   }
+}
+
+async function startRows(installed: Installed, empty: CatalogFigures): Promise<readonly BenchRow[]> {
+  const what = described(installed);
+  const cold = startRow(`${what}: start from the log`, await measure(installed, 'cold'), empty);
+  const warm = await measure(installed, 'warm');
+  const { size } = await stat(snapshotOf(installed));
+  return [
+    cold,
+    startRow(`${what}: start from its snapshot (${Math.round(size / 1024 / 1024)} MiB)`, warm, empty),
+  ];
+}
+
+function described({ facts, workspaces, destinations }: Installed): string {
+  const [all, spaces, targets] = [facts, workspaces, destinations].map((count) => count.toLocaleString('en'));
+  return `catalog of ${all} facts, ${spaces} workspaces, ${targets} destinations`;
 }
 
 function startRow(path: string, { startMs, residentMiB }: CatalogFigures, empty: CatalogFigures): BenchRow {
@@ -76,7 +90,8 @@ async function install(size: CatalogSize): Promise<Installed> {
   await log.createTopics();
   const facts = await appendFacts(log, size);
   await log.close();
-  return { folder, facts, workspaces: size.workspaces };
+  const { workspaces, destinationsEach } = size;
+  return { folder, facts, workspaces, destinations: workspaces * destinationsEach };
 }
 
 /** Each measurement runs in its own process, so that memory is that of one start. */

@@ -21,8 +21,15 @@ interface BacklogOptions {
 /** One gateway and one processor with every stage. */
 export async function startPair(engines: BenchEngines): Promise<LatencySubject> {
   const cluster = await startCluster(onEngines(engines));
-  await cluster.startProcessor().printed(/ready at/);
-  return cluster;
+  const processor = cluster.startProcessor();
+  await processor.printed(/ready at/);
+  const pids = {
+    gateway: cluster.gatewayPid,
+    processor: processor.pid,
+    Kafka: engines.kafka.pid,
+    Redis: engines.redis.pid,
+  };
+  return { ...cluster, pids };
 }
 
 /**

@@ -29,15 +29,17 @@ import {
 } from '@tributary/infra';
 import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/processors';
 import { Agent, request } from 'undici';
-import { MemoryCatalog, WORKSPACE } from '../stages/memory-catalog.ts';
+import { MemoryCatalog, ORGANIZATION } from '../stages/memory-catalog.ts';
 import { RecordedProfiles } from '../stages/profiles/recorded-profiles.ts';
 import type { DeliverTask, DeliverTime, DeliverTimes } from './deliver-rows.ts';
 import { benchEvent } from './event.ts';
+import { residentMiB } from './usage.ts';
 
 /** Calls at a time, of the stage and of the bare client. */
 const CALLS = DEFAULT_PIPELINE.maxRequests;
 const DAY_MS = 24 * 3_600_000;
 const PARTITIONS = 4;
+const DESTINATIONS_OF_A_WORKSPACE = 10;
 const APPENDED_AT_ONCE = 1_000;
 /** The signing key. */
 const KEY = Buffer.alloc(32, 7);
@@ -45,6 +47,7 @@ const KEY = Buffer.alloc(32, 7);
 type Log = Awaited<ReturnType<typeof openSqliteEventLog>>;
 
 const task = JSON.parse(process.argv[2] ?? '{}') as DeliverTask;
+const destinations = task.destinations ?? 1;
 const folder = mkdtempSync(join(tmpdir(), 'tributary-bench-'));
 const clock = Date.now;
 const tools = { logger: NO_LOGGER, metrics: NO_METRICS };
@@ -54,7 +57,7 @@ const tools = { logger: NO_LOGGER, metrics: NO_METRICS };
 // - a client that adds the work of any delivery from a log,
 // - the stage deliver.
 // Takes one argument, the task as JSON, and prints the time of each as JSON.
-const times: DeliverTimes = { deliver: [], fromLog: [], bare: [] };
+const times = { deliver: [] as DeliverTime[], fromLog: [] as DeliverTime[], bare: [] as DeliverTime[] };
 const all = Array.from({ length: task.events }, (_, n) => deliveryOf(n));
 for (let round = 0; round <= task.rounds; round++) {
   const bare = await measured(postBare);
@@ -68,7 +71,8 @@ for (let round = 0; round <= task.rounds; round++) {
   times.fromLog.push(fromLog);
   times.deliver.push(deliver);
 }
-process.stdout.write(`${JSON.stringify(times)}\n`);
+const result: DeliverTimes = { ...times, residentMiB: residentMiB(process.pid) };
+process.stdout.write(`${JSON.stringify(result)}\n`);
 rmSync(folder, { recursive: true, force: true });
 process.exit(0);
 
@@ -76,9 +80,9 @@ function deliveryOf(n: number): Delivery {
   const at = new Date(clock()).toISOString();
   return {
     id: `00000000-0000-5000-8000-${String(n).padStart(12, '0')}`,
-    workspace_id: WORKSPACE,
+    workspace_id: workspaceOf(n),
     environment: 'production',
-    destination_id: 'place',
+    destination_id: destinationOf(n),
     rule_id: 'rule',
     message_id: `m${n}`,
     index: 0,
@@ -91,10 +95,20 @@ function deliveryOf(n: number): Delivery {
       timestamp: at,
       received_at: at,
       environment: 'production',
-      workspace_id: WORKSPACE,
+      workspace_id: workspaceOf(n),
       ...benchEvent(n),
     } as Delivery['event'],
   };
+}
+
+/** Of the `n`th delivery: they go to all destinations in turn. */
+function destinationOf(n: number): string {
+  return `place-${n % destinations}`;
+}
+
+function workspaceOf(n: number): string {
+  const workspace = Math.floor((n % destinations) / DESTINATIONS_OF_A_WORKSPACE);
+  return `00000000-0000-4000-9000-${String(workspace).padStart(12, '0')}`;
 }
 
 /** Deliveries a second of `work`, and this process's processor time for each, over all its threads. */
@@ -237,10 +251,7 @@ function pipelineOf(
   connectors: ReturnType<typeof createConnectors>,
   metrics: Metrics,
 ) {
-  const catalog = new MemoryCatalog();
-  const secret = `whsec_${KEY.toString('base64')}`;
-  const settings = { url: task.url, secret, batch_size: task.batchSize };
-  catalog.addDestination('place', { type: 'webhook', settings });
+  const catalog = catalogOfDestinations();
   const unused: Sandbox = {
     run: () => Promise.reject(new Unavailable('nothing is transformed here')),
     check: () => Promise.reject(new Unavailable('nothing is transformed here')),
@@ -275,4 +286,19 @@ function pipelineOf(
     receivedTopics: [],
     options: { retryLabels: ['10s'] },
   });
+}
+
+function catalogOfDestinations(): MemoryCatalog {
+  const catalog = new MemoryCatalog();
+  const secret = `whsec_${KEY.toString('base64')}`;
+  const settings = { url: task.url, secret, batch_size: task.batchSize };
+  for (let n = 0; n < destinations; n++) {
+    const id = workspaceOf(n);
+    if (n % DESTINATIONS_OF_A_WORKSPACE === 0)
+      catalog.add('workspace.created', id, {
+        workspace: { id, name: 'w', organization_id: ORGANIZATION, region: 'eu', status: 'active' },
+      });
+    catalog.addDestination(destinationOf(n), { workspace_id: id, type: 'webhook', settings });
+  }
+  return catalog;
 }

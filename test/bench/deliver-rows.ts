@@ -12,6 +12,8 @@ export interface DeliverTask {
   readonly events: number;
   readonly batchSize: number;
   readonly rounds: number;
+  /** Destinations of the webhook, which the deliveries go to in turn; 1 when absent. */
+  readonly destinations?: number;
 }
 
 /** The speed of one contender in a round. */
@@ -26,6 +28,8 @@ export interface DeliverTimes {
   readonly deliver: DeliverTime[];
   readonly fromLog: DeliverTime[];
   readonly bare: DeliverTime[];
+  /** Of the process after the last round, with the catalog and the deliveries that it holds itself. */
+  readonly residentMiB: number;
 }
 
 /**
@@ -67,12 +71,12 @@ function ratioOf(figures: readonly DeliverTime[], baselines: readonly DeliverTim
   );
 }
 
-function shown(times: readonly DeliverTime[]): string {
+export function shown(times: readonly DeliverTime[]): string {
   const us = median(times.map((time) => time.us));
   return `${perSecond(median(times.map((time) => time.perSecond)))}, ${Math.round(us)} us`;
 }
 
-async function work(task: DeliverTask): Promise<DeliverTimes> {
+export async function work(task: DeliverTask): Promise<DeliverTimes> {
   const file = fileURLToPath(new URL('./deliver-process.ts', import.meta.url));
   const args = ['--disable-warning=ExperimentalWarning', file, JSON.stringify(task)];
   const { stdout } = await promisify(execFile)(process.execPath, args);

@@ -5,6 +5,7 @@ import { catalogRows } from './catalog-row.ts';
 import { drainRows, scalingRows, startPair } from './cluster-rows.ts';
 import { contractRow } from './contract-rows.ts';
 import { deliverRows } from './deliver-rows.ts';
+import { destinationRows } from './destination-rows.ts';
 import { LazyEngines } from './engines.ts';
 import { funnelCostRow, redisFunnelRow, sqliteFunnelRow } from './funnel-rows.ts';
 import { gatewayRows } from './gateway-rows.ts';
@@ -48,6 +49,12 @@ const kafka = async () => onEngines(await engines.get());
 const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   gateway: () => gatewayRows({ ...load, wiring: EMBEDDED }),
   deliver: () => deliverRows({ rounds, events: quick ? 5_000 : 20_000 }),
+  destinations: () =>
+    destinationRows({
+      rounds: quick ? 1 : 3,
+      events: quick ? 20_000 : 100_000,
+      destinations: quick ? [10, 20_000] : [10, 1_000, 10_000, 100_000],
+    }),
   sandbox: async () => [await sandboxRow({ rounds }), ...(await sandboxProgramsRows())],
   catalog: () => catalogRows({ rounds }),
   contracts: async () => [
@@ -67,7 +74,10 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
       ...latency,
       warmUpSeconds: 3,
       barMs: 150,
-      start: startTributary,
+      start: async () => {
+        const tributary = await startTributary();
+        return { ...tributary, pids: { 'the process': tributary.pid } };
+      },
     }),
   ],
   tracing: async () => [await tracingRow({ rounds: quick ? 1 : 10, events: quick ? 5_000 : 20_000 })],

@@ -4,7 +4,7 @@ import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { startWebhook } from '../helpers/webhook.ts';
 import { benchBatch, benchEvent } from './event.ts';
 import { type BenchRow, median, percentile, perSecond } from './table.ts';
-import { cpuSeconds, microsecondsEach, quarterPeaks, residentMiB } from './usage.ts';
+import { cpuSeconds, microsecondsEach, quarterPeaks, residentMiB, usageSince } from './usage.ts';
 
 const BATCH = 1_000;
 
@@ -92,6 +92,8 @@ async function sendPatiently({ producer }: Tributary, body: object): Promise<voi
 export interface LatencySubject {
   readonly owner: Client;
   readonly producer: Client;
+  /** Its processes and engines by what they are called in the row. */
+  readonly pids: Readonly<Record<string, number>>;
   remove(): Promise<void>;
 }
 
@@ -137,7 +139,9 @@ export async function latencyRow(options: LatencyRowOptions): Promise<BenchRow> 
     await forward(subject.owner, { type: 'webhook', settings: { url: webhook.url } }, 'hook');
     await send('warm-up', warmUpSeconds, EVENTS_PER_SECOND / 5);
     latencies = [];
+    const used = usageSince(subject.pids);
     await send('measured', seconds, EVENTS_PER_SECOND);
+    const usage = used(latencies.length);
     const p99 = percentile(latencies, 0.99);
     return {
       path,
@@ -146,7 +150,7 @@ export async function latencyRow(options: LatencyRowOptions): Promise<BenchRow> 
       ratio: null,
       bar: `p99 <= ${barMs} ms`,
       holds: p99 <= barMs,
-      note: `${latencies.length.toLocaleString('en')} events`,
+      note: `${latencies.length.toLocaleString('en')} events; processor time of each: ${usage}`,
     };
   } finally {
     await subject.remove();

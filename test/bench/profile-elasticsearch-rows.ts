@@ -48,7 +48,14 @@ export async function elasticsearchProfileRows(
       await documents.write(all.flat().map((one) => ({ ...one, expected: 'absent' })));
       await warmUp(store, some);
     };
-    return await profileRows({ ...options, engine: 'on Elasticsearch', store, bare, fill });
+    return await profileRows({
+      ...options,
+      engine: 'on Elasticsearch',
+      enginePid: engine.pid,
+      store,
+      bare,
+      fill,
+    });
   } finally {
     await store.close();
     await connection.close();

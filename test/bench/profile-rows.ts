@@ -7,6 +7,7 @@ import {
   type ProfileWrite,
 } from '@tributary/core';
 import { type BenchRow, median, percentile, perSecond } from './table.ts';
+import { usageSince } from './usage.ts';
 
 const CALLERS = 64;
 const UPSERT_BAR = 0.5;
@@ -26,6 +27,8 @@ export interface BareDocuments {
 export interface ProfileRowsOptions {
   /** Part of the row's title, e.g. "on SQLite". */
   readonly engine: string;
+  /** Of the engine, where it is a process of its own. */
+  readonly enginePid?: number;
   readonly store: ProfileStore;
   readonly bare: BareDocuments;
   /** Stores many profiles at once, where single writes take too long. */
@@ -42,6 +45,8 @@ interface Run {
   readonly perSecond: number;
   readonly p50: number;
   readonly p99: number;
+  /** Processor time of each call, by process. */
+  readonly used: string;
 }
 
 type Call = () => Promise<void>;
@@ -88,7 +93,7 @@ export async function profileRows(options: ProfileRowsOptions): Promise<readonly
     row(`upsert of new ones, two identities, ${scale}`, fresh, 'read and write of one document', {
       bar: '-',
       holds: null,
-      note: `filled at ${perSecond(filledPerSecond)}${options.fill === undefined ? '' : ', in bulk'}`,
+      note: `filled at ${perSecond(filledPerSecond)}${options.fill === undefined ? '' : ', in bulk'}; `,
     }),
     row(`search by one identity, ${scale}`, searched, 'read of one document', {
       bar: `>= ${SEARCH_BAR}, p99 < ${SEARCH_P99_BAR_MS} ms`,
@@ -120,14 +125,15 @@ function row(
     baseline: `${against} ${perSecond(baseline.perSecond)}, ${spread(baseline)}`,
     ratio,
     ...verdict,
+    note: `${verdict.note ?? ''}processor time of each: ${figure.used}`,
   };
 }
 
 /** Both in alternation; the first round warms up. */
-async function pairs({ rounds, seconds }: ProfileRowsOptions, call: Call, baseline: Call): Promise<Pairs> {
+async function pairs(options: ProfileRowsOptions, call: Call, baseline: Call): Promise<Pairs> {
   const [figures, baselines]: [Run[], Run[]] = [[], []];
-  for (let round = 0; round <= rounds; round++) {
-    const [one, other] = [await run(call, seconds), await run(baseline, seconds)];
+  for (let round = 0; round <= options.rounds; round++) {
+    const [one, other] = [await run(call, options), await run(baseline, options)];
     if (round === 0) continue;
     figures.push(one);
     baselines.push(other);
@@ -136,6 +142,7 @@ async function pairs({ rounds, seconds }: ProfileRowsOptions, call: Call, baseli
     perSecond: median(runs.map((each) => each.perSecond)),
     p50: median(runs.map(({ p50 }) => p50)),
     p99: median(runs.map(({ p99 }) => p99)),
+    used: runs.at(-1)?.used ?? '',
   });
   const ratio = median(
     figures.map((figure, n) => figure.perSecond / (baselines[n]?.perSecond ?? Number.NaN)),
@@ -143,8 +150,12 @@ async function pairs({ rounds, seconds }: ProfileRowsOptions, call: Call, baseli
   return { figure: of(figures), baseline: of(baselines), ratio };
 }
 
-async function run(call: Call, seconds: number): Promise<Run> {
+async function run(call: Call, { seconds, enginePid }: ProfileRowsOptions): Promise<Run> {
   const waits: number[] = [];
+  const used = usageSince({
+    'callers and store': process.pid,
+    ...(enginePid === undefined ? {} : { engine: enginePid }),
+  });
   const startedAt = performance.now();
   const end = startedAt + seconds * 1_000;
   await Promise.all(
@@ -156,7 +167,12 @@ async function run(call: Call, seconds: number): Promise<Run> {
     }),
   );
   const took = (performance.now() - startedAt) / 1_000;
-  return { perSecond: waits.length / took, p50: percentile(waits, 0.5), p99: percentile(waits, 0.99) };
+  return {
+    perSecond: waits.length / took,
+    p50: percentile(waits, 0.5),
+    p99: percentile(waits, 0.99),
+    used: used(waits.length),
+  };
 }
 
 /** A stored profile of the bench, of an organization that is not measured. */

@@ -22,6 +22,15 @@ export function microsecondsEach(seconds: number, events: number): string {
   return `${((seconds * 1_000_000) / events).toFixed(0)} us`;
 }
 
+/** Processor time an event of each process since this was called, e.g. "gateway 62 us, Kafka 7 us". */
+export function usageSince(pids: Readonly<Record<string, number>>): (events: number) => string {
+  const before = new Map(Object.entries(pids).map(([name, pid]) => [name, cpuSeconds(pid)]));
+  return (events) =>
+    Object.entries(pids)
+      .map(([name, pid]) => `${name} ${microsecondsEach(cpuSeconds(pid) - (before.get(name) ?? 0), events)}`)
+      .join(', ');
+}
+
 /** Bytes that a process had the system write to disks; 0 where it is not available. */
 export function writtenBytes(pid: number): number {
   try {

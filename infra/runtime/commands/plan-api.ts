@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import type { Environment } from '../config/config.ts';
+import { type Environment, readApiKey } from '../config/config.ts';
 import { OperatorError } from '../process/lifecycle.ts';
 
 /** Where a plan is, for commands that speak to a running server. */
@@ -19,20 +19,17 @@ const TIMEOUT_MS = 60_000;
 const LONGEST_WAIT_S = 600;
 const REFUSED_FOR_NOW = new Set([429, 503]);
 
-/** Calls `/workspaces/{id}/tracking-plan` of a server with the API key of `TRIBUTARY_API_KEY`. */
+/** Calls `/workspaces/{id}/tracking-plan` of a server with the API key of `TRIBUTARY_API_KEY` or of the file of `TRIBUTARY_API_KEY_FILE`. */
 export class PlanApi {
   readonly #base: URL;
   readonly #headers: Readonly<Record<string, string>>;
 
   constructor({ url, workspace }: PlanApiOptions, environment: Environment) {
-    const key = environment.TRIBUTARY_API_KEY ?? '';
     if (workspace === undefined) throw new InvalidArgumentError('--workspace names the workspace');
-    if (key === '')
-      throw new InvalidArgumentError('TRIBUTARY_API_KEY is not set: an API key of the workspace');
     if (!URL.canParse(url)) throw new InvalidArgumentError('--url is the address of a server');
     const root = url.endsWith('/') ? url : `${url}/`;
     this.#base = new URL(`api/v1/workspaces/${encodeURIComponent(workspace)}/tracking-plan`, root);
-    this.#headers = { authorization: `Bearer ${key}`, 'x-workspace-id': workspace };
+    this.#headers = { authorization: `Bearer ${readApiKey(environment)}`, 'x-workspace-id': workspace };
   }
 
   get(query: Readonly<Record<string, string | undefined>>): Promise<Answer> {

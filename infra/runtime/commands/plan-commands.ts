@@ -13,7 +13,7 @@ type Run = <Options>(
 const URL_OPTION = ['--url <address>', 'address of the server', 'http://127.0.0.1:8080'] as const;
 const WORKSPACE_OPTION = [
   '--workspace <id>',
-  'the workspace; TRIBUTARY_API_KEY holds an API key of it',
+  'the workspace; TRIBUTARY_API_KEY, or the file of TRIBUTARY_API_KEY_FILE, holds an API key of it',
 ] as const;
 const LABEL_OPTION = ['--label <label>', 'only contracts with this label: a key, or key:value'] as const;
 const OUT_OPTION = ['--out <file>', 'the file to write (default: standard output)'] as const;

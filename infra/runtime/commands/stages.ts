@@ -1,6 +1,13 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type EventLog, NO_METRICS, type StageLoad, type StageSample, stageLoad } from '@tributary/core';
+import {
+  type EventLog,
+  NO_METRICS,
+  type PartitionLag,
+  type StageLoad,
+  type StageSample,
+  stageLoad,
+} from '@tributary/core';
 import { stageReads } from '@tributary/processors';
 import { InvalidArgumentError } from 'commander';
 import { type Environment, readCommandConfig } from '../config/config.ts';
@@ -75,6 +82,12 @@ interface TopicRow {
   readonly partitions: number;
   readonly lag_records: number;
   readonly lag_seconds: number | null;
+  /** The partition with the oldest record that is left; null without lag. One that is stuck hides behind small sums. */
+  readonly furthest_behind: {
+    readonly partition: number;
+    readonly lag_records: number;
+    readonly lag_seconds: number | null;
+  } | null;
 }
 
 async function loads(
@@ -104,16 +117,27 @@ function rowOf(stage: string, sample: StageSample, load: StageLoad): Row {
     seconds_to_empty:
       secondsToEmpty === undefined || !Number.isFinite(secondsToEmpty) ? null : rounded(secondsToEmpty),
     wanted_processes: load.wantedProcesses ?? null,
-    of_topics: ofTopics.map(([topic, of]) => {
-      const left = of.filter(({ lag }) => lag > 0);
-      const oldest = Math.min(...left.map(({ oldestAt = Number.NaN }) => oldestAt));
-      return {
-        topic,
-        partitions: of.length,
-        lag_records: left.reduce((sum, { lag }) => sum + lag, 0),
-        lag_seconds: left.length === 0 ? 0 : rounded((sample.at - oldest) / 1_000),
-      };
-    }),
+    of_topics: ofTopics.map(([topic, of]) => topicRow(topic, of, sample.at)),
+  };
+}
+
+/** Partitions of an unknown age come last. */
+const sinceOf = ({ oldestAt = Number.MAX_SAFE_INTEGER }: PartitionLag) => oldestAt;
+
+function topicRow(topic: string, partitions: readonly PartitionLag[], at: number): TopicRow {
+  const ageOf = ({ oldestAt }: PartitionLag) =>
+    rounded(oldestAt === undefined ? undefined : (at - oldestAt) / 1_000);
+  const left = partitions.filter(({ lag }) => lag > 0);
+  const [oldest] = left.toSorted((a, b) => sinceOf(a) - sinceOf(b));
+  return {
+    topic,
+    partitions: partitions.length,
+    lag_records: left.reduce((sum, { lag }) => sum + lag, 0),
+    lag_seconds: oldest === undefined ? 0 : ageOf(oldest),
+    furthest_behind:
+      oldest === undefined
+        ? null
+        : { partition: oldest.partition, lag_records: oldest.lag, lag_seconds: ageOf(oldest) },
   };
 }
 
@@ -133,6 +157,7 @@ const COLUMNS = [
   'out/s',
   'empty in',
   'wanted',
+  'furthest behind',
 ];
 
 /** One line a stage; where it reads several topics, one more for each of them. */
@@ -152,14 +177,19 @@ function table(rows: readonly Row[]): string {
       isLagging && row.seconds_to_empty === null ? 'never' : age(row.seconds_to_empty),
       row.wanted_processes === null ? '-' : String(row.wanted_processes),
     ];
-    if (row.topics.length === 1) return [own];
-    const each = row.of_topics.map(({ topic, partitions, lag_records, lag_seconds }) => [
+    if (row.topics.length === 1) return [[...own, ...row.of_topics.map(furthestBehind)]];
+    const each = row.of_topics.map((one) => [
       '',
-      topic,
-      String(partitions),
+      one.topic,
+      String(one.partitions),
       '',
-      String(lag_records),
-      age(lag_seconds),
+      String(one.lag_records),
+      age(one.lag_seconds),
+      '',
+      '',
+      '',
+      '',
+      furthestBehind(one),
     ]);
     return [own, ...each];
   });
@@ -172,6 +202,11 @@ function table(rows: readonly Row[]): string {
       .trimEnd(),
   );
   return `${text.join('\n')}\n`;
+}
+
+/** The partition, its lag and its age. */
+function furthestBehind({ furthest_behind: one }: TopicRow): string {
+  return one === null ? '-' : `${one.partition}: ${one.lag_records}, ${age(one.lag_seconds)}`;
 }
 
 /** A duration for people. */

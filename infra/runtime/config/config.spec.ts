@@ -5,6 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   ConfigError,
   describeConfig,
+  readApiKey,
   readClusterConfig,
   readCommandConfig,
   readConfig,
@@ -51,6 +52,25 @@ describe('configuration', () => {
     expect(readConfig({}).diskReserve).toBeUndefined();
     expect(readConfig({ TRIBUTARY_DISK_RESERVE: '2GiB' }).diskReserve).toBe(2 ** 31);
     expect(() => readConfig({ TRIBUTARY_DISK_RESERVE: '2GB' })).toThrow('MiB, GiB, TiB');
+  });
+
+  it('refused to start in a terminal where the key of tributary plan was exported', () => {
+    expect(readDevConfig({ TRIBUTARY_API_KEY: 'key' }).port).toBe(8080);
+    expect(readConfig({ TRIBUTARY_API_KEY_FILE: '/run/secrets/key' }).port).toBe(8080);
+  });
+
+  it('reads the API key of a command from a variable or from a file', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, 'key');
+    writeFileSync(file, 'trb_ak_file\n');
+    expect(readApiKey({ TRIBUTARY_API_KEY: 'trb_ak_1' })).toBe('trb_ak_1');
+    expect(readApiKey({ TRIBUTARY_API_KEY_FILE: file })).toBe('trb_ak_file');
+    expect(() => readApiKey({})).toThrow('TRIBUTARY_API_KEY is needed');
+    expect(() => readApiKey({ TRIBUTARY_API_KEY_FILE: join(folder, 'none') })).toThrow('can be read');
+    expect(() => readApiKey({ TRIBUTARY_API_KEY: 'a', TRIBUTARY_API_KEY_FILE: file })).toThrow(
+      'exclude each other',
+    );
   });
 
   it('refuses a misspelt variable instead of ignoring it', () => {

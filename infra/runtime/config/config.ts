@@ -21,6 +21,9 @@ export class ConfigError extends Error {
 /** Prefixes of our variables, short of names that a platform sets for its services, e.g. `KAFKA_PORT`. */
 const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL', 'REDIS_TLS_CA', 'ELASTICSEARCH_TLS'];
 
+/** For commands that call a server. A server that is started in the same terminal accepts that it is there. */
+const API_KEY = 'TRIBUTARY_API_KEY';
+
 type Key = keyof typeof SETTINGS;
 
 /**
@@ -66,15 +69,28 @@ function isGiven({ name, fallback, parse }: Setting<unknown>, environment: Envir
 /** The environment with the secrets from `*_FILE`. Faults are added to `problems`. */
 function withSecretFiles(environment: Environment, problems: string[]): Environment {
   const texts: Record<string, string | undefined> = { ...environment };
-  for (const { name, isSecret } of Object.values<Setting<unknown>>(SETTINGS)) {
-    const file = environment[`${name}_FILE`];
-    if (!isSecret || !file) continue;
-    if (environment[name]) problems.push(`${name} and ${name}_FILE exclude each other`);
-    const secret = textOfFile(file);
-    if (secret) texts[name] = secret;
-    else problems.push(`${name}_FILE must name a file that can be read and is not empty, not ${file}`);
-  }
+  for (const { name, isSecret } of Object.values<Setting<unknown>>(SETTINGS))
+    if (isSecret) texts[name] = secretOf(name, environment, problems);
   return texts;
+}
+
+/** The secret of a variable, or of the file that its `*_FILE` names. Faults are added to `problems`. */
+function secretOf(name: string, environment: Environment, problems: string[]): string | undefined {
+  const file = environment[`${name}_FILE`];
+  if (!file) return environment[name];
+  if (environment[name]) problems.push(`${name} and ${name}_FILE exclude each other`);
+  const secret = textOfFile(file);
+  if (!secret) problems.push(`${name}_FILE must name a file that can be read and is not empty, not ${file}`);
+  return secret || environment[name];
+}
+
+/** The API key of a command that calls a server. Throws `ConfigError` where it is missing or its file can't be read. */
+export function readApiKey(environment: Environment): string {
+  const problems: string[] = [];
+  const key = secretOf(API_KEY, environment, problems);
+  if (!key && problems.length === 0) problems.push(`${API_KEY} is needed: an API key of the workspace`);
+  if (!key || problems.length > 0) throw new ConfigError(problems);
+  return key;
 }
 
 /** Without the final line break, which editors and `echo` add. */
@@ -88,8 +104,8 @@ function textOfFile(file: string): string | undefined {
 
 function unknownNames(environment: Environment): readonly string[] {
   const known = new Set(
-    Object.values<Setting<unknown>>(SETTINGS).flatMap(({ name, isSecret }) =>
-      isSecret ? [name, `${name}_FILE`] : [name],
+    [...Object.values<Setting<unknown>>(SETTINGS), { name: API_KEY, isSecret: true }].flatMap(
+      ({ name, isSecret }) => (isSecret ? [name, `${name}_FILE`] : [name]),
     ),
   );
   return Object.keys(environment)

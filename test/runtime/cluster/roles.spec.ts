@@ -241,6 +241,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     const { code, output } = await ranHere(['stages', '--over', '1'], environment);
     expect(code).toBe(0);
     expect(output).toMatch(/^validate +2 topics +2 +0 +1 +\d+s +0 +0 +never +1?$/m);
+    expect(output).toMatch(/^ +events\.production +2 +1 +\d+s +[01]: 1, \d+s$/m);
     expect(await gateway.stop()).toBe(0);
   });
 

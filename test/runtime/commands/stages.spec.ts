@@ -9,7 +9,11 @@ interface Row {
   readonly stage: string;
   readonly lag_records: number;
   readonly lag_seconds: number | null;
-  readonly of_topics: readonly { readonly topic: string; readonly lag_records: number }[];
+  readonly of_topics: readonly {
+    readonly topic: string;
+    readonly lag_records: number;
+    readonly furthest_behind: { readonly partition: number; readonly lag_records: number } | null;
+  }[];
 }
 
 describe('tributary stages', () => {
@@ -46,6 +50,7 @@ describe('tributary stages', () => {
       'out/s',
       'empty in',
       'wanted',
+      'furthest behind',
     ]);
     expect(lines.find((line) => line.startsWith('route '))).toMatch(/^route +events\.accepted +4 +- +0 +0s /);
   });
@@ -61,6 +66,7 @@ describe('tributary stages', () => {
     await tributary.kill();
     const [validate] = await rows();
     expect(validate).toMatchObject({ stage: 'validate', lag_records: 0, lag_seconds: 0 });
+    expect(validate?.of_topics.map((topic) => topic.furthest_behind)).toEqual([null, null]);
   });
 
   it('says in one line what is wrong with its options, and that there is no log', async () => {

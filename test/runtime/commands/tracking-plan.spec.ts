@@ -113,7 +113,7 @@ describe('tributary plan', () => {
       2,
       'tributary plan export: --workspace names the workspace\n',
     ],
-    ['without a key', ['plan', 'export', '--workspace', 'w'], {}, 2, 'TRIBUTARY_API_KEY is not set'],
+    ['without a key', ['plan', 'export', '--workspace', 'w'], {}, 2, 'TRIBUTARY_API_KEY is needed'],
     [
       'with an address that is none',
       ['plan', 'export', '--workspace', 'w', '--url', 'x'],
