@@ -132,7 +132,15 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     // One at a time: a sent mail is committed before the next one is sent.
     { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
     flow('route', [accepted], [deliveries, dead, eventsSlow, funnelCounts], steps.route),
-    flow('route.slow', [eventsSlow], [deliveries, dead, outcomes, eventsSlow, funnelCounts], steps.routeSlow),
+    {
+      ...flow(
+        'route.slow',
+        [eventsSlow],
+        [deliveries, dead, outcomes, eventsSlow, funnelCounts],
+        steps.routeSlow,
+      ),
+      commitPauseMs: SLOW_COMMIT_PAUSE_MS,
+    },
     flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow, receivedSlow], steps.replay),
     batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
     {
@@ -238,6 +246,12 @@ const replaySteps: Source = {
   topic: TOPIC.replays,
   dueAt: ({ timestamp }) => timestamp + REPLAY_TICK_MS,
 };
+
+/**
+ * Each event of the slow queue may count something for hundreds of rules: where every one were a commit of its own, their
+ * counts, dead letters and commits would take as much of the thread as the quick stages.
+ */
+const SLOW_COMMIT_PAUSE_MS = 100;
 
 /** Entries in a batch of `validate.slow`, each of which may take milliseconds of a fraction of a thread. */
 const SLOW_ENTRIES = 100;

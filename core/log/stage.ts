@@ -123,6 +123,11 @@ export interface FlowStage extends StageBase {
   readonly kind: 'flow';
   /** Bound on bytes of unfinished values and uncommitted output records per partition. */
   readonly windowBytes: number;
+  /**
+   * The least pause between two commits with output records of a partition, ms, where these may wait: the entries in between
+   * share a commit and the record of their counts. Default 0.
+   */
+  readonly commitPauseMs?: number;
   handle(entry: LogEntry, context: FlowContext): undefined;
   /**
    * Backpressure, checked before each entry: false where more entries would only wait in memory. Checked again at

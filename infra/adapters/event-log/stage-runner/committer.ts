@@ -41,6 +41,8 @@ export interface CommitterOptions {
    */
   readonly commit: (from: Cursor, to: Cursor, emissions: readonly OutputRecord[]) => Promise<void>;
   readonly throttle?: CommitThrottle | undefined;
+  /** See `FlowStage.commitPauseMs`. */
+  readonly leastPauseMs?: number | undefined;
   /** See `Stage.isCounting`. */
   readonly isCounting?: (() => boolean) | undefined;
   readonly backoff: Backoff;
@@ -153,10 +155,10 @@ export class Committer {
   }
 
   #noteCommit(tookMs: number): void {
-    const { metrics, stage, throttle } = this.#options;
+    const { metrics, stage, throttle, leastPauseMs = 0 } = this.#options;
     metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, { stage });
     if (throttle === undefined) return;
-    this.#lastPauseMs = throttle.pauseAfter(tookMs);
+    this.#lastPauseMs = Math.max(leastPauseMs, throttle.pauseAfter(tookMs));
     const now = performance.now();
     this.#pausedUntil = now + this.#lastPauseMs;
     this.#positionPausedUntil = now + throttle.positionMs;

@@ -110,6 +110,7 @@ export class PartitionLoop {
       committed: owned.committed,
       commit: (from, to, emissions) => owned.commit(from, to, emissions),
       throttle: owned.throttle,
+      leastPauseMs: stage.kind === 'flow' ? stage.commitPauseMs : undefined,
       isCounting: stage.isCounting?.bind(stage),
       backoff,
       metrics,
