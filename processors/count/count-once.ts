@@ -22,7 +22,7 @@ interface FencedStore<Added extends object> {
 /** What entries add to a store. */
 export interface Counting<Added extends object> {
   readonly store: FencedStore<Added>;
-  tally(topic: string, entries: readonly LogEntry[]): Added;
+  tally(topic: string, entries: readonly LogEntry[]): Added | Promise<Added>;
 }
 
 /**
@@ -41,7 +41,7 @@ export function countOnce<Added extends object>(
     const last = uncounted.at(-1);
     if (last === undefined) return [];
     const to = last.position.offset + 1;
-    const added = tally(topic, uncounted);
+    const added = await tally(topic, uncounted);
     try {
       await store.apply({ ...added, topic, partition, from: applied, to });
     } catch (error) {
@@ -67,7 +67,7 @@ export async function recountOnce<Added extends object>(
 ): Promise<void> {
   const from = await store.applied({ topic, partition });
   if (from > offset && !(await isMadeAnew(from, context))) return;
-  const added = tally(entry.position.topic, [entry]);
+  const added = await tally(entry.position.topic, [entry]);
   await store.apply({ ...added, topic, partition, from, to: offset + 1 });
 }
 
