@@ -14,7 +14,7 @@ import type { Cursor } from './cursor.ts';
 
 const at = (offset: number, index = 0): Cursor => ({ offset, index });
 
-function setUp(answers: (Error | undefined)[], throttle?: CommitThrottle) {
+function setUp(answers: (Error | undefined)[], throttle?: CommitThrottle, leastPauseMs?: number) {
   const calls: { from: Cursor; to: Cursor }[] = [];
   const committer = new Committer({
     stage: 's',
@@ -22,6 +22,7 @@ function setUp(answers: (Error | undefined)[], throttle?: CommitThrottle) {
     partition: 0,
     committed: at(5),
     throttle,
+    leastPauseMs,
     backoff: { firstMs: 1, capMs: 1 },
     metrics: NO_METRICS,
     logger: NO_LOGGER,
@@ -149,6 +150,18 @@ describe('committer', () => {
 
   describe('on an engine that throttles commits', () => {
     const throttle: CommitThrottle = { pauseAfter: () => 10, positionMs: 60_000 };
+
+    it('made a commit of each event of a slow queue: a stage names the least pause, of whatever engine', async () => {
+      for (const pauseAfter of [() => 0, () => 10]) {
+        const { committer } = setUp([], { pauseAfter, positionMs: 60_000 }, 5_000);
+        expect(committer.pauseMs()).toBe(0);
+        await committer.commit(at(6), [], never);
+        expect(committer.pauseMs()).toBeGreaterThan(4_000);
+      }
+      const { committer } = setUp([], { pauseAfter: () => 9_000, positionMs: 60_000 }, 5_000);
+      await committer.commit(at(6), [], never);
+      expect(committer.pauseMs()).toBeGreaterThan(8_000);
+    });
 
     it('stores a position without emissions at once, and the next ones together', async () => {
       const { committer, calls } = setUp([], throttle);
