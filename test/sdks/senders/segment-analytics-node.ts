@@ -11,4 +11,4 @@ const analytics = new Analytics({
 });
 analytics.on('error', (error) => console.error(error));
 
-await sendAll(given, analytics, () => analytics.closeAndFlush({ timeout: 60_000 }));
+await sendAll(given, analytics, () => analytics.closeAndFlush({ timeout: 300_000 }));
