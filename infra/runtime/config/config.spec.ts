@@ -64,13 +64,13 @@ describe('configuration', () => {
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, 'key');
     writeFileSync(file, 'trb_ak_file\n');
-    expect(readApiKey({ TRIBUTARY_API_KEY: 'trb_ak_1' })).toBe('trb_ak_1');
-    expect(readApiKey({ TRIBUTARY_API_KEY_FILE: file })).toBe('trb_ak_file');
-    expect(() => readApiKey({})).toThrow('TRIBUTARY_API_KEY is needed');
-    expect(() => readApiKey({ TRIBUTARY_API_KEY_FILE: join(folder, 'none') })).toThrow('can be read');
-    expect(() => readApiKey({ TRIBUTARY_API_KEY: 'a', TRIBUTARY_API_KEY_FILE: file })).toThrow(
-      'exclude each other',
-    );
+    expect(readApiKey({ TRIBUTARY_API_KEY: 'trb_ak_1' })).toEqual({ ok: true, value: 'trb_ak_1' });
+    expect(readApiKey({ TRIBUTARY_API_KEY_FILE: file })).toEqual({ ok: true, value: 'trb_ak_file' });
+    const refused = (message: string) => ({ ok: false, message: expect.stringContaining(message) });
+    expect(readApiKey({})).toEqual(refused('TRIBUTARY_API_KEY is needed'));
+    expect(readApiKey({ TRIBUTARY_API_KEY_FILE: join(folder, 'none') })).toEqual(refused('can be read'));
+    const both = { TRIBUTARY_API_KEY: 'a', TRIBUTARY_API_KEY_FILE: file };
+    expect(readApiKey(both)).toEqual(refused('exclude each other'));
   });
 
   it('refuses a misspelt variable instead of ignoring it', () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type Logger, MAX_JITTER, parseRetrySchedule } from '@tributary/core';
 import { NO_ISSUERS } from './issuer-settings.ts';
-import type { Setting } from './setting.ts';
+import type { Parsed, Setting } from './setting.ts';
 import { type Config, SETTINGS } from './settings.ts';
 
 /** The environment variables of a process. */
@@ -84,13 +84,15 @@ function secretOf(name: string, environment: Environment, problems: string[]): s
   return secret || environment[name];
 }
 
-/** The API key of a command that calls a server. Throws `ConfigError` where it is missing or its file can't be read. */
-export function readApiKey(environment: Environment): string {
+/** The API key of a command that calls a server. */
+export function readApiKey(environment: Environment): Parsed<string> {
   const problems: string[] = [];
-  const key = secretOf(API_KEY, environment, problems);
-  if (!key && problems.length === 0) problems.push(`${API_KEY} is needed: an API key of the workspace`);
-  if (!key || problems.length > 0) throw new ConfigError(problems);
-  return key;
+  const value = secretOf(API_KEY, environment, problems) ?? '';
+  const [problem] = problems;
+  if (problem !== undefined) return { ok: false, message: problem };
+  return value === ''
+    ? { ok: false, message: `${API_KEY} is needed: an API key of the workspace` }
+    : { ok: true, value };
 }
 
 /** Without the final line break, which editors and `echo` add. */
