@@ -11,15 +11,17 @@ const BAR = 3;
  */
 export async function destinationRows(options: {
   readonly rounds: number;
+  /** More where there are more destinations: each gets one. */
   readonly events: number;
   readonly destinations: readonly number[];
 }): Promise<readonly BenchRow[]> {
-  const { rounds, events } = options;
+  const { rounds } = options;
   const webhook = await startProcess<{ url: string }>('./webhook-process.ts');
   try {
     const rows: BenchRow[] = [];
     let few: { readonly us: number; readonly figure: string } | undefined;
     for (const destinations of options.destinations) {
+      const events = Math.max(options.events, destinations);
       const task: DeliverTask = { url: webhook.hello.url, events, batchSize: 1, rounds, destinations };
       const { deliver, bare, residentMiB } = await work(task);
       const us = median(deliver.map((time) => time.us));
