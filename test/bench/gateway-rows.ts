@@ -7,7 +7,7 @@ import { type LoadResult, load } from './load.ts';
 import { startProcess } from './process.ts';
 import { slowCommits } from './slow-commits.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
-import { cpuSeconds, microsecondsEach } from './usage.ts';
+import { usageSince } from './usage.ts';
 
 interface Shape {
   readonly path: string;
@@ -105,13 +105,18 @@ async function measure(
     await loadEcho(2);
 
     const pairs: { readonly durable: LoadResult; readonly bare: LoadResult }[] = [];
-    const pids = [gateway.pid, echo.pid, kafkaPid ?? 0];
-    const before = pids.map(cpuSeconds);
+    const usedByGateway = usageSince({
+      gateway: gateway.pid,
+      ...(kafkaPid === undefined ? {} : { Kafka: kafkaPid }),
+    });
+    const usedByEcho = usageSince({ echo: echo.pid });
     for (let round = 0; round < rounds; round++) {
       pairs.push({ durable: await loadGateway(seconds), bare: await loadEcho(seconds) });
     }
-    const spent = pids.map((pid, at) => cpuSeconds(pid) - (before[at] ?? 0));
     const [durable, bare] = [pairs.map((pair) => pair.durable), pairs.map((pair) => pair.bare)];
+    const eventsIn = (results: readonly LoadResult[]) =>
+      results.reduce((sum, run) => sum + run.answered * shape.eventsPerRequest, 0);
+    const times = `${usedByGateway(eventsIn(durable))}, ${usedByEcho(eventsIn(bare))}`;
     const runs = [warm, ...durable];
     const answered = runs.reduce((sum, run) => sum + run.answered, 0);
     const other = runs.reduce((sum, run) => sum + run.other, 0);
@@ -121,12 +126,6 @@ async function measure(
     const ratio = median(
       pairs.map(({ durable, bare }) => durable.requestsPerSecond / bare.requestsPerSecond),
     );
-    const each = (at: number, results: readonly LoadResult[]) =>
-      microsecondsEach(
-        spent[at] ?? 0,
-        results.reduce((sum, run) => sum + run.answered * shape.eventsPerRequest, 0),
-      );
-    const times = `gateway ${each(0, durable)}, echo ${each(1, bare)}${kafkaPid === undefined ? '' : `, Kafka ${each(2, durable)}`}`;
     const events = (results: readonly LoadResult[]) =>
       perSecond(median(results.map(({ requestsPerSecond }) => requestsPerSecond * shape.eventsPerRequest)));
     return {

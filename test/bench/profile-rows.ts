@@ -93,7 +93,7 @@ export async function profileRows(options: ProfileRowsOptions): Promise<readonly
     row(`upsert of new ones, two identities, ${scale}`, fresh, 'read and write of one document', {
       bar: '-',
       holds: null,
-      note: `filled at ${perSecond(filledPerSecond)}${options.fill === undefined ? '' : ', in bulk'}; `,
+      note: `filled at ${perSecond(filledPerSecond)}${options.fill === undefined ? '' : ', in bulk'}`,
     }),
     row(`search by one identity, ${scale}`, searched, 'read of one document', {
       bar: `>= ${SEARCH_BAR}, p99 < ${SEARCH_P99_BAR_MS} ms`,
@@ -125,7 +125,7 @@ function row(
     baseline: `${against} ${perSecond(baseline.perSecond)}, ${spread(baseline)}`,
     ratio,
     ...verdict,
-    note: `${verdict.note ?? ''}processor time of each: ${figure.used}`,
+    note: [verdict.note ?? [], `processor time of each: ${figure.used}`].flat().join('; '),
   };
 }
 
