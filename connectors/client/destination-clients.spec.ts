@@ -38,7 +38,7 @@ function watchOwnTimers(): void {
       ownTimers.delete(timer);
       callback();
     }, ms);
-    if (new Error().stack?.includes('/connectors/clients.ts')) ownTimers.add(timer);
+    if (new Error().stack?.includes('/destination-clients.ts')) ownTimers.add(timer);
     return timer;
   };
   vi.spyOn(globalThis, 'setTimeout').mockImplementation(started as typeof setTimeout);
@@ -73,6 +73,7 @@ test('a destination keeps its client, and has it alone', async () => {
 
 test('an idle client is closed, counted from the end of its last call', async () => {
   await touch('a');
+  expect(ownTimers.size).toBe(1);
   await vi.advanceTimersByTimeAsync(IDLE_MS - 1);
   const end = begin('a');
   await vi.advanceTimersByTimeAsync(IDLE_MS * 3);

@@ -23,8 +23,6 @@ interface Held<C> {
   opened: C | undefined;
   readonly version: number;
   readonly idle: NodeJS.Timeout;
-  /** Ordinal of the call that used it last, over all destinations. */
-  lastUse: number;
   readonly ended: PromiseWithResolvers<void>;
   users: number;
   /** Takes no further calls; closed once its last call has ended. */
@@ -39,9 +37,9 @@ interface Held<C> {
  */
 export class DestinationClients<C extends Closable> {
   readonly #options: DestinationClientsOptions<C>;
+  /** In the order of their last use, the earliest first. */
   readonly #kept = new Map<string, Held<C>>();
   readonly #ending = new Set<Promise<void>>();
-  #uses = 0;
   #closed = false;
 
   constructor(options: DestinationClientsOptions<C>) {
@@ -65,7 +63,6 @@ export class DestinationClients<C extends Closable> {
     const held = this.#holdFor(destination);
     const discard = () => this.#retire(destination.id, held);
     held.users += 1;
-    held.lastUse = this.#uses += 1;
     try {
       return await work(held.opened ?? (await this.#opened(held, discard)), discard);
     } finally {
@@ -95,7 +92,11 @@ export class DestinationClients<C extends Closable> {
   #holdFor(destination: ConnectorDestination): Held<C> {
     const { id, version } = destination;
     const known = this.#kept.get(id);
-    if (known?.version === version) return known;
+    if (known?.version === version) {
+      this.#kept.delete(id);
+      this.#kept.set(id, known);
+      return known;
+    }
     if (known !== undefined) this.#retire(id, known);
     else this.#makeRoom();
     const held: Held<C> = {
@@ -103,7 +104,6 @@ export class DestinationClients<C extends Closable> {
       opened: undefined,
       version,
       idle: setTimeout(() => this.#retireIdle(id, held), this.#options.idleMs).unref(),
-      lastUse: 0,
       ended: Promise.withResolvers(),
       users: 0,
       retired: false,
@@ -120,13 +120,10 @@ export class DestinationClients<C extends Closable> {
     }
   }
 
+  /** Those before it are in use: as few as the calls under way. */
   #unusedForTheLongest(): readonly [id: string, held: Held<C>] | undefined {
-    let longest: readonly [string, Held<C>] | undefined;
-    for (const entry of this.#kept) {
-      const [, held] = entry;
-      if (held.users === 0 && held.lastUse < (longest?.[1].lastUse ?? Infinity)) longest = entry;
-    }
-    return longest;
+    for (const entry of this.#kept) if (entry[1].users === 0) return entry;
+    return undefined;
   }
 
   #retireIdle(id: string, held: Held<C>): void {
