@@ -7,6 +7,7 @@ import type { Schemas } from '../../api/client.ts';
 import { useMay, useWorkspaceId } from '../../frame/workspace.tsx';
 import { ConfirmButton } from '../../shared/confirm-button.tsx';
 import { CopyField } from '../../shared/copy-field.tsx';
+import { DeferredMount } from '../../shared/deferred.tsx';
 import { useEntityNames } from '../../shared/entity-names.ts';
 import { JsonView } from '../../shared/json-view.tsx';
 import { TextLink } from '../../shared/links.tsx';
@@ -76,19 +77,21 @@ function Content({ workspaceId, delivery }: Props) {
           </Text>
         </Alert>
       )}
-      <Facts workspaceId={workspaceId} delivery={delivery} />
-      <Stack component="section" aria-label="Attempts">
-        <Title order={2} size="h4">
-          Attempts
-        </Title>
-        <Attempts attempts={attempts} />
-      </Stack>
-      <Stack component="section" aria-label="Event">
-        <Title order={2} size="h4">
-          Event as it is delivered
-        </Title>
-        <JsonView value={event} label="Event as it is delivered" />
-      </Stack>
+      <DeferredMount>
+        <Facts workspaceId={workspaceId} delivery={delivery} />
+        <Stack component="section" aria-label="Attempts">
+          <Title order={2} size="h4">
+            Attempts
+          </Title>
+          <Attempts attempts={attempts} />
+        </Stack>
+        <Stack component="section" aria-label="Event">
+          <Title order={2} size="h4">
+            Event as it is delivered
+          </Title>
+          <JsonView value={event} label="Event as it is delivered" />
+        </Stack>
+      </DeferredMount>
       <CopyField value={id} label="the id of the delivery" />
     </Page>
   );
