@@ -13,7 +13,9 @@ const CONSOLE = ['test/console/**/*.spec.ts'];
 const ALONE = isLong ? '{alone,long-alone}' : 'alone';
 const ALL_ALONE = [`test/**/*.${ALONE}.spec.ts`];
 const LONG_ONLY = isLong ? [] : ['test/**/*.long{,.alone}.spec.ts'];
-const ON_CLUSTER = isLong ? ['test/{flows,sdks}/**/*.spec.ts'] : ['test/flows/**/*.cluster.spec.ts'];
+const ON_CLUSTER = isLong
+  ? ['test/{flows,sdks}/**/*.spec.ts', 'test/console/newcomer.spec.ts']
+  : ['test/flows/**/*.cluster.spec.ts'];
 
 /** One more than there are cores: most of what a test does is to wait for other processes. */
 const TOGETHER = availableParallelism() + 1;
@@ -29,8 +31,9 @@ const without = (...others: readonly string[]) => [
 /** Starts the engines that the tests share; the specs beside the code need none. */
 const ENGINES = 'test/engines/global-setup.ts';
 const WITH_ENGINES = { globalSetup: [ENGINES] };
+const BUILT_PAGES = 'test/console/helpers/global-setup.ts';
 const ON_ENGINES = {
-  globalSetup: [ENGINES, 'test/engines/skip-without-engines.ts'],
+  globalSetup: [ENGINES, 'test/engines/skip-without-engines.ts', ...(isLong ? [BUILT_PAGES] : [])],
   env: { TRIBUTARY_TEST_WIRING: 'cluster' },
 };
 
@@ -106,10 +109,11 @@ export default defineConfig({
           ...inOrder(2),
           include: CONSOLE,
           exclude: without(),
-          globalSetup: ['test/console/helpers/global-setup.ts'],
+          globalSetup: [BUILT_PAGES],
         },
       },
-      // Flows against a gateway and a processor on the real engines; in the long run all of them, and the SDKs.
+      // Flows against a gateway and a processor on the real engines; in the long run all of them, the SDKs, and a newcomer's
+      // way through the console.
       {
         extends: true,
         test: {

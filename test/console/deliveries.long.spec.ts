@@ -5,7 +5,7 @@ import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
-import { REQUEST_ID } from './helpers/failures.ts';
+import { REQUEST_ID, tryAgain } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 interface Made {
@@ -179,7 +179,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     await expectAccessible(page);
     if (status === 503) await takePictures(page, 'deliveries-error');
     await failure.end();
-    await page.getByRole('button', { name: 'Try again' }).click();
+    await tryAgain(page);
     await page.getByRole('alert').waitFor({ state: 'detached' });
     const slow = await simulated.hold('**/deliveries/groups*');
     await page.reload();

@@ -3,7 +3,7 @@ import type { Client } from '../helpers/client.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
-import { REQUEST_ID } from './helpers/failures.ts';
+import { REQUEST_ID, tryAgain } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 interface Stored {
@@ -206,7 +206,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
         await takePictures(page, 'destinations-error');
       }
       await failure.end();
-      await page.getByRole('button', { name: 'Try again' }).click();
+      await tryAgain(page);
       await table.getByText('Demo webhook').waitFor();
     }
     const slow = await failures.hold(/\/destinations\?/);

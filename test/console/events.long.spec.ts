@@ -6,6 +6,7 @@ import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
 import type { FailureStatus } from './helpers/failures.ts';
+import { tryAgain } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 const HOSTILE = '<script>alert(1)</script>';
@@ -140,7 +141,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
       await page.getByRole('alert').getByText(words).first().waitFor();
       if (status === 503) await takePictures(page, 'event-unavailable');
       await failure.end();
-      await page.getByRole('button', { name: 'Try again' }).click();
+      await tryAgain(page);
       await page.getByRole('heading', { level: 1, name: 'Flight Departed' }).waitFor();
       await page.getByRole('link', { name: 'Event search' }).click();
       await page.reload();

@@ -81,3 +81,9 @@ export class Failures {
     return { end: () => this.#page.unroute(url, handler) };
   }
 }
+
+/** Clicks "Try again", unless a page that asks again by itself has just recovered. */
+export async function tryAgain(page: Page): Promise<void> {
+  const button = page.getByRole('button', { name: 'Try again' }).first();
+  await Promise.any([button.click(), button.waitFor({ state: 'detached' })]);
+}
