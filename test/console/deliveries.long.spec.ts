@@ -178,8 +178,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     await page.getByRole('alert').getByText(REQUEST_ID).waitFor();
     await expectAccessible(page);
     if (status === 503) await takePictures(page, 'deliveries-error');
-    await failure.end();
-    await tryAgain(page);
+    await tryAgain(page.getByRole('button', { name: 'Try again' }), failure);
     await page.getByRole('alert').waitFor({ state: 'detached' });
     const slow = await simulated.hold('**/deliveries/groups*');
     await page.reload();

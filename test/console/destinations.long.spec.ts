@@ -205,8 +205,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
         await expectAccessible(page);
         await takePictures(page, 'destinations-error');
       }
-      await failure.end();
-      await tryAgain(page);
+      await tryAgain(page.getByRole('button', { name: 'Try again' }), failure);
       await table.getByText('Demo webhook').waitFor();
     }
     const slow = await failures.hold(/\/destinations\?/);

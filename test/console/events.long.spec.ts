@@ -5,8 +5,7 @@ import type { Client } from '../helpers/client.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
-import type { FailureStatus } from './helpers/failures.ts';
-import { tryAgain } from './helpers/failures.ts';
+import { type FailureStatus, tryAgain } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 const HOSTILE = '<script>alert(1)</script>';
@@ -140,8 +139,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
       await openEvent(page, messageId);
       await page.getByRole('alert').getByText(words).first().waitFor();
       if (status === 503) await takePictures(page, 'event-unavailable');
-      await failure.end();
-      await tryAgain(page);
+      await tryAgain(page.getByRole('button', { name: 'Try again' }), failure);
       await page.getByRole('heading', { level: 1, name: 'Flight Departed' }).waitFor();
       await page.getByRole('link', { name: 'Event search' }).click();
       await page.reload();

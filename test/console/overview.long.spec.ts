@@ -3,8 +3,7 @@ import { eventually } from '../helpers/client.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
-import type { FailureStatus } from './helpers/failures.ts';
-import { tryAgain } from './helpers/failures.ts';
+import { type FailureStatus, tryAgain } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 const FAILURES: readonly (readonly [FailureStatus, string])[] = [
@@ -106,8 +105,7 @@ describe.skipIf(chromiumPath === undefined)('overview', () => {
       await page.reload();
       await page.getByRole('alert').getByText(words).first().waitFor();
       if (status === 503) await takePictures(page, 'overview-unavailable');
-      for (const { end } of all) await end();
-      await tryAgain(page);
+      await tryAgain(page.getByRole('button', { name: 'Try again' }).first(), ...all);
       await page.getByRole('region', { name: 'Volume' }).getByRole('link').first().waitFor();
     }
   });

@@ -1,4 +1,4 @@
-import type { Page, Route } from 'playwright-core';
+import type { Locator, Page, Route } from 'playwright-core';
 import type { PageWatch } from './page-watch.ts';
 
 /** The API's own words for what it refuses. */
@@ -82,8 +82,9 @@ export class Failures {
   }
 }
 
-/** Clicks "Try again", unless a page that asks again by itself has just recovered. */
-export async function tryAgain(page: Page): Promise<void> {
-  const button = page.getByRole('button', { name: 'Try again' }).first();
+/** Ends the failures and clicks "Try again", unless the page asked again by itself in between and has recovered. */
+export async function tryAgain(button: Locator, ...failures: readonly Simulation[]): Promise<void> {
+  await button.waitFor();
+  for (const { end } of failures) await end();
   await Promise.any([button.click(), button.waitFor({ state: 'detached' })]);
 }
