@@ -17,6 +17,8 @@ const FOLDER_OF_0_1_0 = fileURLToPath(new URL('./data/0.1.0.tar.gz', import.meta
 const LINES_OF_0_1_0 = 15;
 /** The events are from November 2026, and the test must not fail once their retention has passed. */
 const FOREVER = '3650d';
+/** Their ids contain no time, and no deduplicator remembers them by now: they are found near their time alone. */
+const AROUND = '?around=2026-11-25T22:55:30Z';
 
 describe('the data folder of an earlier release', () => {
   let parent: Awaited<ReturnType<typeof temporaryFolder>>;
@@ -52,12 +54,12 @@ describe('the data folder of an earlier release', () => {
   });
 
   it('still tells what became of each of its events', async () => {
-    expect(await tributary.owner.get('./events/old-3')).toMatchObject({
+    expect(await tributary.owner.get(`./events/old-3${AROUND}`)).toMatchObject({
       status: 'rejected',
       contract: { violations: [{ kind: 'type', path: '/total' }] },
     });
     const accepted = await tributary.owner.get<{ rules: readonly { name: string; deliveries: unknown }[] }>(
-      './events/old-1',
+      `./events/old-1${AROUND}`,
     );
     expect(accepted).toMatchObject({ contract: { outcome: 'accepted' } });
     expect(accepted.rules.find(({ name }) => name === 'To file')).toMatchObject({

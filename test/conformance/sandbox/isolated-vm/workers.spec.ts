@@ -50,6 +50,12 @@ function signal(pid: number | undefined, name: NodeJS.Signals): void {
   process.kill(pid, name);
 }
 
+/**
+ * For a program that does harm, and then something in time: it runs in the idle class by then, and may wait for a
+ * processor on a busy machine.
+ */
+const ROOM_FOR_THE_IDLE = { eventMs: 300, watchdogMs: 1_500 };
+
 type Options = Partial<Parameters<typeof openIsolatedVmSandbox>[0]>;
 
 describe('The worker processes of isolated-vm', () => {
@@ -124,7 +130,7 @@ describe('The worker processes of isolated-vm', () => {
     ['does not end', 'for (;;);'],
     ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e5).fill(0));'],
   ])('lose an owner’s other programs when one %s, and load them again', async (_, statements) => {
-    const sandbox = open();
+    const sandbox = open(ROOM_FOR_THE_IDLE);
     const [good, bad] = [program(HONEST, 'owner'), badOn(statements, 'owner')];
     expect(await each(sandbox, [good, good])).toEqual([true, false]);
     expect(outcomes(await sandbox.run(bad, inputs(3, [1])))).toEqual([
@@ -187,8 +193,7 @@ describe('The worker processes of isolated-vm', () => {
 
     it.each(HOSTILE_REJECTIONS)('blame the event alone for $name', async ({ does, ends }) => {
       const counts = new Map<string, number>();
-      // A program that did harm runs in the idle class: on a busy machine its next event may wait for a processor.
-      const sandbox = open({ metrics: counting(counts), eventMs: 300, watchdogMs: 1_500 });
+      const sandbox = open({ metrics: counting(counts), ...ROOM_FOR_THE_IDLE });
       const results = outcomes(await sandbox.run(badOn(does), inputs(5, [2])));
       expect(results.toSpliced(2, 1)).toEqual(Array(4).fill('ok'));
       expect(ends).toContain(results[2]);
@@ -256,7 +261,7 @@ describe('The worker processes of isolated-vm', () => {
   });
 
   it('that run code of who did harm are others, which stand back, and its other programs go there too', async () => {
-    const sandbox = open();
+    const sandbox = open(ROOM_FOR_THE_IDLE);
     const loop = badOn('for (;;);', 'harmful');
     expect(outcomes(await sandbox.run(loop, inputs(3, [1])))).toEqual(['ok', 'timeout', 'ok']);
     const [first, apart] = sandbox.workerPids();
@@ -323,7 +328,7 @@ describe('The worker processes of isolated-vm', () => {
 
   it('are reported in metrics', async () => {
     const counts = new Map<string, number>();
-    const sandbox = open({ metrics: counting(counts) });
+    const sandbox = open({ metrics: counting(counts), ...ROOM_FOR_THE_IDLE });
     await sandbox.run(badOn(SEARCH), inputs(3, [1]));
     await sandbox.run(badOn('throw 1'), inputs(3, [1]));
     expect(counts.get('tributary_sandbox_kills_total timeout')).toBe(2);
