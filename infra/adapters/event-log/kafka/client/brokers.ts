@@ -2,12 +2,12 @@ import { type Logger, Unavailable } from '@tributary/core';
 import Cluster from 'kafkajs/src/cluster/index.js';
 import loggers from 'kafkajs/src/loggers/index.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
-import protocol from 'kafkajs/src/protocol/requests/index.js';
 import { unlessAborted } from '../../stage-runner/waiting.ts';
 import { clientOptions, connectionHint, type KafkaConnection } from './connection.ts';
 import { protocolErrorOf, translateKafkaError } from './errors.ts';
 import { mendConnections, Sockets } from './kafkajs-fixes.ts';
 import type { Definition, KafkaBroker, KafkaLogEntry } from './kafkajs-shapes.ts';
+import { METADATA } from './requests.ts';
 
 const METADATA_MAX_AGE_MS = 60_000;
 const LOG_LEVEL_WARN = 2;
@@ -243,10 +243,10 @@ export async function reconnecting<Answer>(
 }
 
 /**
- * Two things differ from kafkajs's brokers. kafkajs rejects the metadata of all topics when one topic does not exist or one
- * partition has no leader; here the rest is accepted, and a caller that needs the missing one gets the error. And kafkajs
- * takes the request versions of the first broker for those of all; here each broker is asked, at each connection, since
- * brokers are upgraded one after the other.
+ * Three things differ from kafkajs's brokers. Without topics, metadata is that of the brokers alone. kafkajs rejects the
+ * metadata of all topics when one topic does not exist or one partition has no leader; here the rest is accepted, and a
+ * caller that needs the missing one gets the error. And kafkajs takes the request versions of the first broker for those
+ * of all; here each broker is asked, at each connection, since brokers are upgraded one after the other.
  */
 function adaptBrokers({ brokerPool }: Cluster): void {
   const { createBroker } = brokerPool;
@@ -259,7 +259,7 @@ function adaptBrokers({ brokerPool }: Cluster): void {
     };
     broker.metadata = async (topics = []) =>
       (
-        await prepared(broker, apiKeys.Metadata, protocol.requests.Metadata, {
+        await prepared(broker, apiKeys.Metadata, METADATA, {
           topics,
           allowAutoTopicCreation: false,
         })

@@ -37,6 +37,11 @@ export interface Definition<Payload, Answer> {
   protocol(chosen: { readonly version: string | number }): (payload: Payload) => Exchange<Answer>;
 }
 
+export interface MetadataRequest {
+  readonly topics: readonly string[];
+  readonly allowAutoTopicCreation: false;
+}
+
 export interface KafkajsRecord {
   readonly offset: string;
   readonly timestamp: string;

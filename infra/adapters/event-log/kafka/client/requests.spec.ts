@@ -7,9 +7,11 @@ import type { FetchAnswer, ProduceRequest, RecordToWrite } from './protocol.ts';
 import {
   decodedFetch,
   encodedFetch,
+  encodedNoTopics,
   encodedProduce,
   encodedTxnOffsetCommit,
   FETCH,
+  METADATA,
   TXN_OFFSET_COMMIT,
 } from './requests.ts';
 
@@ -49,6 +51,33 @@ async function byKafkajs(payload: ProduceRequest): Promise<Buffer> {
   const { buffer } = (await theirs.encode()) as { readonly buffer: Buffer };
   return buffer;
 }
+
+describe('a metadata request', () => {
+  const bytesOf = async (topics: readonly string[], version: number) => {
+    const { request: ours } = METADATA.protocol({ version })({ topics, allowAutoTopicCreation: false });
+    return ((await ours.encode()) as { readonly buffer: Buffer }).buffer;
+  };
+
+  it.each(METADATA.versions.map(Number))(
+    'in version %i is kafkajs’s, but without topics asks for none',
+    async (version) => {
+      const kafkajs = (topics: readonly string[]) =>
+        protocol.requests.Metadata.protocol({ version })({
+          topics,
+          allowAutoTopicCreation: false,
+        }).request.encode();
+      expect(await bytesOf(['one', 'two'], version)).toEqual(
+        ((await kafkajs(['one', 'two'])) as { readonly buffer: Buffer }).buffer,
+      );
+      expect(await bytesOf([], version)).toEqual(encodedNoTopics().buffer);
+      expect(encodedNoTopics().buffer).toEqual(Buffer.from([0, 0, 0, 0, 0]));
+      // The length of a null array, which means all topics.
+      expect(((await kafkajs([])) as { readonly buffer: Buffer }).buffer).toEqual(
+        Buffer.from([0xff, 0xff, 0xff, 0xff, 0]),
+      );
+    },
+  );
+});
 
 describe('a produce request', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'], now: 1_767_225_600_123 }));

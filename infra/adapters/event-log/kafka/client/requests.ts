@@ -2,7 +2,7 @@ import protocol from 'kafkajs/src/protocol/requests/index.js';
 import { isAbortMarker, readBatches, roomFor, writeBatch } from '../records/record-batch.ts';
 import { WireReader, WireWriter } from '../records/wire.ts';
 import { failOn } from './errors.ts';
-import type { Definition, KafkajsFetchAnswer, KafkajsRecord } from './kafkajs-shapes.ts';
+import type { Definition, KafkajsFetchAnswer, KafkajsRecord, MetadataRequest } from './kafkajs-shapes.ts';
 import type {
   FetchAnswer,
   FetchedPartition,
@@ -30,7 +30,31 @@ interface Encoded {
 /** The overhead of a topic and of a partition in a request, at most: all numbers beside texts and records. */
 const FRAME_BYTES = 80;
 
-const { Fetch, Produce, TxnOffsetCommit } = protocol.requests;
+const { Fetch, Metadata, Produce, TxnOffsetCommit } = protocol.requests;
+
+/** The oldest version that says whether topics may be created. */
+const METADATA_VERSION = 4;
+
+/**
+ * kafkajs's Metadata, except that without topics it asks for the brokers alone. kafkajs asks for all topics then, and
+ * keeps them: with a client for each stage of a partition, memory grew with the square of the partitions.
+ */
+export const METADATA: Definition<MetadataRequest, unknown> = {
+  versions: Metadata.versions.filter((version) => Number(version) >= METADATA_VERSION),
+  protocol: (version) => (payload) => {
+    const exchange = Metadata.protocol(version)(payload);
+    if (payload.topics.length > 0) return exchange;
+    return { ...exchange, request: { ...exchange.request, encode: async () => encodedNoTopics() } };
+  },
+};
+
+/** An empty array of topics, which is none, where kafkajs writes null, which is all; none may be created. */
+export function encodedNoTopics(): Encoded {
+  const writer = new WireWriter(FRAME_BYTES);
+  writer.int32(0);
+  writer.int8(0);
+  return encoded(writer);
+}
 
 /** kafkajs's Produce with an encoder of our own: its encoders, several a record, took most of a copying stage's time. */
 export const PRODUCE: Definition<ProduceRequest, ProduceAnswer> = {

@@ -93,12 +93,6 @@ declare module 'kafkajs/src/network/socketFactory.js' {
 }
 
 declare module 'kafkajs/src/protocol/requests/index.js' {
-  interface MetadataRequest {
-    /** None: all. */
-    readonly topics: readonly string[];
-    readonly allowAutoTopicCreation: false;
-  }
-
   const protocol: {
     readonly requests: {
       readonly JoinGroup: import('./kafkajs-shapes.ts').Definition<
@@ -120,7 +114,10 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
         },
         unknown
       >;
-      readonly Metadata: import('./kafkajs-shapes.ts').Definition<MetadataRequest, unknown>;
+      readonly Metadata: import('./kafkajs-shapes.ts').Definition<
+        import('./kafkajs-shapes.ts').MetadataRequest,
+        unknown
+      >;
       readonly Produce: import('./kafkajs-shapes.ts').Definition<
         import('./protocol.ts').ProduceRequest,
         import('./protocol.ts').ProduceAnswer
