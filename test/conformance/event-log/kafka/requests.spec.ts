@@ -23,9 +23,15 @@ type Config = Readonly<Record<string, string>>;
 
 async function makeTopic(topic: string, config: Config = {}): Promise<void> {
   const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
-  await withAdmin(brokers, (admin) =>
-    admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 1, configEntries }] }),
-  );
+  await withAdmin(brokers, async (admin) => {
+    await admin.createTopics({ waitForLeaders: false, topics: [{ topic, numPartitions: 1, configEntries }] });
+    // kafkajs's own wait fails while a broker does not know the new topic.
+    const hasLeader = async () => {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+      return (topics[0]?.partitions[0]?.leader ?? -1) >= 0;
+    };
+    await eventually(() => hasLeader().catch(() => false), 'the topic has no leader', 10_000);
+  });
 }
 
 async function setConfig(topic: string, config: Config): Promise<void> {
