@@ -87,7 +87,9 @@ async function offsetsOf(
   const byLeader = new Map<number, { topic: string; partition: number }[]>();
   for (const { topic, partition } of partitions) {
     const leader = await client.leaderId(topic, partition);
-    byLeader.set(leader, [...(byLeader.get(leader) ?? []), { topic, partition }]);
+    const led = byLeader.get(leader) ?? [];
+    led.push({ topic, partition });
+    byLeader.set(leader, led);
   }
   const ends = new Map<string, number>();
   for (const led of byLeader.values()) {
