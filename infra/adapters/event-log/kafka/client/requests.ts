@@ -49,7 +49,7 @@ export const METADATA: Definition<MetadataRequest, unknown> = {
 };
 
 /** An empty array of topics, which is none, where kafkajs writes null, which is all; none may be created. */
-export function encodedNoTopics(): Encoded {
+function encodedNoTopics(): Encoded {
   const writer = new WireWriter(FRAME_BYTES);
   writer.int32(0);
   writer.int8(0);
