@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { cpuSeconds, residentMiB } from '../../bench/usage.ts';
 import { Child } from '../../helpers/child.ts';
 import { eventually } from '../../helpers/client.ts';
@@ -19,6 +20,8 @@ const SPAN_MS = IS_LONG ? 8_000 : 2_000;
 const ROUNDS = IS_LONG ? 5 : 2;
 const SENDERS = 8;
 const BATCH = 50;
+/** A rate well below full load, at which processor time varies little between runs, events a second. */
+const STEADY_RATE = 3_000;
 
 /** The figures of a period of sending. */
 interface Sent {
@@ -26,11 +29,15 @@ interface Sent {
   readonly rate: number;
   /** Processor time of the accepting process, us an event. */
   readonly cpu: number;
+  /** The same as a share of a core. */
+  readonly cores: number;
 }
 
 export interface LiveLoad {
   readonly without: Sent;
   readonly among: Sent;
+  /** What the streams cost at `STEADY_RATE`, a share of a core: the mean of the rounds. */
+  readonly streamCores: number;
   /** The peak memory of the gateway's process before the first streams, and in each round with them, MiB. */
   readonly memoryBefore: number;
   readonly memoryAmong: readonly number[];
@@ -40,7 +47,8 @@ export interface LiveLoad {
 }
 
 /**
- * Sends events at the full rate, alternately without and with this many streams, one of which is never read.
+ * Sends events at the full and at a steady rate, alternately without and with this many streams, one of which is
+ * never read.
  */
 export async function loadWithStreams(tributary: Tributary, count: number): Promise<LiveLoad> {
   const { url, idToken, workspaceId, pid } = tributary;
@@ -48,6 +56,7 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
   await send(tributary); // warm-up
   let [memoryBefore, peak, seen, missed] = [0, 0, 0, 0];
   const memoryAmong: number[] = [];
+  const streamCores: number[] = [];
   const watching = setInterval(() => {
     peak = Math.max(peak, residentMiB(pid));
   }, 50);
@@ -55,6 +64,7 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
     for (let round = 0; round < ROUNDS; round++) {
       without.push(await send(tributary));
       if (round === 0) memoryBefore = peak;
+      const idle = await send(tributary, STEADY_RATE);
       peak = 0;
       const task: StreamReadersTask = { url, idToken, workspaceId, read: count - 2, unread: 1 };
       const readers = new Child(new URL('../../helpers/stream-readers.ts', import.meta.url), [
@@ -65,6 +75,7 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
         await readers.wrote(1);
         among.push(await send(tributary));
         memoryAmong.push(peak);
+        streamCores.push((await send(tributary, STEADY_RATE)).cores - idle.cores);
         seen += watched.events().length;
         for (const { count: told } of watched.notices('missed') as { count: number | null }[])
           missed += told ?? 0;
@@ -80,10 +91,19 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
   } finally {
     clearInterval(watching);
   }
-  return { without: median(without), among: median(among), memoryBefore, memoryAmong, seen, missed };
+  return {
+    without: median(without),
+    among: median(among),
+    streamCores: streamCores.reduce((sum, cores) => sum + cores, 0) / ROUNDS,
+    memoryBefore,
+    memoryAmong,
+    seen,
+    missed,
+  };
 }
 
-async function send(tributary: Tributary): Promise<Sent> {
+/** @param rate Events a second, as long as the gateway keeps up. */
+async function send(tributary: Tributary, rate = Number.POSITIVE_INFINITY): Promise<Sent> {
   const [from, cpuBefore] = [performance.now(), cpuSeconds(tributary.pid)];
   let taken = 0;
   await Promise.all(
@@ -97,15 +117,20 @@ async function send(tributary: Tributary): Promise<Sent> {
         }));
         const { status } = await tributary.producer.call('POST', './events/batch', { body: { batch } });
         if (status === 202) taken += BATCH;
+        const aheadMs = from + (taken / rate) * 1_000 - performance.now();
+        if (aheadMs > 0) await delay(aheadMs);
       }
     }),
   );
   const seconds = (performance.now() - from) / 1_000;
-  return { rate: taken / seconds, cpu: ((cpuSeconds(tributary.pid) - cpuBefore) / taken) * 1e6 };
+  const cpu = cpuSeconds(tributary.pid) - cpuBefore;
+  return { rate: taken / seconds, cpu: (cpu / taken) * 1e6, cores: cpu / seconds };
 }
 
 /** By rate, the lower of the two in the middle. */
 function median(sent: readonly Sent[]): Sent {
   const sorted = sent.toSorted((a, b) => a.rate - b.rate);
-  return sorted[Math.floor((sorted.length - 1) / 2)] ?? { rate: Number.NaN, cpu: Number.NaN };
+  return (
+    sorted[Math.floor((sorted.length - 1) / 2)] ?? { rate: Number.NaN, cpu: Number.NaN, cores: Number.NaN }
+  );
 }
