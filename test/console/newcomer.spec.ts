@@ -2,7 +2,7 @@ import type { BrowserContext, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freePort } from '../helpers/free-port.ts';
 import { type OidcProvider, startOidcProvider } from '../helpers/oidc-provider.ts';
-import { startTributary, type Tributary } from '../helpers/tributary.ts';
+import { onCluster, startTributary, type Tributary } from '../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 import { chromiumPath, openBrowser } from './helpers/chromium.ts';
 import { writeInto } from './helpers/editor.ts';
@@ -12,13 +12,10 @@ import { PageWatch } from './helpers/page-watch.ts';
 const MAX_STEPS = 60;
 
 /** How long the person waits for anything, on a machine that others keep busy, ms. */
-const PATIENCE_MS = 90_000;
+const WAIT_MS = 90_000;
 
 /** Five minutes of a person, and what the machine lets the person wait. */
 const WITHIN_MS = 600_000;
-
-/** The long form goes the same way on the engines as well. */
-const onCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
 
 const CODE = `function transform(event) {
   return { ...event, properties: { ...event.properties, seen: true } };
@@ -135,7 +132,7 @@ describe.skipIf(chromiumPath === undefined)('a newcomer with a browser alone', (
     `goes from the link to a delivered, broken, mended and redriven event in ${MAX_STEPS} clicks and fields`,
     async () => {
       const page = await context.newPage();
-      page.setDefaultTimeout(PATIENCE_MS);
+      page.setDefaultTimeout(WAIT_MS);
       const watch = new PageWatch(page, tributary.url, issuer.issuer);
       const me = new Newcomer(page);
 

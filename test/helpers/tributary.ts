@@ -14,11 +14,14 @@ export interface StartOptions {
   readonly folder?: string;
 }
 
+/** Whether this test run is on the engines; else everything is in one process on SQLite. */
+export const onCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
+
 /**
  * Starts one on the wiring of this test run: everything in one process on SQLite, or, with
  * `TRIBUTARY_TEST_WIRING=cluster`, a gateway and a processor on the engines of the run.
  */
 export function startTributary({ env = {}, folder }: StartOptions = {}): Promise<Tributary> {
-  const start = process.env.TRIBUTARY_TEST_WIRING === 'cluster' ? startCluster : startEmbedded;
+  const start = onCluster ? startCluster : startEmbedded;
   return start(folder ?? mkdtempSync(join(tmpdir(), 'tributary-')), env);
 }

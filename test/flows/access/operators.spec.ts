@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { onCluster, startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 interface System {
   readonly stages: readonly {
@@ -29,7 +29,6 @@ interface System {
 /** Kafka's protocol has none, and the documented rights on Elasticsearch do not include the question. */
 const TELLS_NO_VERSION = ['kafka', 'elasticsearch'];
 
-const isCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
 const OPERATORS = { TRIBUTARY_OPERATORS: 'dev@tributary.localhost' };
 
 /** Operators see the whole installation: stages, partitions, processes and engines, of all tenants at once. */
@@ -46,7 +45,7 @@ describe('An operator', () => {
     eventually(
       () => tributary.owner.get<System>('/system'),
       (system) =>
-        system.processes.length === (isCluster ? 2 : 1) &&
+        system.processes.length === (onCluster ? 2 : 1) &&
         system.processes.every(({ state }) => state === 'ready') &&
         owners(system).every((owner) => owner !== null) &&
         system.engines.every(({ engine, version }) => TELLS_NO_VERSION.includes(engine) || version !== null),
@@ -71,13 +70,13 @@ describe('An operator', () => {
 
   it('sees each process with what it runs, and the engines with their versions', async () => {
     const { processes, engines } = await whole();
-    expect(processes.map(({ role }) => role).sort()).toEqual(isCluster ? ['gateway', 'processor'] : ['dev']);
+    expect(processes.map(({ role }) => role).sort()).toEqual(onCluster ? ['gateway', 'processor'] : ['dev']);
     for (const { version, checks } of processes) {
       expect(version).toMatch(/^\d+\.\d+\.\d+$/);
       expect(checks).toMatchObject({ catalog: 'caught up' });
     }
     expect(engines.map(({ engine }) => engine).sort()).toEqual(
-      isCluster ? ['elasticsearch', 'kafka', 'redis'] : ['sqlite'],
+      onCluster ? ['elasticsearch', 'kafka', 'redis'] : ['sqlite'],
     );
     for (const { state } of engines) expect(state).toBe('answers');
   });

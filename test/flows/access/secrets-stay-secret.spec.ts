@@ -7,10 +7,9 @@ import { clusterEnvironment } from '../../helpers/cluster.ts';
 import { freshPrefix } from '../../helpers/engines.ts';
 import { Planted } from '../../helpers/planted.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
-import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { onCluster, startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
-const onCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
 const prefix = freshPrefix();
 
 interface Made {

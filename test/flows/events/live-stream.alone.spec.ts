@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { type EventStream, openEventStream, type StreamOptions } from '../../helpers/event-stream.ts';
-import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { onCluster, startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { IS_LONG, loadWithStreams, STREAM_LIMITS } from './live-load.ts';
 
 interface Shown {
@@ -11,8 +11,6 @@ interface Shown {
   readonly outcome: string;
   readonly violations: readonly object[];
 }
-
-const isCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
 
 /** Events as they come in, for people who watch. */
 describe('The live stream', () => {
@@ -151,7 +149,7 @@ describe('The live stream', () => {
     await second.got(1);
     expect(ids(second)).toEqual(['after']);
     // Redis keeps the tail while gateways restart; an in-process tail ends with its process.
-    expect(second.notices('missed')).toEqual(isCluster ? [] : [{ count: null }]);
+    expect(second.notices('missed')).toEqual(onCluster ? [] : [{ count: null }]);
   });
 
   it('500 streams, one of which does not read, cost bounded memory and no throughput', async () => {

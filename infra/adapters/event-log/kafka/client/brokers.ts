@@ -267,3 +267,25 @@ function adaptBrokers({ brokerPool }: Cluster): void {
     return broker;
   };
 }
+
+export interface TopicPartition {
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** Groups what belongs to partitions by the broker that leads each partition. */
+export async function groupByLeader<T>(
+  client: Pick<Brokers, 'leaderId'>,
+  items: Iterable<T>,
+  partitionOf: (item: T) => TopicPartition,
+): Promise<ReadonlyMap<number, readonly T[]>> {
+  const groups = new Map<number, T[]>();
+  for (const item of items) {
+    const { topic, partition } = partitionOf(item);
+    const leader = await client.leaderId(topic, partition);
+    const led = groups.get(leader);
+    if (led) led.push(item);
+    else groups.set(leader, [item]);
+  }
+  return groups;
+}

@@ -1,3 +1,4 @@
+import { groupByLeader, type TopicPartition } from './brokers.ts';
 import type { KafkaClient } from './client.ts';
 
 const READ_UNCOMMITTED = 0 as const;
@@ -73,24 +74,13 @@ export const appendedEnds = (client: KafkaClient, partitions: readonly TopicPart
 export const firstOffsets = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
   offsetsOf(client, partitions, READ_UNCOMMITTED, EARLIEST);
 
-interface TopicPartition {
-  readonly topic: string;
-  readonly partition: number;
-}
-
 async function offsetsOf(
   client: KafkaClient,
   partitions: readonly TopicPartition[],
   isolationLevel: 0 | 1,
   timestamp: typeof EARLIEST | typeof LATEST,
 ): Promise<ReadonlyMap<string, number>> {
-  const byLeader = new Map<number, { topic: string; partition: number }[]>();
-  for (const { topic, partition } of partitions) {
-    const leader = await client.leaderId(topic, partition);
-    const led = byLeader.get(leader) ?? [];
-    led.push({ topic, partition });
-    byLeader.set(leader, led);
-  }
+  const byLeader = await groupByLeader(client, partitions, (partition) => partition);
   const ends = new Map<string, number>();
   for (const led of byLeader.values()) {
     const [one] = led;

@@ -2,6 +2,7 @@ import type { OutputRecord, ValueFraming } from '@tributary/core';
 import { backoffMs, TooLarge, Unavailable } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { pause } from '../../stage-runner/waiting.ts';
+import { groupByLeader } from '../client/brokers.ts';
 import type { KafkaClient } from '../client/client.ts';
 import type { ClientPool } from '../client/client-pool.ts';
 import { failOn, protocolErrorOf, translateKafkaError } from '../client/errors.ts';
@@ -152,11 +153,10 @@ export class Transactions {
     parts: readonly Written[],
   ): Promise<void> {
     const { nameOf } = this.#options;
-    const leaders = new Map<number, typeof parts>();
-    for (const part of parts) {
-      const leader = await client.leaderId(nameOf(part.records.topic), part.records.partition);
-      leaders.set(leader, [...(leaders.get(leader) ?? []), part]);
-    }
+    const leaders = await groupByLeader(client, parts, ({ records: { topic, partition } }) => ({
+      topic: nameOf(topic),
+      partition,
+    }));
     await Promise.all(
       [...leaders].map(async ([leader, led]) => {
         const byTopic = Map.groupBy(led, ({ records }) => records.topic);
