@@ -9,8 +9,6 @@ import { offsetOf } from '../client/offsets.ts';
 import type { RecordedPositions, StagePartition } from '../positions/recorded-positions.ts';
 import {
   type Evidence,
-  type FurtherEvidence,
-  foundStart,
   PositionUnknown,
   type StartingPoint,
   storedStart,
@@ -47,8 +45,8 @@ export interface KafkaPartitionOptions {
   readonly caughtUp: () => Promise<void>;
   /** Present where the partition was added to its topic. */
   readonly gate?: EntryGate;
-  /** Gathered where the group has no position. */
-  readonly evidence: () => Promise<FurtherEvidence>;
+  /** Finds the starting point where the group has no position. */
+  readonly findStart: (evidence: Evidence) => Promise<StartingPoint>;
   /** Fires when this process loses the partition. */
   readonly leaving: AbortSignal;
   readonly metrics: Metrics;
@@ -182,11 +180,11 @@ export class KafkaPartition implements OwnedPartition {
 
   /** The position to begin at: that of the last owner, as far as it is known and its records are kept. */
   async #startFrom(stored: Cursor | undefined): Promise<Cursor> {
-    const { client, name, positions } = this.#options;
+    const { client, name, positions, findStart } = this.#options;
     const first = await offsetOf(client, name, this.partition, 'first');
     const end = await offsetOf(client, name, this.partition, 'end');
     const evidence: Evidence = { stored, first, end };
-    const start = storedStart(evidence) ?? (await this.#found(evidence));
+    const start = storedStart(evidence) ?? (await findStart(evidence));
     if ('unknown' in start)
       throw new PositionUnknown(
         `the position of ${this.topic}/${this.partition} is lost and the stage does not begin at the first record by itself: ${start.unknown}. \`tributary positions\` shows what is known and sets it`,
@@ -199,16 +197,6 @@ export class KafkaPartition implements OwnedPartition {
     await this.#options.membership.confirm();
     await positions.recordStart(this.#of(), start.from);
     return start.from;
-  }
-
-  async #found(evidence: Evidence): Promise<StartingPoint> {
-    const { positions, evidence: gather } = this.#options;
-    const further = await gather();
-    const start = foundStart(evidence, further);
-    const isBeginning = 'found' in start && start.found === 'fresh' && evidence.first < evidence.end;
-    // Decided once for all partitions: for the next one, this one would be a sibling with a position.
-    if (isBeginning && !further.topicBegun && !further.startsAtFirst) await positions.recordBegun(this.#of());
-    return start;
   }
 
   #report(

@@ -23,7 +23,7 @@ import { BoundsGate } from '../growth/bounds-gate.ts';
 import { FirstBounds } from '../growth/first-bounds.ts';
 import type { Layouts } from '../growth/layouts.ts';
 import type { RecordedPositions } from '../positions/recorded-positions.ts';
-import { gatherEvidence } from '../positions/starting-point.ts';
+import { findStart } from '../positions/starting-point.ts';
 import type { BatchLimits } from '../records/batches.ts';
 import { specOf } from '../topics.ts';
 import { type Assignee, Membership } from './membership.ts';
@@ -294,7 +294,7 @@ export class KafkaStageRun implements StageRun {
       positions,
       caughtUp: () => layouts.caughtUp(),
       gate,
-      evidence: () => gatherEvidence(sources, { stage, topic: source.topic, partition }),
+      findStart: (evidence) => findStart(sources, { stage, topic: source.topic, partition }, evidence),
       leaving,
       metrics,
       logger,

@@ -1,19 +1,28 @@
 import { describe, expect, it } from 'vitest';
-import { type FurtherEvidence, foundStart, storedStart } from './starting-point.ts';
+import {
+  type Evidence,
+  type RecordedFacts,
+  recordedStart,
+  storedStart,
+  type Traces,
+  tracedStart,
+} from './starting-point.ts';
 
-const NOTHING: FurtherEvidence = {
+const NOTHING_RECORDED: RecordedFacts = {
   recorded: undefined,
   firstAt: 1_000,
   topicBegun: false,
   sinceBeginning: false,
-  siblings: false,
-  stageRecorded: false,
-  emitted: false,
   startsAtFirst: false,
   added: false,
 };
+const NO_TRACES: Traces = { siblings: false, stageRecorded: false, emitted: false };
 const KEPT = { stored: undefined, first: 0, end: 90 };
 const at = (offset: number) => ({ offset, index: 0 });
+const byRecords = (facts: Partial<RecordedFacts>, kept: Partial<Evidence> = {}) =>
+  recordedStart({ ...KEPT, ...kept }, { ...NOTHING_RECORDED, ...facts });
+const byTraces = (traces: Partial<Traces>, kept: Partial<Evidence> = {}) =>
+  tracedStart({ ...KEPT, ...kept }, { ...NO_TRACES, ...traces });
 
 describe('where a stage goes on', () => {
   it('is the position of its group, unless the topic is another one by now', () => {
@@ -25,39 +34,41 @@ describe('where a stage goes on', () => {
   it('is the recorded position where the group has none, unless the topic is younger than the record', () => {
     const recorded = { offset: 40, index: 2, at: 5_000 };
     const lost = { from: { offset: 40, index: 2 }, found: 'lost' };
-    expect(foundStart(KEPT, { ...NOTHING, recorded })).toEqual(lost);
-    expect(foundStart(KEPT, { ...NOTHING, recorded, siblings: true, emitted: true })).toEqual(lost);
+    expect(byRecords({ recorded })).toEqual(lost);
     const anew = { from: at(0), found: 'anew' };
-    expect(foundStart(KEPT, { ...NOTHING, recorded, firstAt: 5_001 })).toEqual(anew);
-    expect(foundStart({ ...KEPT, end: 39 }, { ...NOTHING, recorded })).toEqual(anew);
+    expect(byRecords({ recorded, firstAt: 5_001 })).toEqual(anew);
+    expect(byRecords({ recorded }, { end: 39 })).toEqual(anew);
     // All records below are gone, so none can be repeated, however young the first record is.
-    expect(foundStart({ ...KEPT, first: 40 }, { ...NOTHING, recorded, firstAt: 9_000 })).toEqual(lost);
+    expect(byRecords({ recorded, firstAt: 9_000 }, { first: 40 })).toEqual(lost);
   });
 
-  it.each<[string, Partial<FurtherEvidence>, Partial<typeof KEPT>]>([
-    ['an empty topic', { siblings: true, emitted: true }, { first: 90 }],
+  it.each<[string, Partial<RecordedFacts>, Partial<Evidence>]>([
+    ['an empty topic', {}, { first: 90 }],
     ['a stage that begins at the first record anyhow', { startsAtFirst: true }, { first: 5 }],
-    ['a topic that the stage began elsewhere', { topicBegun: true, siblings: true, emitted: true }, {}],
-    [
-      'an installation that records since its beginning',
-      { sinceBeginning: true, emitted: true },
-      { first: 5 },
-    ],
-    ['a topic that was declared later', { stageRecorded: true, emitted: true }, {}],
-    ['a stage that never emitted anything', {}, {}],
-  ])('is the first record for %s', (_what, further, kept) => {
-    const evidence = { ...KEPT, ...kept };
-    expect(foundStart(evidence, { ...NOTHING, ...further })).toEqual({
-      from: at(evidence.first),
-      found: 'fresh',
-    });
+    ['a topic that the stage began elsewhere', { topicBegun: true }, {}],
+    ['an installation that records since its beginning', { sinceBeginning: true }, { first: 5 }],
+    ['a partition that was added', { added: true }, { first: 5 }],
+  ])('is the first record for %s', (_what, facts, kept) => {
+    expect(byRecords(facts, kept)).toEqual({ from: at(kept.first ?? 0), found: 'fresh' });
   });
 
-  it.each<[string, Partial<FurtherEvidence>, Partial<typeof KEPT>]>([
+  it('is not in the records where the stage may have worked before there were any', () => {
+    expect(byRecords({})).toBeUndefined();
+    expect(byRecords({}, { first: 5 })).toBeUndefined();
+  });
+
+  it.each<[string, Partial<Traces>]>([
+    ['a topic that was declared later', { stageRecorded: true, emitted: true }],
+    ['a stage that never emitted anything', {}],
+  ])('is the first record for %s', (_what, traces) => {
+    expect(byTraces(traces)).toEqual({ from: at(0), found: 'fresh' });
+  });
+
+  it.each<[string, Partial<Traces>, Partial<Evidence>]>([
     ['positions in other partitions', { siblings: true, stageRecorded: true }, {}],
     ['a topic without its beginning', { stageRecorded: true }, { first: 5 }],
     ['emissions of before', { emitted: true }, {}],
-  ])('is for an operator to say where there are %s', (_what, further, kept) => {
-    expect(foundStart({ ...KEPT, ...kept }, { ...NOTHING, ...further })).toHaveProperty('unknown');
+  ])('is for an operator to say where there are %s', (_what, traces, kept) => {
+    expect(byTraces(traces, kept)).toHaveProperty('unknown');
   });
 });

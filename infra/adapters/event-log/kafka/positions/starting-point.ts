@@ -22,8 +22,8 @@ export interface Evidence {
   readonly end: number;
 }
 
-/** Gathered where the group has no position. */
-export interface FurtherEvidence {
+/** What is recorded about a partition, and what its declaration tells. Gathered where the group has no position. */
+export interface RecordedFacts {
   readonly recorded: RecordedPosition | undefined;
   /** The append time of the first record that is kept, epoch ms; undefined where there is none. */
   readonly firstAt: number | undefined;
@@ -31,16 +31,23 @@ export interface FurtherEvidence {
   readonly topicBegun: boolean;
   /** Positions are recorded since before the first event was processed. */
   readonly sinceBeginning: boolean;
+  /** See `Stage.startsAtFirst`. */
+  readonly startsAtFirst: boolean;
+  /** The partition was added to the topic: every release that reads it records its positions. */
+  readonly added: boolean;
+}
+
+/**
+ * Traces of earlier work in all partitions of several topics. Gathered where records do not tell: the many partitions of a
+ * first start need none.
+ */
+export interface Traces {
   /** There is a position of the stage in another partition of the topic, in the group or recorded. */
   readonly siblings: boolean;
   /** There is a recorded position of the stage in another topic. */
   readonly stageRecorded: boolean;
   /** A topic that the stage writes to has records. */
   readonly emitted: boolean;
-  /** See `Stage.startsAtFirst`. */
-  readonly startsAtFirst: boolean;
-  /** The partition was added to the topic: every release that reads it records its positions. */
-  readonly added: boolean;
 }
 
 export type StartingPoint =
@@ -61,30 +68,38 @@ export function storedStart({ stored, first, end }: Evidence): StartingPoint | u
 
 /**
  * The starting point of a partition without a position. A stage does not repeat its work by itself: it goes on at the
- * recorded position, begins with the first record where it certainly never processed any, and else is `unknown`.
+ * recorded position, begins with the first record where it certainly never processed any, and else it is `tracedStart`
+ * that decides: undefined.
  */
-export function foundStart({ first, end }: Evidence, further: FurtherEvidence): StartingPoint {
-  const beginning = { offset: first, index: 0 };
-  const { recorded } = further;
+export function recordedStart({ first, end }: Evidence, facts: RecordedFacts): StartingPoint | undefined {
+  const { recorded } = facts;
   if (recorded !== undefined) {
-    const isAnew = recorded.offset > end || (first < recorded.offset && (further.firstAt ?? 0) > recorded.at);
-    if (isAnew) return { from: beginning, found: 'anew' };
+    const isAnew = recorded.offset > end || (first < recorded.offset && (facts.firstAt ?? 0) > recorded.at);
+    if (isAnew) return { from: { offset: first, index: 0 }, found: 'anew' };
     return { from: { offset: recorded.offset, index: recorded.index }, found: 'lost' };
   }
-  const fresh = { from: beginning, found: 'fresh' } as const;
   // With positions recorded since the beginning, a partition without one was never processed.
-  if (further.startsAtFirst || further.added || first === end) return fresh;
-  if (further.topicBegun || further.sinceBeginning) return fresh;
-  if (further.siblings) return { unknown: 'the stage has positions in other partitions of the topic' };
+  const isFresh =
+    facts.startsAtFirst || facts.added || first === end || facts.topicBegun || facts.sinceBeginning;
+  return isFresh ? fresh(first) : undefined;
+}
+
+/** The starting point of a partition that nothing is recorded about: the first record, or `unknown`. */
+export function tracedStart({ first }: Evidence, traces: Traces): StartingPoint {
+  if (traces.siblings) return { unknown: 'the stage has positions in other partitions of the topic' };
   if (first > 0)
     return {
       unknown: `the topic begins at ${first}, so the stage may have read records that are no longer kept`,
     };
-  if (further.stageRecorded || !further.emitted) return fresh;
+  if (traces.stageRecorded || !traces.emitted) return fresh(first);
   return { unknown: 'the topics that the stage writes to have records' };
 }
 
-export interface EvidenceSources {
+function fresh(first: number): StartingPoint {
+  return { from: { offset: first, index: 0 }, found: 'fresh' };
+}
+
+export interface StartSources {
   readonly client: KafkaClient;
   readonly positions: RecordedPositions;
   readonly stage: Pick<Stage, 'name' | 'writes' | 'startsAtFirst'>;
@@ -97,36 +112,66 @@ export interface EvidenceSources {
 /** No event was processed while these are empty: each goes to one of them first. */
 const FIRST_OUTPUTS: readonly string[] = [TOPIC.accepted, TOPIC.rejected];
 
-/** Gathers the facts about a partition without a position in its group. */
-export async function gatherEvidence(sources: EvidenceSources, of: StagePartition): Promise<FurtherEvidence> {
-  const { client, positions, stage, nameOf } = sources;
+/** Finds the starting point of a partition without a position in its group. */
+export async function findStart(
+  sources: StartSources,
+  of: StagePartition,
+  evidence: Evidence,
+): Promise<StartingPoint> {
+  const { positions } = sources;
+  await positions.read();
+  if (!positions.sinceBeginning && !positions.knowsAnything && (await areEmpty(sources, FIRST_OUTPUTS))) {
+    await positions.recordBeginning();
+    await positions.read();
+  }
+  const start = (await foundInRecords(sources, of, evidence)) ?? (await foundByTraces(sources, of, evidence));
+  const isBeginning = 'found' in start && start.found === 'fresh' && evidence.first < evidence.end;
+  // Decided once for all partitions: for the next one, this one would be a sibling with a position.
+  if (isBeginning && !positions.hasBegun(of) && sources.stage.startsAtFirst !== true)
+    await positions.recordBegun(of);
+  return start;
+}
+
+async function foundInRecords(
+  { client, positions, stage, topics, nameOf }: StartSources,
+  of: StagePartition,
+  evidence: Evidence,
+): Promise<StartingPoint | undefined> {
   const { topic, partition } = of;
-  // Before reading the records: a stage records that it begins a topic before it emits.
+  const recorded = positions.of(of);
+  return recordedStart(evidence, {
+    recorded,
+    firstAt: recorded && (await firstStamp(client, nameOf(topic), partition)),
+    topicBegun: positions.hasBegun(of),
+    sinceBeginning: positions.sinceBeginning,
+    startsAtFirst: stage.startsAtFirst === true,
+    added: partition >= (topics.get(topic)?.earlier?.[0] ?? Number.POSITIVE_INFINITY),
+  });
+}
+
+async function foundByTraces(
+  sources: StartSources,
+  of: StagePartition,
+  evidence: Evidence,
+): Promise<StartingPoint> {
+  const { positions, stage } = sources;
+  // Before reading the records again: a stage records that it begins a topic before it emits.
   const emitted = !(await areEmpty(
     sources,
     stage.writes.filter((name) => name !== TOPIC.poison),
   ));
   const hasStored = await hasStoredSibling(sources, of);
   await positions.read();
-  if (!positions.sinceBeginning && !positions.knowsAnything && (await areEmpty(sources, FIRST_OUTPUTS))) {
-    await positions.recordBeginning();
-    await positions.read();
-  }
-  return {
-    recorded: positions.of(of),
-    firstAt: await firstStamp(client, nameOf(topic), partition),
-    topicBegun: positions.hasBegun(of),
-    sinceBeginning: positions.sinceBeginning,
-    siblings: hasStored || positions.knows(of.stage, topic),
+  const traces = {
+    siblings: hasStored || positions.knows(of.stage, of.topic),
     stageRecorded: positions.knows(of.stage),
     emitted,
-    startsAtFirst: stage.startsAtFirst === true,
-    added: partition >= (sources.topics.get(topic)?.earlier?.[0] ?? Number.POSITIVE_INFINITY),
   };
+  return (await foundInRecords(sources, of, evidence)) ?? tracedStart(evidence, traces);
 }
 
 async function areEmpty(
-  { client, topics, nameOf }: EvidenceSources,
+  { client, topics, nameOf }: StartSources,
   names: readonly string[],
 ): Promise<boolean> {
   const ends = await appendedEnds(
@@ -139,7 +184,7 @@ async function areEmpty(
 }
 
 async function hasStoredSibling(
-  { client, groupId, topics, nameOf }: EvidenceSources,
+  { client, groupId, topics, nameOf }: StartSources,
   { topic }: StagePartition,
 ): Promise<boolean> {
   const all = partitionsOf(topics, topic).map((partition) => ({ topic: nameOf(topic), partition }));
