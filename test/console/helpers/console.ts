@@ -44,7 +44,9 @@ export interface ConsoleUnderTest {
   readonly workspaceId: string;
   /** Throws if there are none. */
   readonly flights: FlightsWorkspace;
-  /** Opens a page: `/live` is one of the workspace, `~/system` one outside. */
+  /** The address of a page: `/live` is one of the workspace, `~/system` one outside. */
+  addressOf(path: string): string;
+  /** Opens a page, by its path for `addressOf`. */
   open(path: string, options?: OpenPageOptions): Promise<OpenPage>;
   /** An ID token of this person, who may be in no workspace yet. */
   tokenOf(email: string): Promise<string>;
@@ -69,6 +71,8 @@ export async function startConsole({
   });
   context.setDefaultTimeout(WAIT_MS);
   await signInByLink(context, link);
+  const addressOf = (path: string) =>
+    `${tributary.url}/console${path.startsWith('~') ? path.slice(1) : `/w/${workspaceId}${path}`}`;
   return {
     tributary,
     link,
@@ -78,6 +82,7 @@ export async function startConsole({
       if (seeded === undefined) throw new Error('startConsole was not asked for flights');
       return seeded;
     },
+    addressOf,
     async open(path, { width = 1440, colorScheme = 'light', email } = {}) {
       const page = await context.newPage();
       const watch = new PageWatch(page, tributary.url);
@@ -88,9 +93,7 @@ export async function startConsole({
       await page.setViewportSize({ width, height: width < 600 ? 740 : 900 });
       await page.emulateMedia({ colorScheme });
       if (email !== undefined) await signInAs(page, await issuer.mint(email));
-      await page.goto(
-        `${tributary.url}/console${path.startsWith('~') ? path.slice(1) : `/w/${workspaceId}${path}`}`,
-      );
+      await page.goto(addressOf(path));
       return { page, watch, failures: new Failures(page, watch) };
     },
     tokenOf: (email) => issuer.mint(email),
