@@ -1,8 +1,12 @@
+import { declareTopics, NO_LOGGER, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { KafkaClient } from '../client/client.ts';
 import {
   type Evidence,
+  findStart,
   type RecordedFacts,
   recordedStart,
+  type StartSources,
   storedStart,
   type Traces,
   tracedStart,
@@ -70,5 +74,86 @@ describe('where a stage goes on', () => {
     ['emissions of before', { emitted: true }, {}],
   ])('is for an operator to say where there are %s', (_what, traces, kept) => {
     expect(byTraces(traces, kept)).toHaveProperty('unknown');
+  });
+});
+
+/** A broker whose partitions have records, and no group a position. Counts the partitions that it is asked about. */
+class Counting extends KafkaClient {
+  asked = 0;
+
+  constructor() {
+    super({ connection: { brokers: ['127.0.0.1:9'], clientId: 'spec' }, logger: NO_LOGGER });
+  }
+
+  override async leaderId(): Promise<number> {
+    return 1;
+  }
+
+  override async listOffsets(
+    _of: unknown,
+    { topics }: Parameters<KafkaClient['listOffsets']>[1],
+  ): ReturnType<KafkaClient['listOffsets']> {
+    return topics.map(({ topic, partitions }) => ({
+      topic,
+      partitions: partitions.map(({ partition }) => {
+        this.asked++;
+        return { partition, offset: '7', timestamp: '0', errorCode: 0 };
+      }),
+    }));
+  }
+
+  override async fetchOffsets(
+    _group: string,
+    topics: Parameters<KafkaClient['fetchOffsets']>[1],
+  ): ReturnType<KafkaClient['fetchOffsets']> {
+    return topics.map(({ topic, partitions }) => ({
+      topic,
+      partitions: partitions.map((partition) => {
+        this.asked++;
+        return { partition, offset: '-1', metadata: null };
+      }),
+    }));
+  }
+}
+
+describe('the first start of many partitions', () => {
+  async function findAll(sinceBeginning: boolean) {
+    const client = new Counting();
+    const partitions = 60;
+    const sources: StartSources = {
+      client,
+      positions: {
+        sinceBeginning,
+        knowsAnything: false,
+        of: () => undefined,
+        hasBegun: () => false,
+        knows: () => false,
+        read: async () => {},
+        recordBeginning: async () => {},
+        recordBegun: async () => {},
+      },
+      stage: { name: 'count', writes: [TOPIC.violations] },
+      groupId: 'count',
+      topics: declareTopics({ partitions, retentionMs: 1, retryLabels: [], dedicated: [] }),
+      nameOf: (topic) => topic,
+    };
+    const starts = await Promise.all(
+      Array.from({ length: partitions }, (_, partition) =>
+        findStart(sources, { stage: 'count', topic: TOPIC.accepted, partition }, KEPT),
+      ),
+    );
+    return { starts, asked: client.asked };
+  }
+
+  it('took minutes, as each asked for all others: none asks where positions are recorded since the beginning', async () => {
+    const { starts, asked } = await findAll(true);
+    expect(starts.every((start) => 'found' in start && start.found === 'fresh')).toBe(true);
+    expect(asked).toBe(0);
+  });
+
+  it('looks for traces in the others where nothing is recorded', async () => {
+    const { starts, asked } = await findAll(false);
+    expect(starts.every((start) => 'unknown' in start)).toBe(true);
+    expect(asked).toBeGreaterThan(0);
   });
 });

@@ -68,8 +68,8 @@ export function storedStart({ stored, first, end }: Evidence): StartingPoint | u
 
 /**
  * The starting point of a partition without a position. A stage does not repeat its work by itself: it goes on at the
- * recorded position, begins with the first record where it certainly never processed any, and else it is `tracedStart`
- * that decides: undefined.
+ * recorded position, or begins with the first record where it certainly never processed any. Undefined where the records do
+ * not tell, and `tracedStart` decides.
  */
 export function recordedStart({ first, end }: Evidence, facts: RecordedFacts): StartingPoint | undefined {
   const { recorded } = facts;
@@ -101,7 +101,17 @@ function fresh(first: number): StartingPoint {
 
 export interface StartSources {
   readonly client: KafkaClient;
-  readonly positions: RecordedPositions;
+  readonly positions: Pick<
+    RecordedPositions,
+    | 'read'
+    | 'of'
+    | 'sinceBeginning'
+    | 'knowsAnything'
+    | 'hasBegun'
+    | 'knows'
+    | 'recordBeginning'
+    | 'recordBegun'
+  >;
   readonly stage: Pick<Stage, 'name' | 'writes' | 'startsAtFirst'>;
   readonly groupId: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
