@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { setPriority } from 'node:os';
+import { getPriority, setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { confinedCommand, MAX_EVENT_BYTES, MAX_OUTPUTS, OUTPUT_ROOM_BYTES } from '@tributary/core';
 import type { SandboxLimits, WorkerSettings } from './limits.ts';
@@ -22,6 +22,11 @@ const ALPINE = '/etc/alpine-release';
 const ONE_CORE_FLAGS = ['--single-threaded', '--v8-pool-size=1'];
 /** The lowest priority of the system (nice value). */
 const LOWEST = 19;
+/**
+ * By so much the nice value of other workers is above the host's: code of tenants that keeps a core busy leaves three quarters
+ * of it to what serves all of them, where that is short of cores.
+ */
+const LOWERED_BY = 5;
 /** Most of a worker's stderr that is logged when it dies. */
 const MAX_STDERR_CHARS = 2_000;
 
@@ -73,7 +78,8 @@ export class WorkerProcess {
       windowsHide: true,
       ...user,
     });
-    if (isLowPriority && this.#child.pid !== undefined) lowerPriority(this.#child.pid);
+    if (this.#child.pid !== undefined)
+      lowerPriority(this.#child.pid, isLowPriority ? LOWEST : getPriority() + LOWERED_BY);
     this.#child.once('error', (error) => this.#end(error.message));
     this.#child.once('close', (code, signal) => this.#end(signal ?? `exit code ${code}`));
     this.#child.stdin?.on('error', () => this.kill());
@@ -132,9 +138,9 @@ export class WorkerProcess {
 }
 
 /** Without effect if the child has exited, or if the system does not allow it. */
-function lowerPriority(pid: number): void {
+function lowerPriority(pid: number, nice: number): void {
   try {
-    setPriority(pid, LOWEST);
+    setPriority(pid, Math.min(nice, LOWEST));
   } catch (error) {
     if (!isSystemError(error)) throw error;
   }
