@@ -83,8 +83,11 @@ export class SlowQueueScheduler {
 
 /** Processor time of one output record, ms: to serialize it, to append it and to read it in the next stage. */
 const MS_PER_RECORD = 0.05;
-/** 20 ns are of the next stages; the rest stands for the broker and the network, which all workspaces share as well. */
-const MS_PER_CHARACTER = 100e-6;
+/**
+ * 20 ns are of the next stages, 60 on slow cores; the rest stands for the broker and the network, which all workspaces share
+ * as well. With half of it, another workspace's p99 beside large outputs was 330 to 516 ms on Kafka and two slow cores; it is 272.
+ */
+const MS_PER_CHARACTER = 200e-6;
 
 /** Processor time that output records cost behind the stage, ms. */
 export function downstreamMs(emissions: readonly OutputRecord[]): number {
