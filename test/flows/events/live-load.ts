@@ -64,7 +64,7 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
     for (let round = 0; round < ROUNDS; round++) {
       without.push(await send(tributary));
       if (round === 0) memoryBefore = peak;
-      const idle = await send(tributary, STEADY_RATE);
+      const unwatched = await send(tributary, STEADY_RATE);
       peak = 0;
       const task: StreamReadersTask = { url, idToken, workspaceId, read: count - 2, unread: 1 };
       const readers = new Child(new URL('../../helpers/stream-readers.ts', import.meta.url), [
@@ -75,7 +75,7 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
         await readers.wrote(1);
         among.push(await send(tributary));
         memoryAmong.push(peak);
-        streamCores.push((await send(tributary, STEADY_RATE)).cores - idle.cores);
+        streamCores.push((await send(tributary, STEADY_RATE)).cores - unwatched.cores);
         seen += watched.events().length;
         for (const { count: told } of watched.notices('missed') as { count: number | null }[])
           missed += told ?? 0;

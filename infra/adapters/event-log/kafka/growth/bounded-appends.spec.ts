@@ -7,39 +7,13 @@ import {
   type TopicSpec,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { KafkaClient } from '../client/client.ts';
+import { Ends } from '../client/ends.fixture.ts';
 import { BoundedAppends } from './bounded-appends.ts';
 import { Layouts } from './layouts.ts';
 
 const SPEC: TopicSpec = { name: 'events', partitions: 2, packed: false, retentionMs: 7 * 86_400_000 };
 const NOW = Date.parse('2026-11-26T12:00:00.000Z');
 const DAY_MS = 86_400_000;
-
-/** Brokers whose partitions all end at 7. */
-class Ends extends KafkaClient {
-  constructor() {
-    super({ connection: { brokers: ['127.0.0.1:9'], clientId: 'spec' }, logger: NO_LOGGER });
-  }
-
-  override async leaderId(): Promise<number> {
-    return 1;
-  }
-
-  override async listOffsets(
-    _of: unknown,
-    { topics }: Parameters<KafkaClient['listOffsets']>[1],
-  ): ReturnType<KafkaClient['listOffsets']> {
-    return topics.map(({ topic, partitions }) => ({
-      topic,
-      partitions: partitions.map(({ partition }) => ({
-        partition,
-        offset: '7',
-        timestamp: '0',
-        errorCode: 0,
-      })),
-    }));
-  }
-}
 
 function setUp(layout: TopicLayout) {
   const layouts = new Map([[SPEC.name, layout]]);
