@@ -3,7 +3,7 @@ import { type Delivery, historyEntryOfOutcome } from '@tributary/core';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
-import { type Attack, everythingOf, openAttack } from '../../helpers/two-tenants/attack.ts';
+import { type Attack, everythingOf, openAttack, type Twins } from '../../helpers/two-tenants/attack.ts';
 import type { Plan } from '../../helpers/two-tenants/calls.ts';
 import { randomPlan, sweep } from '../../helpers/two-tenants/plans.ts';
 import { type Exchange, openTenant, type Tenant } from '../../helpers/two-tenants/tenant.ts';
@@ -13,12 +13,12 @@ const RUNS = LONG ? 20_000 : 120;
 const SEED = Number(process.env.TRIBUTARY_TEST_SEED ?? (LONG ? Date.now() % 1_000_000 : 27));
 
 /**
- * Two tenants of one gateway. Each calls every route with the ids of the other in every slot, and again with
+ * Two tenants of one gateway. Each calls every route with the ids of the other in every slot, and its twin with
  * nonexistent ids: the answers are the same, none reveals anything, and the other's data stay unchanged.
  */
 describe(`two tenants (seed ${SEED})`, () => {
   let test: TestGateway;
-  let tenants: readonly [Tenant, Tenant];
+  let tenants: readonly [Twins, Twins];
   let victim: Tenant;
   let exchange: Exchange;
   beforeAll(async () => {
@@ -42,11 +42,15 @@ describe(`two tenants (seed ${SEED})`, () => {
         text: response.body,
       };
     };
-    const open = async (name: string) => {
-      const { token = '' } = await test.signIn(`${name}@example.com`);
+    const open = async (account: string, name: string) => {
+      const { token = '' } = await test.signIn(`${account}@example.com`);
       return withDelivery(await openTenant(exchange, token, name));
     };
-    tenants = [await open('quetzal'), await open('axolotl')];
+    const openTwins = async (name: string): Promise<Twins> => ({
+      caller: await open(name, name),
+      twin: await open(`twin-of-${name}`, name),
+    });
+    tenants = [await openTwins('quetzal'), await openTwins('axolotl')];
   });
   afterAll(() => test.close());
 
@@ -94,10 +98,10 @@ describe(`two tenants (seed ${SEED})`, () => {
     let attack: Attack;
     let before: Readonly<Record<string, unknown>>;
     beforeAll(async () => {
-      const [caller, other] = name === 'the first' ? tenants : tenants.toReversed();
-      if (caller === undefined || other === undefined) throw new Error('there are two tenants');
-      victim = other;
-      attack = openAttack(exchange, caller, victim);
+      const [callers, others] = name === 'the first' ? tenants : tenants.toReversed();
+      if (callers === undefined || others === undefined) throw new Error('there are two tenants');
+      victim = others.caller;
+      attack = openAttack(exchange, callers, victim);
       before = await everythingOfVictim();
       expect(Object.keys(before).length).toBeGreaterThan(40);
     });

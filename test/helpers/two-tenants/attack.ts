@@ -4,7 +4,10 @@ import type { RouteOptions } from 'fastify';
 import { type Plan, requestOf, type Side } from './calls.ts';
 import { type Exchange, KINDS, type Kind, type Request, type Response, type Tenant } from './tenant.ts';
 
-/** One tenant calls with the ids of another, and with nonexistent ids, and compares the answers. */
+/**
+ * One tenant calls with the ids of another; its twin makes the same calls with nonexistent ids. Both have the same
+ * objects and the same past, so nothing but those ids can make their answers differ.
+ */
 export interface Attack {
   /** The fault in the answers to a call; undefined for a call that reveals nothing. */
   faultOf(plan: Plan): Promise<string | undefined>;
@@ -21,7 +24,13 @@ interface Fault {
   readonly text: string;
 }
 
-export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): Attack {
+/** Two tenants with objects of the same names. */
+export interface Twins {
+  readonly caller: Tenant;
+  readonly twin: Tenant;
+}
+
+export function openAttack(exchange: Exchange, { caller, twin }: Twins, victim: Tenant): Attack {
   const real: Side = { name: 'real', orgId: victim.orgId, ids: victim.ids };
   const ghost = ghostOf(victim);
   const secrets = [
@@ -29,37 +38,34 @@ export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): 
     ...KINDS.flatMap((kind) => victim.ids[kind]),
     ...Object.values(victim.tokens),
   ];
-  const normalised = normaliserOf(real, ghost);
+  const normalised = normaliserOf([real, ghost, caller, twin]);
   /** All data that the caller sent so far: answers may contain it, as its own. */
   let sent = '';
 
-  async function answerTo(plan: Plan, side: Side): Promise<readonly [Request, Response]> {
-    const request = requestOf(plan, caller, side);
+  async function answerTo(plan: Plan, by: Tenant, side: Side): Promise<readonly [Request, Response]> {
+    const request = requestOf(plan, by, side);
     const began = performance.now();
     const response = await exchange(request);
     if (performance.now() - began > MAX_CALL_MS)
       throw new Error(`${request.method} ${request.path} took too long`);
-    if (response.status === 201) await takeBack(request, response);
+    if (response.status === 201) await takeBack(by, request, response);
     return [request, response];
   }
 
-  /**
-   * Removes an object that a call created, so that no quota distinguishes the second call of a pair from the
-   * first.
-   */
-  async function takeBack({ method, path }: Request, { text }: Response): Promise<void> {
+  /** Removes an object that a call created, so that no quota refuses later calls. */
+  async function takeBack(by: Tenant, { method, path }: Request, { text }: Response): Promise<void> {
     const { id } = JSON.parse(text) as { readonly id?: string };
     if (method !== 'POST' || id === undefined) return;
     const headers = {
-      authorization: `Bearer ${caller.tokens.id_token}`,
-      'x-workspace-id': path === '/api/v1/workspaces' ? id : (caller.ids.workspaceId[0] ?? ''),
+      authorization: `Bearer ${by.tokens.id_token}`,
+      'x-workspace-id': path === '/api/v1/workspaces' ? id : (by.ids.workspaceId[0] ?? ''),
     };
     await exchange({ method: 'DELETE', path: `${path.split('?')[0]}/${id}`, headers });
   }
 
   async function faultOfOne(plan: Plan): Promise<Fault | undefined> {
-    const [request, answer] = await answerTo(plan, real);
-    const [, other] = await answerTo(plan, ghost);
+    const [request, answer] = await answerTo(plan, caller, real);
+    const [, other] = await answerTo(plan, twin, ghost);
     sent += decodeURIComponent(JSON.stringify(request));
     const shown = answer.text + JSON.stringify(answer.headers);
     const leaked = secrets.filter((secret) => shown.includes(secret) && !sent.includes(secret));
@@ -80,17 +86,24 @@ export function openAttack(exchange: Exchange, caller: Tenant, victim: Tenant): 
 
   return {
     async faultOf(plan) {
-      // A read shows the caller's own events on their way through the stages, which move on between two calls. A
-      // difference that the id makes is still there once they have arrived.
+      // A read shows the events of the callers on their way through the stages. A difference that the id makes is
+      // still there once they have arrived.
       const end = performance.now() + SETTLED_WITHIN_MS;
       for (;;) {
         const fault = await faultOfOne(plan);
-        const mayEnd = fault?.kind === 'difference' && plan.route.method === 'GET';
+        const mayEnd = fault?.kind === 'difference' && isRead(plan);
         if (!mayEnd || performance.now() > end) return fault?.text;
         await delay(100);
       }
     },
   };
+}
+
+/** POSTs of these names change nothing. */
+const READS = /\/(dry-run|infer|_search|comparison)$/;
+
+function isRead({ route }: Plan): boolean {
+  return route.method === 'GET' || READS.test(route.url);
 }
 
 /** As many ids as a tenant has, of the same forms, all nonexistent. */
@@ -121,25 +134,25 @@ const OF_THE_MOMENT = ['date', 'x-request-id', 'content-length', 'etag', 'link']
 
 /** Fields that count up, or depend on the time, with every call; `records` and `bytes` of the whole log were read. */
 const NUMBERS =
-  /"(version|org_id|[a-z0-9]+_ms|updated_ts|created_ts|_ts|partition|offset|index|entries|records|bytes)":"?[\d.]+"?/g;
+  /"(version|org_id|[a-z0-9_]+_(ms|per_second)|updated_ts|created_ts|_ts|partition|offset|index|entries|records|bytes)":"?[\d.]+"?/g;
 
 /**
- * An answer as text, without the parts that differ between any two calls, and with each foreign id replaced
- * by its place.
+ * An answer as text, without the parts that differ between any two calls, and with each id of a side or a tenant
+ * replaced by its place.
  */
-function normaliserOf(real: Side, ghost: Side): (response: Response) => string {
-  const places = KINDS.flatMap((kind) =>
-    real.ids[kind].flatMap((id, at) => [
-      [id, `<${kind} ${at}>`] as const,
-      [ghost.ids[kind][at] ?? id, `<${kind} ${at}>`] as const,
-    ]),
-  ).toSorted(([left], [right]) => right.length - left.length);
+function normaliserOf(sides: readonly Pick<Side, 'ids'>[]): (response: Response) => string {
+  const places = sides
+    .flatMap(({ ids }) =>
+      KINDS.flatMap((kind) => ids[kind].map((id, at): readonly [string, string] => [id, `<${kind} ${at}>`])),
+    )
+    .toSorted(([left], [right]) => right.length - left.length);
   return ({ status, headers, text }) => {
     let shown = text;
     for (const [id, place] of places) shown = shown.replaceAll(id, place);
     shown = shown
       .replaceAll(/\b(real|none)-(?=\d)/g, '')
       .replaceAll(UUID, '<uuid>')
+      .replaceAll(/[\w.-]+@example\.com/g, '<email>')
       .replaceAll(/\d{4}-\d{2}-\d{2}T[\d:.]+Z/g, '<time>')
       .replaceAll(/trb_[A-Za-z0-9_]+|whsec_[A-Za-z0-9+/=]+/g, '<key>')
       .replaceAll(NUMBERS, '"$1":<number>');
