@@ -170,9 +170,11 @@ describe('Tracing', () => {
     const producer = producerSpan('01');
     const messageId = await send(tributary, producer.traceparent);
     await received(webhook, messageId);
+    // Each thread of a process exports its own spans, and those that it holds die with it.
     await eventually(
       () => collector.spansOf(producer.traceId),
-      (found) => found.some(({ name }) => name === 'deliver'),
+      (found) =>
+        ['ingest', 'validate', 'route', 'deliver'].every((name) => found.some((one) => one.name === name)),
     );
     await tributary.kill();
     const attemptsBefore = webhook.calls.length;
