@@ -29,6 +29,9 @@ export async function rewriteCatalog(environment: Environment): Promise<number> 
   });
 }
 
+/** Many times what a busy gateway is behind. */
+const GATEWAYS_READ_WITHIN_MS = 2_000;
+
 async function rewrite(config: Config, cleanup: CleanupStack): Promise<Rewritten> {
   const logger = createLogger(config.logLevel, { part: 'catalog' });
   useFolderOfServer(config, logger);
@@ -39,6 +42,7 @@ async function rewrite(config: Config, cleanup: CleanupStack): Promise<Rewritten
     by: 'operator:catalog',
     stages: CATALOG_STAGES,
     stageTimeoutMs: config.startTimeout,
+    graceMs: GATEWAYS_READ_WITHIN_MS,
     done: (step) => logger.info({ step }, 'the catalog is rewritten'),
   });
   // The catalog writes a new one when it is closed.

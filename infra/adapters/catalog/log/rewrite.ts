@@ -19,6 +19,11 @@ export interface RewriteOptions {
   readonly stages: readonly string[];
   /** How long to wait for them, ms. */
   readonly stageTimeoutMs: number;
+  /**
+   * How long gateways get to read the facts before they are dropped, ms: they store no position to wait for, and answer 503
+   * to a change whose fact they find dropped. Default 0.
+   */
+  readonly graceMs?: number;
   /** Called after each step. */
   readonly done?: (step: RewriteStep) => void;
 }
@@ -98,6 +103,7 @@ async function rewriteOnce(context: RewriteContext): Promise<Rewritten> {
   done('read back');
   await stagesPast(offset, context);
   done('awaited');
+  await sleep(context.graceMs ?? 0);
   const first = await log.first(TOPIC.catalog, PARTITION);
   await log.dropBelow(TOPIC.catalog, PARTITION, offset);
   done('dropped');

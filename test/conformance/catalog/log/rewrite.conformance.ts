@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Catalog, type EventLog, NO_LOGGER, TOPIC, Unavailable } from '@tributary/core';
 import {
   type LogCatalogOptions,
@@ -222,6 +223,23 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(digestOf(late)).toBe(digestOf(catalog));
       await expect.poll(() => late.ready).toBe(true);
       expect((await late.propose(contractFact('c9', 'nine'))).applied).toBe(true);
+    });
+
+    it('dropped a fact before the gateway of its change had read it, which answered 503: it gives gateways time', async () => {
+      const troubled = new TroubledLog(log);
+      const [catalog, late] = [opened(), opened(troubled)];
+      const position = await fill(catalog);
+      await caughtUp(late);
+      troubled.silentReads = true;
+      await sleep(200); // longer than a read waits: the next one is to find the fact
+      const proposed = late.propose(contractFact('c7', 'seven'));
+      await catalog.waitFor(position + 2, 10_000);
+      const hear = (step: string) => {
+        if (step === 'awaited') troubled.silentReads = false;
+      };
+      const rewriting = catalog.rewrite({ ...REWRITE, graceMs: 3_000, done: hear });
+      expect((await proposed).applied).toBe(true);
+      await rewriting;
     });
 
     it('is found also by one who hears of the drop before it hears of what came', async () => {
