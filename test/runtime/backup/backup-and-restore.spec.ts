@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { declareTopics, NO_LOGGER, NO_METRICS, newId, receivedTopic } from '@tributary/core';
 import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
 import S3rver from 's3rver';
@@ -279,11 +280,13 @@ describe('It is refused in one line', () => {
       (a, b) => statSync(b).size - statSync(a).size,
     );
     const content = readFileSync(chunk);
-    const damaged = Buffer.from(content);
-    damaged[damaged.length >> 1] = (damaged[damaged.length >> 1] ?? 0) ^ 1;
-    writeFileSync(chunk, damaged);
-    await refused('is damaged', 'restore', target, '--data-dir', restored);
-    await refused('is damaged', 'restore', target, '--check');
+    const changed = gunzipSync(content);
+    changed[changed.length >> 1] = (changed[changed.length >> 1] ?? 0) ^ 1;
+    for (const damaged of [gzipSync(changed), content.subarray(0, content.length >> 1)]) {
+      writeFileSync(chunk, damaged);
+      await refused('is damaged', 'restore', target, '--data-dir', restored);
+      await refused('is damaged', 'restore', target, '--check');
+    }
     rmSync(chunk);
     await refused('is missing', 'restore', target, '--data-dir', restored);
     writeFileSync(chunk, content);
