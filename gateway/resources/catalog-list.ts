@@ -1,16 +1,15 @@
-import { type Created, isUuid, type ListField, type Listing, type ListOrder, placeOf } from '@tributary/core';
+import { type Created, type ListField, type Listing, type ListOrder, placeOf } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TProperties, type TSchema, Type } from 'typebox';
-import { invalidRequest } from '../errors/api-error.ts';
 import { documentedAs } from './documented.ts';
 import { decodePlace, encodePlace, linkNext, NEWEST_FIRST, pageQuery, pageRequest } from './pagination.ts';
 import { closed, oneOf } from './schemas.ts';
+import { idsText, parseIds } from './values.ts';
 
 /** Items that one page looks at: more than the default quotas allow of anything. A page that ends here may be short. */
 const LOOKED_AT = 20_000;
 /** Items that are counted at most. */
 const COUNTED = 100_000;
-const MAX_IDS = 100;
 
 /** The header with the number of all items that match. */
 const TOTAL_COUNT = 'x-total-count';
@@ -104,11 +103,7 @@ function createList<Item extends Created, Own extends TProperties>({
       }),
     ),
     ids: Type.Optional(
-      Type.String({
-        minLength: 36,
-        maxLength: 37 * MAX_IDS,
-        description: `Only those with these ids, separated by commas, at most ${MAX_IDS}; others are left out.`,
-      }),
+      idsText('Only those with these ids, separated by commas, at most 100; others are left out.'),
     ),
     count: Type.Optional(
       oneOf(['true', 'false'], 'Whether `X-Total-Count` states how many match on all pages. Default false.'),
@@ -128,7 +123,7 @@ function createList<Item extends Created, Own extends TProperties>({
       conditions.push((item) => textOf(item).toLowerCase().includes(part));
     }
     if (query.ids !== undefined) {
-      const ids = idsIn(query.ids);
+      const ids = parseIds(query.ids);
       conditions.push(({ id }) => ids.has(id));
     }
     return conditions.length === 0 ? undefined : (item) => conditions.every((holds) => holds(item));
@@ -179,12 +174,4 @@ function orderOf(sort: string | undefined): ListOrder {
   if (sort === undefined) return NEWEST_FIRST;
   const descending = sort.startsWith('-');
   return { field: (descending ? sort.slice(1) : sort) as ListField, descending };
-}
-
-/** Ids of a query parameter, in lower case. 400 for any other text, and for too many. */
-export function idsIn(text: string, path = 'ids'): ReadonlySet<string> {
-  const ids = text.toLowerCase().split(',');
-  if (ids.length > MAX_IDS || !ids.every(isUuid))
-    throw invalidRequest({ path, message: `must be at most ${MAX_IDS} UUIDs, separated by commas` });
-  return new Set(ids);
 }

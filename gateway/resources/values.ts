@@ -1,4 +1,4 @@
-import { isCalendarDay, normalizeEmail } from '@tributary/core';
+import { isCalendarDay, isUuid, normalizeEmail } from '@tributary/core';
 import { Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
 import { documentedAs } from './documented.ts';
@@ -36,6 +36,26 @@ export function parseInteger(text: string | undefined, { name, min, max, fallbac
   if (!INTEGER.test(text) || value < min || value > max)
     throw invalidRequest({ path: name, message: `must be an integer from ${min} to ${max}` });
   return value;
+}
+
+/** Ids that one parameter may name. */
+const MAX_IDS = 100;
+const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}';
+
+/** The schema of a parameter that names ids. `parseIds` checks it. */
+export function idsText(description: string) {
+  return Type.String({
+    description,
+    ...documentedAs({ pattern: `^${UUID}(,${UUID}){0,${MAX_IDS - 1}}$` }),
+  });
+}
+
+/** Ids of a query parameter, in lower case. 400 for any other text, and for too many. */
+export function parseIds(text: string, path = 'ids'): ReadonlySet<string> {
+  const ids = text.toLowerCase().split(',');
+  if (ids.length > MAX_IDS || !ids.every(isUuid))
+    throw invalidRequest({ path, message: `must be at most ${MAX_IDS} UUIDs, separated by commas` });
+  return new Set(ids);
 }
 
 const HOUR_MS = 3_600_000;

@@ -72,7 +72,7 @@ export function statedOnce(
   inQuery: string | null | undefined,
   inBody: string | null | undefined,
 ): string | undefined {
-  if (inQuery && inBody && inQuery !== inBody)
+  if (inQuery != null && inBody != null && inQuery !== inBody)
     throw invalidRequest({ path: `/${name}`, message: 'differs from the value in the query' });
   return inBody ?? inQuery ?? undefined;
 }

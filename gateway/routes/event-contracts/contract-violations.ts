@@ -12,11 +12,19 @@ import {
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { entityOf } from '../../resources/catalog-entities.ts';
-import { idsIn } from '../../resources/catalog-list.ts';
 import { documentedAs } from '../../resources/documented.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../../resources/pagination.ts';
 import { closed, errorAnswers, listOf, oneOf, pathOf, time, uuid } from '../../resources/schemas.ts';
-import { HOURS, hoursText, lookBack, parseInteger, parseTime, timeText } from '../../resources/values.ts';
+import {
+  HOURS,
+  hoursText,
+  idsText,
+  lookBack,
+  parseIds,
+  parseInteger,
+  parseTime,
+  timeText,
+} from '../../resources/values.ts';
 import { ACTIONS, eventType } from './contract-resource.ts';
 
 const violationFilter = {
@@ -93,11 +101,7 @@ function presentViolationCount({ hour, count }: HistoryCount): Static<typeof vio
 const contractViolationsQuery = closed({
   environment: violationFilter.environment,
   hours: hoursText,
-  ids: Type.String({
-    minLength: 36,
-    maxLength: 3_700,
-    description: 'Ids of contracts, separated by commas, at most 100; those that do not exist are left out.',
-  }),
+  ids: idsText('Ids of contracts, separated by commas, at most 100; those that do not exist are left out.'),
 });
 
 const contractViolationCounts = listOf(
@@ -152,7 +156,7 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     },
     async ({ query, workspace }, reply) => {
       const { ids, ...others } = query;
-      const contracts = [...idsIn(ids)].flatMap(
+      const contracts = [...parseIds(ids)].flatMap(
         (id) => dependencies.catalog.state.entity('contract', workspace.id, id) ?? [],
       );
       const counted: Static<typeof contractViolationCounts>[number][] = [];

@@ -6,9 +6,9 @@ import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { deleteEntity, entityOf, propose, tagVersion } from '../../resources/catalog-entities.ts';
-import { byId, byWord, catalogList, idsIn } from '../../resources/catalog-list.ts';
+import { byId, byWord, catalogList } from '../../resources/catalog-list.ts';
 import { errorAnswers, listOf, MAX_RESOURCE_BYTES, pathOf, removedAs } from '../../resources/schemas.ts';
-import { HOURS, lookBack, parseInteger } from '../../resources/values.ts';
+import { HOURS, lookBack, parseIds, parseInteger } from '../../resources/values.ts';
 import {
   metricsOfSeveralQuery,
   metricsQuery,
@@ -214,7 +214,7 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
     },
     async ({ query, workspace }, reply) => {
       const hours = parseInteger(query.hours, HOURS);
-      const ids = [...idsIn(query.ids)].filter(
+      const ids = [...parseIds(query.ids)].filter(
         (id) => catalog.state.entity('transformation', workspace.id, id) !== undefined,
       );
       const metrics: Static<typeof transformationMetrics>[] = [];

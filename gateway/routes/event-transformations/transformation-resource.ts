@@ -27,7 +27,7 @@ import {
   uuid,
   version,
 } from '../../resources/schemas.ts';
-import { hoursText } from '../../resources/values.ts';
+import { hoursText, idsText } from '../../resources/values.ts';
 
 const sourceCode = Type.String({
   minLength: 1,
@@ -119,12 +119,9 @@ export const metricsQuery = closed({ hours: hoursText });
 
 export const metricsOfSeveralQuery = closed({
   hours: hoursText,
-  ids: Type.String({
-    minLength: 36,
-    maxLength: 3_700,
-    description:
-      'Ids of transformations, separated by commas, at most 100; those that do not exist are left out.',
-  }),
+  ids: idsText(
+    'Ids of transformations, separated by commas, at most 100; those that do not exist are left out.',
+  ),
 });
 
 const count = (description: string) => Type.Integer({ description });

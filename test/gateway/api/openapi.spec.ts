@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { type CredentialKind, PERMISSIONS, permissionOf } from '@tributary/core';
 import { gateway } from '@tributary/gateway';
@@ -11,7 +12,11 @@ interface Documented {
   readonly summary?: string;
   readonly tags?: readonly string[];
   readonly security?: readonly object[];
-  readonly parameters?: readonly { readonly in: string; readonly name: string }[];
+  readonly parameters?: readonly {
+    readonly in: string;
+    readonly name: string;
+    readonly schema?: { readonly pattern?: string };
+  }[];
   readonly responses: Readonly<
     Record<string, { readonly $ref?: string; readonly headers?: object; readonly content?: object }>
   >;
@@ -101,6 +106,22 @@ describe('the description of the API', () => {
       return missing.length > 0 ? [`${call}: ${missing.join(', ')}`] : [];
     });
     expect(untold).toEqual([]);
+  });
+
+  it('says of every parameter with ids which text it takes', () => {
+    const patterns = operations().flatMap(({ call, operation }) =>
+      (operation.parameters ?? []).flatMap(({ name, schema }) =>
+        name === 'ids' ? [[call, schema?.pattern]] : [],
+      ),
+    );
+    expect(patterns.length).toBeGreaterThan(15);
+    const ids = (count: number) => Array.from({ length: count }, () => randomUUID()).join(',');
+    for (const [call, pattern] of patterns) {
+      const taken = ['', ids(1), ids(100), ids(101), `${ids(2)},`, 'x'].map((text) =>
+        new RegExp(pattern ?? '').test(text),
+      );
+      expect(taken, call).toEqual([false, true, true, false, false, false]);
+    }
   });
 
   it('has no schema that cannot be compiled, as a route would find out with its first request', async () => {

@@ -327,6 +327,16 @@ describe('a redrive', () => {
     expect(inQuery).toMatchObject({ status: 400, body: { details: [{ path: 'until' }] } });
   });
 
+  it.each(['redrive', 'discard'])(
+    'refuses to %s by an empty time in the query, also beside one in the body',
+    async (what) => {
+      const alone = await owner.call('POST', `./deliveries/${what}?until=`);
+      expect(alone).toMatchObject({ status: 400, body: { details: [{ path: 'until' }] } });
+      const beside = await owner.call('POST', `./deliveries/${what}?until=`, { until: '2026-03-01' });
+      expect(beside).toMatchObject({ status: 400, body: { details: [{ path: '/until' }] } });
+    },
+  );
+
   it('refuses a filter it does not know rather than redrive everything', async () => {
     for (const body of [{ destination: destinationId }, { status: 'delivered' }, { destination_id: 'x' }])
       expect((await owner.call('POST', './deliveries/redrive', body)).status).toBe(400);

@@ -12,45 +12,45 @@ export interface Latencies {
   readonly failed: number;
 }
 
+/** What the machine does while an event of the neighbour is due. */
+export type Turn = 'warming up' | 'quiet' | 'beside';
+
 /**
  * An honest workspace: sends one event every few ms, on schedule even if earlier ones are late, and measures
- * latency from the scheduled time. So waiting behind a stuck event counts too.
+ * latency from the scheduled time. So waiting behind a stuck event counts too. Latencies are kept by turn: what else the
+ * machine does meanwhile is in all of them.
  */
 export class NeighbourLoad {
   readonly #sandbox: Sandbox;
   readonly #program = program(HONEST, 'neighbour');
   #stopped = false;
-  #running: Promise<Latencies> | undefined;
+  #running: Promise<void> | undefined;
+  readonly #measured = { 'warming up': newTurn(), quiet: newTurn(), beside: newTurn() };
+  turn: Turn = 'warming up';
 
   constructor(sandbox: Sandbox) {
     this.#sandbox = sandbox;
   }
 
-  async run(ms: number): Promise<Latencies> {
-    this.start();
-    await sleep(ms);
-    return this.stop();
-  }
-
   start(): void {
-    this.#stopped = false;
     this.#running = this.#load();
   }
 
-  async stop(): Promise<Latencies> {
+  async stop(): Promise<Record<Exclude<Turn, 'warming up'>, Latencies>> {
     this.#stopped = true;
     if (this.#running === undefined) throw new Error('not started');
-    return this.#running;
+    await this.#running;
+    const { quiet, beside } = this.#measured;
+    return { quiet: latenciesOf(quiet), beside: latenciesOf(beside) };
   }
 
-  async #load(): Promise<Latencies> {
-    const latencies: number[] = [];
+  async #load(): Promise<void> {
     const under: Promise<void>[] = [];
-    let failed = 0;
     const send = async (due: number, n: number) => {
+      const measured = this.#measured[this.turn];
       const [result] = await this.#sandbox.run(this.#program, [input(n)]);
-      latencies.push(performance.now() - due);
-      if (result?.ok !== true) failed += 1;
+      measured.latencies.push(performance.now() - due);
+      if (result?.ok !== true) measured.failed += 1;
     };
     for (let due = performance.now(), n = 0; !this.#stopped; due += EVERY_MS, n++) {
       const wait = due - performance.now();
@@ -59,8 +59,20 @@ export class NeighbourLoad {
       under.push(send(Math.max(due, performance.now()), n));
     }
     await Promise.all(under);
-    const sorted = latencies.toSorted((a, b) => a - b);
-    const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? 0;
-    return { p50: at(0.5), p99: at(0.99), runs: sorted.length, failed };
   }
+}
+
+interface Measured {
+  readonly latencies: number[];
+  failed: number;
+}
+
+function newTurn(): Measured {
+  return { latencies: [], failed: 0 };
+}
+
+function latenciesOf({ latencies, failed }: Measured): Latencies {
+  const sorted = latencies.toSorted((a, b) => a - b);
+  const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? 0;
+  return { p50: at(0.5), p99: at(0.99), runs: sorted.length, failed };
 }
