@@ -176,6 +176,11 @@ describe('Tracing', () => {
       (found) =>
         ['ingest', 'validate', 'route', 'deliver'].every((name) => found.some((one) => one.name === name)),
     );
+    // Where the first attempt is not committed, it is made once more instead of a second one.
+    await eventually(
+      () => tributary.owner.get<readonly { message_id: string }[]>('./deliveries?status=retrying'),
+      (retrying) => retrying.some(({ message_id }) => message_id === messageId),
+    );
     await tributary.kill();
     const attemptsBefore = webhook.calls.length;
     webhook.behave(undefined);
