@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { retryTopic } from '@tributary/core';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { percentile } from '../../bench/table.ts';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
@@ -54,6 +54,7 @@ describe('Down for an hour', () => {
     );
 
     const sending = new AbortController();
+    onTestFinished(() => sending.abort());
     const sent = sendOthers(sending.signal);
     const atATime = countAtATime(place);
     await sendBacklog(BACKLOG);
