@@ -51,10 +51,10 @@ export function idsText(description: string) {
 }
 
 /** Ids of a query parameter, in lower case. 400 for any other text, and for too many. */
-export function parseIds(text: string, path = 'ids'): ReadonlySet<string> {
+export function parseIds(text: string): ReadonlySet<string> {
   const ids = text.toLowerCase().split(',');
   if (ids.length > MAX_IDS || !ids.every(isUuid))
-    throw invalidRequest({ path, message: `must be at most ${MAX_IDS} UUIDs, separated by commas` });
+    throw invalidRequest({ path: 'ids', message: `must be at most ${MAX_IDS} UUIDs, separated by commas` });
   return new Set(ids);
 }
 
