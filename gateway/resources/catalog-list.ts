@@ -102,9 +102,7 @@ function createList<Item extends Created, Own extends TProperties>({
         ...documentedAs({ default: '-created_at' }),
       }),
     ),
-    ids: Type.Optional(
-      idsText('Only those with these ids, separated by commas, at most 100; others are left out.'),
-    ),
+    ids: Type.Optional(idsText('Only those with these ids', 'others')),
     count: Type.Optional(
       oneOf(['true', 'false'], 'Whether `X-Total-Count` states how many match on all pages. Default false.'),
     ),

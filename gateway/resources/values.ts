@@ -42,10 +42,10 @@ export function parseInteger(text: string | undefined, { name, min, max, fallbac
 const MAX_IDS = 100;
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}';
 
-/** The schema of a parameter that names ids. `parseIds` checks it. */
-export function idsText(description: string) {
+/** The schema of a parameter that names ids, of which `leftOut` have no answer. `parseIds` checks it. */
+export function idsText(ids: string, leftOut: string) {
   return Type.String({
-    description,
+    description: `${ids}, separated by commas, at most ${MAX_IDS}; ${leftOut} are left out.`,
     ...documentedAs({ pattern: `^${UUID}(,${UUID}){0,${MAX_IDS - 1}}$` }),
   });
 }

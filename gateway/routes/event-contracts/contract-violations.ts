@@ -101,7 +101,7 @@ function presentViolationCount({ hour, count }: HistoryCount): Static<typeof vio
 const contractViolationsQuery = closed({
   environment: violationFilter.environment,
   hours: hoursText,
-  ids: idsText('Ids of contracts, separated by commas, at most 100; those that do not exist are left out.'),
+  ids: idsText('Ids of contracts', 'those that do not exist'),
 });
 
 const contractViolationCounts = listOf(

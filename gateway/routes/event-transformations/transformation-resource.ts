@@ -119,9 +119,7 @@ export const metricsQuery = closed({ hours: hoursText });
 
 export const metricsOfSeveralQuery = closed({
   hours: hoursText,
-  ids: idsText(
-    'Ids of transformations, separated by commas, at most 100; those that do not exist are left out.',
-  ),
+  ids: idsText('Ids of transformations', 'those that do not exist'),
 });
 
 const count = (description: string) => Type.Integer({ description });
