@@ -17,6 +17,8 @@ const ALTERNATIVES = [
 ];
 const EXPENSIVE = { list: Array.from({ length: 850 }, (_, n) => n % 5) };
 const PAUSE_MS = 200;
+/** Expensive events of one round: at the half millisecond that the bounds on a contract allow, twice a share of a thread. */
+const FLOOD = 80;
 const MADE_WITHIN_MS = 180_000;
 
 /** What goes wrong in the traffic, beside what is as it should be. */
@@ -153,13 +155,16 @@ export class Traffic {
     if (destinations) await Promise.all(['Refused', 'Down', 'Forbidden'].map((name) => track(name)));
     if (events) await Promise.all([track('Checked', { total: 'much' }), track('Throwing', { bad: true })]);
     if (flood)
-      await Promise.all(
-        Array.from({ length: 30 }, () =>
-          this.#noisy?.call('POST', './events/track', {
-            body: { event: 'Expensive', user_id, properties: EXPENSIVE },
-          }),
-        ),
-      );
+      await this.#noisy?.call('POST', './events/batch', {
+        body: {
+          batch: Array.from({ length: FLOOD }, () => ({
+            type: 'track',
+            event: 'Expensive',
+            user_id,
+            properties: EXPENSIVE,
+          })),
+        },
+      });
     if (requests) {
       // After some the address is answered with 429.
       const nobody = { headers: { authorization: 'Bearer nobody' } };
