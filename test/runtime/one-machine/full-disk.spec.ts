@@ -14,6 +14,8 @@ if (noMounts !== undefined)
 
 const MIB = 2 ** 20;
 const DISK_MIB = process.env.TRIBUTARY_TEST_LONG === undefined ? 160 : 1_024;
+const FULL_WITHIN_MS = 180_000;
+const ENDED_WITHIN_MS = 3 * FULL_WITHIN_MS;
 
 const PAUSE_MS = 100;
 /** The pause while the reserve is near: the space is read twice a second, and must not fall through the reserve in between. */
@@ -83,11 +85,12 @@ async function fillAndFree(reserveMib: number): Promise<void> {
     await eventually(
       () => statusOf(url),
       (status) => status === 503,
+      FULL_WITHIN_MS,
     );
     expect(await statusOf(adminUrl)).toBe(503);
     wasReserveReached = true;
   }
-  await eventually(refusals, (all) => all.length >= 10, 180_000);
+  await eventually(refusals, (all) => all.length >= 10, FULL_WITHIN_MS);
   // Another program takes what was left for the stages.
   const rest = join(disk.path, 'rest');
   try {
@@ -145,11 +148,13 @@ describe('a disk that fills up', () => {
   it.skipIf(noMounts !== undefined)(
     'takes the process out of service before writes fail, loses nothing that was answered 202, and is back without a restart',
     () => fillAndFree(DISK_MIB / 8),
+    ENDED_WITHIN_MS,
   );
 
   it.runIf(noMounts === undefined && process.env.TRIBUTARY_TEST_LONG !== undefined)(
     'without a reserve: writes fail, nothing that was answered 202 is lost, and it is back without a restart',
     () => fillAndFree(0),
+    ENDED_WITHIN_MS,
   );
 
   it('is judged by the reserve: below it not ready, below half of it events are refused and the rest is served', async () => {
