@@ -22,6 +22,8 @@ const CALLS: readonly (readonly [method: string, path: RegExp])[] = [
   ['PUT', /^\/(?<index>[^/]+)\/_(doc|create)\/[^/]+$/],
   ['GET', /^\/(?<index>[^/]+)\/_doc\/[^/]+$/],
   ['POST', /^\/(?<index>[^/]+)\/_(search|mget|refresh)$/],
+  // Privileges are of actions: the method of a refresh, which the client chooses, does not matter.
+  ['GET', /^\/(?<index>[^/]+)\/_refresh$/],
 ];
 /** Calls with the indices in the body. */
 const OF_SEVERAL = /^\/_(bulk|mget)$/;
