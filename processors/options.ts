@@ -32,9 +32,9 @@ export type StageName = (typeof STAGE_NAMES)[number];
 export interface PipelineOptions {
   /** How long a stage waits for its catalog before it pauses. */
   readonly catalogWaitMs: number;
-  /** Entries in a batch of validate and count. */
+  /** Entries in a batch of a stage that names no other number. */
   readonly batchEntries: number;
-  /** Entries in a batch of history and audit; an entry may contain an event and all its attempts, or a fact. */
+  /** Entries in a batch of history, audit and notice; an entry may contain an event and all its attempts, or a fact. */
   readonly historyEntries: number;
   /** Subjects of a partition whose profiles are written concurrently. */
   readonly profileWriters: number;

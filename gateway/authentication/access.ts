@@ -121,7 +121,7 @@ function isAdmitted({ caller }: { readonly caller?: Caller }): boolean {
   return caller !== undefined;
 }
 
-/** Profile operations name their organization in the body, so they are authorised after it is read. */
+/** The profile API takes a key from a header of its own, too. */
 function isOfProfiles(operation: Operation): boolean {
   return permissionOf(operation).scope !== undefined;
 }

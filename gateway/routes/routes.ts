@@ -30,7 +30,7 @@ import { sourceRoutes } from './sources.ts';
 import { meRoutes, systemRoutes } from './system.ts';
 import { workspaceRoutes } from './workspaces/workspaces.ts';
 
-/** The resources of the platform API, one folder each. */
+/** The resources of the platform API. */
 export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
   for (const resource of [
     organizationRoutes,

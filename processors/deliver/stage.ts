@@ -99,7 +99,7 @@ export function deliverSlow(
     if (attached !== undefined && attached.outcome.kind !== 'slow')
       return leave(dependencies, read, attached, context);
 
-    // No request could begin for it in the quick stage, or its second one: it goes on from the attempts it has.
+    // The quick stage began no request for it, or none after a first one that failed: it goes on from the attempts it has.
     const task = attached === undefined ? read : withDelivery(read, attached.delivery);
     const destination = resolve(dependencies, task);
     if ('outcome' in destination) return leave(dependencies, task, destination, context);

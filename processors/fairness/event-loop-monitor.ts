@@ -9,8 +9,8 @@ const SATURATED_UNTIL = 0.7;
 const EVERY_MS = 200;
 
 /**
- * Whether this thread has more work than time. Then waits are its own fault, and no destination or transformation counts as
- * slow because of them: moving work to the slow queue would only add to it.
+ * Whether this thread has more work than time. Then waits are its own fault, and no destination counts as slow because of
+ * them: moving work to the slow queue would only add to it.
  */
 export class EventLoopMonitor {
   readonly #elapsed: Clock;

@@ -89,7 +89,7 @@ export class PartitionWindows {
     });
   }
 
-  /** As `enter`, for a stage without a slow queue: never waits; undefined only for a key that takes the room of others. */
+  /** As `enter`, for the slow queue itself: never waits; undefined only for a key that takes the room of others. */
   tryEnter(entry: LogEntry, key: string, bytes: number): Permit | undefined {
     const partition = this.#partitionOf(entry);
     const now = this.#elapsed();
