@@ -1,4 +1,4 @@
-// Runs alone: how old a repeated delivery may be is a time, which a busy machine stretches.
+// Runs alone in the long form: how old a repeated delivery may be is a time, which a busy machine stretches.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DEFAULT_RETRY_LABELS, parseRetrySchedule, retryTopic, TOPIC } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
