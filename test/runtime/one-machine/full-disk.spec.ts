@@ -1,7 +1,7 @@
 import { rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Client, eventually } from '../../helpers/client.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
@@ -65,12 +65,14 @@ class Producer {
 /** Fills a disk by events and by another program, frees it, and checks that everything that was answered 202 is there. */
 async function fillAndFree(reserveMib: number): Promise<void> {
   const disk = await mountSmallDisk(DISK_MIB);
+  onTestFinished(() => disk.remove());
   const filler = join(disk.path, 'filler');
   writeFileSync(filler, Buffer.alloc((DISK_MIB / 2) * MIB, 1));
   const environment = serveEnvironment(join(disk.path, 'data'), {
     TRIBUTARY_DISK_RESERVE: `${reserveMib}MiB`,
   });
   const { server, url, adminUrl } = await startServing(environment);
+  onTestFinished(() => server.kill());
   const initialized = await admin<Initialized>(environment, 'init', '--no-owner');
   const { operator, producer } = await clientsOf(url, initialized);
   expect(await statusOf(url)).toBe(200);
@@ -141,7 +143,6 @@ async function fillAndFree(reserveMib: number): Promise<void> {
     `${taken.size} events were answered 202 and are there; ${refusals().length} batches were refused`,
   );
   expect(await server.stop()).toBe(0);
-  await disk.remove();
 }
 
 describe('a disk that fills up', () => {
