@@ -157,12 +157,7 @@ export class Traffic {
     if (flood)
       await this.#noisy?.call('POST', './events/batch', {
         body: {
-          batch: Array.from({ length: FLOOD }, () => ({
-            type: 'track',
-            event: 'Expensive',
-            user_id,
-            properties: EXPENSIVE,
-          })),
+          batch: Array(FLOOD).fill({ type: 'track', event: 'Expensive', user_id, properties: EXPENSIVE }),
         },
       });
     if (requests) {

@@ -12,7 +12,8 @@ const RUNS = 50;
 
 /**
  * V8 in Node 24 to 26.10 reads a key with an escape as one with a backslash that stood at the same place of an earlier
- * text: after `{"a":1,"\\":2}`, `{"a":1,"\"":2}` has the key `\`. So no name here has a backslash.
+ * text: after `{"a":1,"\\":2}`, `{"a":1,"\"":2}` has the key `\`. So names with a backslash are in a test of their own,
+ * where none has a neighbour.
  */
 const isReadRight = (schema: JsonObject) => !JSON.stringify(schema).includes('\\\\');
 
@@ -98,6 +99,18 @@ describe('a plan', () => {
       }),
       { numRuns: RUNS },
     );
+  });
+
+  it.each(PLAN_FORMS)('in the form %s keeps names with a backslash', (form) => {
+    for (const name of ['\\', '\\"', '\\n', 'a\\', '\\.']) {
+      const schema_definition = { properties: { [name]: { type: 'object', properties: { [name]: {} } } } };
+      const written = writePlan(form, trackingPlanOf('Plan', 1, [planContract({ schema_definition })]));
+      const read = readPlan(written);
+      expect(read.faults).toEqual([]);
+      expect(read.contracts.map((one) => normalSchema(one.schema_definition))).toEqual([
+        normalSchema(schema_definition),
+      ]);
+    }
   });
 });
 
