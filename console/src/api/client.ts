@@ -10,8 +10,7 @@ const WORKSPACE = /\/api\/v1\/workspaces\/([0-9a-f-]{36})(?:\/|$)/;
 /** Adds what every call needs, and turns each answer that is no success into an `ApiError`. */
 const conventions: Middleware = {
   async onRequest({ request }) {
-    const token = await bearer();
-    if (token !== undefined) request.headers.set('authorization', `Bearer ${token}`);
+    request.headers.set('authorization', `Bearer ${await bearer()}`);
     const workspaceId = WORKSPACE.exec(new URL(request.url).pathname)?.[1];
     if (workspaceId !== undefined) request.headers.set('x-workspace-id', workspaceId);
     return request;

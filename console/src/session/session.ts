@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from 'react';
+import { ApiError } from '../api/errors.ts';
 import { claimsOf } from './claims.ts';
 
 /** Credentials of the signed-in person. They live in memory alone: a reload asks the gateway or the issuer again. */
@@ -80,12 +81,16 @@ export function useIssuerSignOutUrl(): string | undefined {
   return useSyncExternalStore(onSessionChange, () => state.issuerSignOutUrl);
 }
 
-/** The token for a call; renewed first when it is about to expire. While the session is over, calls wait. */
-export async function bearer(): Promise<string | undefined> {
+/**
+ * The token for a call; renewed first when it is about to expire. After the session has expired, calls wait until the
+ * person has signed in again. Rejects where nobody is signed in: such a call is not sent.
+ */
+export async function bearer(): Promise<string> {
   const { credentials } = state;
   if (credentials !== undefined && credentials.expiresAt - Date.now() < RENEW_BEFORE_MS) await renew();
   if (state.status === 'expired') await untilSignedIn();
-  return state.credentials?.token;
+  if (state.credentials === undefined) throw new ApiError('You are signed out.', { status: 401 });
+  return state.credentials.token;
 }
 
 /**

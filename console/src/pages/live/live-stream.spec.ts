@@ -1,4 +1,5 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { signedIn } from '../../session/session.ts';
 import { followEvents, type StreamItem, type StreamStatus } from './live-stream.ts';
 
 const JSON_HEADERS = { 'content-type': 'application/json' };
@@ -57,6 +58,12 @@ const errorOf =
   () =>
     new Response(JSON.stringify({ error }), { status, headers: { ...JSON_HEADERS, ...headers } });
 
+beforeEach(() =>
+  signedIn(
+    { token: 'of a person', expiresAt: Date.now() + 3_600_000 },
+    { renew: async () => undefined, signOut: async () => undefined },
+  ),
+);
 afterEach(() => vi.unstubAllGlobals());
 
 describe('the live stream', () => {

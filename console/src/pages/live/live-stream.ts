@@ -140,11 +140,10 @@ async function headersOf(
   { workspaceId }: Follow,
   place: string | undefined,
 ): Promise<Record<string, string>> {
-  const token = await bearer();
   return {
     accept: 'text/event-stream',
     'x-workspace-id': workspaceId,
-    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    authorization: `Bearer ${await bearer()}`,
     ...(place === undefined ? {} : { 'last-event-id': place }),
   };
 }
