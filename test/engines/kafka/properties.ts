@@ -32,8 +32,9 @@ export function brokerProperties(folder: string, ports: BrokerPorts, secured?: S
     'transaction.state.log.num.partitions': 10,
     'group.initial.rebalance.delay.ms': 0,
     'group.min.session.timeout.ms': 1_000,
-    // A killed broker may register again only when its last session has expired.
-    'broker.session.timeout.ms': 2_000,
+    // A killed broker may register again only when its last session has expired; the partitions of one that is silent for
+    // longer lose their leader, which a busy machine must not cause.
+    'broker.session.timeout.ms': 6_000,
     'broker.heartbeat.interval.ms': 500,
     'log.segment.bytes': 64 * 1024 * 1024,
     'log.index.size.max.bytes': 1024 * 1024,
