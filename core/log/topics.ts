@@ -109,7 +109,7 @@ export const HEADER = {
   traceparent: 'traceparent',
   /**
    * On accepted and rejected events: `accepted`, `warned`, `omitted` or `rejected`. On a delivery that was
-   * tried, or put off without a request, and is therefore shown as retrying: `retrying`. Not on a deferred one.
+   * tried, or postponed without a request, and is therefore shown as retrying: `retrying`. Not on a deferred one.
    */
   outcome: 'outcome',
   /** On a deferred delivery in a retry topic: its scheduled slot, epoch ms. */

@@ -26,9 +26,15 @@ it('tells what turned bad, why, since when and with which errors', () => {
     id: notice.id,
     at: Date.parse(notice.at),
     to: 'ops@example.com',
-    subject: 'Destination in trouble: CRM',
+    subject: 'Destination unhealthy: CRM',
   });
-  for (const part of ['Shop (w)', 'CRM (webhook, d)', notice.turn.since, 'most calls fail', '2.5 a second'])
+  for (const part of [
+    'Shop (w)',
+    'CRM (webhook, d)',
+    notice.turn.since,
+    'most requests fail',
+    '2.5 a second',
+  ])
     expect(text).toContain(part);
   expect(text).toContain('Oldest waiting: 12 s');
   expect(text).toContain('2026-01-01T10:01:59.000Z  answered 503');
@@ -43,7 +49,7 @@ it('tells that it is well again', () => {
     last_errors: [],
   } as const;
   const { subject, text } = destinationMail({ ...notice, turn }, 'ops@example.com');
-  expect(subject).toBe('Destination well again: CRM');
+  expect(subject).toBe('Destination healthy again: CRM');
   expect(text).not.toMatch(/Why|Oldest|errors/);
 });
 

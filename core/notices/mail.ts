@@ -48,11 +48,11 @@ export interface Mailer {
 const NAME_LENGTH = 100;
 
 const WORDS: Readonly<Record<BadReason, string>> = {
-  circuit_open: 'so many calls failed that none are made for now (its circuit is open)',
-  failing: 'most calls fail',
-  behind: 'more deliveries are put off than delivered',
-  waiting: 'deliveries wait too long for a call',
-  gone: 'it answered 410 Gone, so it was paused',
+  circuit_open: 'its circuit is open: after too many failures no requests are made for now',
+  failing: 'most requests fail',
+  behind: 'more deliveries are postponed than delivered',
+  waiting: 'deliveries wait too long for a request',
+  gone: 'it answered 410 Gone and was paused',
 };
 
 /** The mail about one health change of a destination: what, since when, last errors. No link, setting or event. */
@@ -62,10 +62,10 @@ export function destinationMail(
 ): Mail {
   const name = plain(destination.name);
   const isBad = turn.state === 'bad';
-  const headline = isBad ? `Destination in trouble: ${name}` : `Destination well again: ${name}`;
+  const headline = isBad ? `Destination unhealthy: ${name}` : `Destination healthy again: ${name}`;
   const oldest = turn.oldest_waiting_ms;
   const text = [
-    isBad ? `Deliveries to ${name} do not go as they should.` : `Deliveries to ${name} go well again.`,
+    isBad ? `Deliveries to ${name} fail or wait too long.` : `Deliveries to ${name} succeed again.`,
     '',
     `Workspace:      ${plain(workspace.name)} (${workspace.id})`,
     `Destination:    ${name} (${plain(destination.type)}, ${destination.id})`,
@@ -77,10 +77,10 @@ export function destinationMail(
     '',
     ...(turn.last_errors.length === 0 ? [] : ['Last errors:', ...turn.last_errors.map(line), '']),
     turn.because === 'gone'
-      ? 'Nothing is sent there until somebody lets it go on (paused: false). What is to be delivered waits until then.'
+      ? 'It is paused. Its deliveries wait until it is resumed (paused: false).'
       : isBad
-        ? 'What could not be delivered is tried again by and by. You are told when it goes well again.'
-        : 'What was put off is delivered by and by.',
+        ? 'Its deliveries are retried on the retry schedule. Another mail follows when it is healthy again.'
+        : 'The waiting deliveries are being sent.',
     '',
   ].join('\n');
   return { id, at: Date.parse(at), to, subject: headline, text };
@@ -92,7 +92,7 @@ export function alertMail({ id, at, workspace, alert, turn }: AlertNotice, to: s
   const isFiring = turn.state === 'firing';
   const { watch } = alert;
   const text = [
-    isFiring ? `${what(watch)}.` : `${name} is as it should be again.`,
+    isFiring ? `${what(watch)}.` : `${name} has recovered.`,
     '',
     `Workspace:   ${plain(workspace.name)} (${workspace.id})`,
     `Alert:       ${name} (${alert.id})`,
@@ -104,7 +104,7 @@ export function alertMail({ id, at, workspace, alert, turn }: AlertNotice, to: s
     `From:        ${turn.from}`,
     `Until:       ${turn.until}`,
     '',
-    isFiring ? 'Another mail follows when it recovers.' : 'There is nothing left to do.',
+    isFiring ? 'Another mail follows when it recovers.' : 'No action is needed.',
     '',
   ].join('\n');
   const subject = isFiring ? `Alert: ${name}` : `Recovered: ${name}`;
@@ -116,7 +116,7 @@ function what(watch: AlertWatch): string {
     case 'volume':
       return `There are ${watch.direction === 'below' ? 'fewer' : 'more'} events than at this hour of the week before`;
     case 'silence':
-      return `No event has come for ${watch.minutes} minutes`;
+      return `No event has arrived for ${watch.minutes} minutes`;
     case 'violations':
       return 'Too large a share of the events violates its contract';
     case 'delivery_rate':

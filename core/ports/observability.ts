@@ -201,7 +201,7 @@ export const METRICS = {
     kind: 'counter',
     help: 'Rule filters that were not evaluated because those of the workspace took too much work for an event.',
   },
-  tributary_events_deferred_total: {
+  tributary_events_diverted_total: {
     kind: 'counter',
     help: 'Events that a stage sent to its slow queue because their workspace exceeded its share of the stage.',
     labels: { stage: 'validate, route' },
@@ -281,8 +281,8 @@ export const METRICS = {
   },
   tributary_deliveries_total: {
     kind: 'counter',
-    help: 'Delivery attempts, and deliveries postponed without an attempt.',
-    labels: { outcome: 'delivered, retry, dead; without an attempt: circuit_open, put_aside', connector },
+    help: 'Delivery attempts, and deliveries that are retried later without an attempt.',
+    labels: { outcome: 'delivered, retry, dead; without an attempt: circuit_open, deferred', connector },
   },
   tributary_delivery_request_duration_seconds: {
     kind: 'histogram',
@@ -292,11 +292,11 @@ export const METRICS = {
   tributary_destination_deliveries_per_second: {
     kind: 'gauge',
     help: 'Deliveries to a destination per second over the last minute.',
-    labels: { destination, outcome: 'delivered, retry, dead, put_off' },
+    labels: { destination, outcome: 'delivered, retry, dead, not_attempted' },
   },
-  tributary_destination_attempt_duration_seconds: {
+  tributary_destination_attempt_quantile_seconds: {
     kind: 'gauge',
-    help: 'Duration of the delivery attempts of the last minute.',
+    help: 'Duration of the delivery attempts of the last minute in this process; of `other`, that of its slowest destination.',
     labels: { destination, quantile: '0.5, 0.99' },
   },
   tributary_destination_deliveries_pending: {
@@ -327,17 +327,17 @@ export const METRICS = {
   tributary_alert_notices_total: {
     kind: 'counter',
     help: 'Notices about alerts that fired or recovered.',
-    labels: { state: 'firing, ok', way: 'delivery, mail, nobody' },
+    labels: { state: 'firing, ok', channel: 'delivery, mail, none' },
   },
   tributary_alert_evaluations_total: {
     kind: 'counter',
     help: 'Evaluations of alerts of workspaces (docs/reference/alert-kinds.md).',
     labels: { outcome: 'firing, ok, unknown, behind (not all events are counted), failed' },
   },
-  tributary_destination_health_alerts_total: {
+  tributary_destination_health_notices_total: {
     kind: 'counter',
-    help: 'Alerts about such changes.',
-    labels: { state: 'bad, well', way: 'delivery, mail, nobody' },
+    help: 'Notices about changes in the health of destinations.',
+    labels: { state: 'bad, well', channel: 'delivery, mail, none' },
   },
   tributary_egress_refused_total: {
     kind: 'counter',

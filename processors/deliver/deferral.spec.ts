@@ -17,7 +17,7 @@ import { deliverSlow } from './stage.ts';
 describe('deferral of deliveries that a destination has no room for', () => {
   it('is deferred once it would wait for longer than the shortest retry topic', async () => {
     const { begin, time, deferred } = setUpHanging();
-    const held = [begin('1'), begin('2')];
+    const begun = [begin('1'), begin('2')];
     await turn();
     time.elapsed += 5_000;
     expect(deferred(taskOf(delivery('3')))).toBeUndefined();
@@ -25,7 +25,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     const result = deferred(taskOf(delivery('3')));
     expect(result?.outcome).toEqual({ kind: 'deferred', label: '10s', slot: START + 20_000, since: START });
     expect(result?.delivery.attempts).toEqual([]);
-    expect(held).toHaveLength(2);
+    expect(begun).toHaveLength(2);
   });
 
   it('waits the longer the more was deferred before it, and keeps its slot', async () => {
@@ -93,7 +93,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
 
   it('a process that has too much to do deferred what nobody but itself held up: it waits', async () => {
     const { begin, time, deferred, load } = setUpHanging();
-    const held = Array.from({ length: 100 }, (_, n) => begin(`${n}`));
+    const begun = Array.from({ length: 100 }, (_, n) => begin(`${n}`));
     await turn();
     time.elapsed += 1_000;
     expect(deferred(taskOf(delivery('x')))).toBeDefined();
@@ -101,7 +101,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     expect(deferred(taskOf(delivery('x')))).toBeUndefined();
     time.elapsed += 2_000; // a slow call is not the process's fault
     expect(deferred(taskOf(delivery('x')))).toBeDefined();
-    expect(held).toHaveLength(100);
+    expect(begun).toHaveLength(100);
   });
 
   it('no more calls begin in a second than a destination takes', async () => {

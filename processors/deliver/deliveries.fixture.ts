@@ -89,17 +89,17 @@ export function quietReport(id: string, fields: Partial<DestinationReport>): Des
 
 /** The headers of a delivery that comes for the first time; its rule is as it was when the delivery was made. */
 export const FRESH: Headers = { [HEADER.ruleVersion]: '0', [HEADER.catalogPosition]: '0' };
-/** Those of one that was put off before. */
-export const PUT_OFF: Headers = { ...FRESH, [HEADER.outcome]: RETRYING };
+/** Of a delivery that was tried or postponed before. */
+export const POSTPONED: Headers = { ...FRESH, [HEADER.outcome]: RETRYING };
 
-export function taskOf(one: Delivery, headers: Headers = PUT_OFF): DeliveryTask {
+export function taskOf(one: Delivery, headers: Headers = POSTPONED): DeliveryTask {
   const value = deliveryText(one);
   return readTask({ value, headers }, value.length);
 }
 
 /** A task of a delivery that was deferred until its slot, since then. */
 export function deferredTask(one: Delivery, slot: number, since = START): DeliveryTask {
-  return taskOf(one, { ...PUT_OFF, [HEADER.scheduledAt]: `${slot}`, [HEADER.deferredSince]: `${since}` });
+  return taskOf(one, { ...POSTPONED, [HEADER.scheduledAt]: `${slot}`, [HEADER.deferredSince]: `${since}` });
 }
 
 /** A destination that does what the test says. */
@@ -189,7 +189,7 @@ export function setUp(
   /** As the slow stage sends. */
   const sendTask = (task: DeliveryTask, place = PLACE, until = signal) => {
     known.set(place.id, place);
-    return sender.send(task, place, { signal: until }, { ms: 12_000, mayBeHeld: true });
+    return sender.send(task, place, { signal: until }, { ms: 12_000, mayWaitInOpenBatch: true });
   };
   const run = (one: Delivery, place = PLACE, until = signal) => sendTask(taskOf(one), place, until);
   const deferred = (task: DeliveryTask) => deferral(stage, task, PLACE, registry.queueOf(PLACE.id));

@@ -50,22 +50,22 @@ export interface QueueOptions {
 /** How long a delivery may wait for its request to begin. */
 export interface QueueWait {
   readonly ms: number;
-  /** Whether it may wait for longer in a batch that is held open for more deliveries. */
-  readonly mayBeHeld: boolean;
+  /** Whether it may wait for longer in a batch that is kept open for more deliveries. */
+  readonly mayWaitInOpenBatch: boolean;
 }
 
 /** While this process is saturated, requests that take no longer than this are not what deliveries wait for, ms. */
 const OWN_FAULT_MS = 2_000;
 
-/** Deferred deliveries are recalled until so much is held for their destination, ms: longer than a recall takes. */
-const HELD_MS = 2_000;
+/** Deferred deliveries are recalled while less work than this is queued for their destination, ms: a recall takes less. */
+const RECALL_BELOW_MS = 2_000;
 /** Within this time a recalled delivery has come, ms. */
 const RECALLED_MS = 1_000;
 
 /**
  * The queue of one destination and its requests: a bounded number at a time and a second, and none while the circuit is
  * open. A request carries as many deliveries as the connector takes and as were queued in one turn of the event loop, or
- * for as long as the connector asks to hold a batch open, or while all requests were busy. The destination is resolved
+ * for as long as the connector asks to keep a batch open, or while all requests were busy. The destination is resolved
  * when a request begins.
  */
 export class DestinationQueue {
@@ -82,7 +82,7 @@ export class DestinationQueue {
   #willFlush = false;
   #laterFlush: { readonly timer: NodeJS.Timeout; readonly at: number } | undefined;
   /** Whether a request could begin, and waits only for more deliveries to carry. */
-  #isHeldOpen = false;
+  #isBatchOpen = false;
   #usedAt: number;
   /** Behind the slots of all deferred deliveries, epoch ms. */
   #queueTail = 0;
@@ -155,7 +155,7 @@ export class DestinationQueue {
   }
 
   /**
-   * Whether a deferred delivery may come before its slot: so little is held for the destination that it would soon be
+   * Whether a deferred delivery may come before its slot: so little is queued for the destination that it would soon be
    * idle. True promises room for one delivery. Only one is recalled until the duration of requests is known.
    */
   recall(): boolean {
@@ -164,14 +164,15 @@ export class DestinationQueue {
     if (now - this.#recalled.since > RECALLED_MS) this.#recalled = { since: now, count: 0 };
     const load = this.#load();
     const queued = load.queued + this.#recalled.count;
-    if (this.#estimate.waitMs({ ...load, queued }) > (this.#estimate.isKnown ? HELD_MS : 0)) return false;
+    if (this.#estimate.waitMs({ ...load, queued }) > (this.#estimate.isKnown ? RECALL_BELOW_MS : 0))
+      return false;
     this.#recalled.count += 1;
     return true;
   }
 
-  /** A delivery was put off without an attempt. */
-  noteWithoutAttempt(): void {
-    this.#tally.putOff(this.#options.elapsed());
+  /** Counts a delivery that was deferred or postponed without an attempt. */
+  noteNotAttempted(): void {
+    this.#tally.noteNotAttempted(this.#options.elapsed());
   }
 
   /** How long the circuit has admitted probes only, ms. */
@@ -184,8 +185,8 @@ export class DestinationQueue {
   /** How long nothing was queued or under way, ms; 0 while the destination asks to wait. */
   idleMs(): number {
     const { elapsed, limitsOf } = this.#options;
-    const isHeld = this.#admission.rateWaitMs(limitsOf(this.#resolver.id), elapsed()) > 0;
-    if (isHeld || this.#requests.size > 0 || this.#queued.size > 0) return 0;
+    const isRateLimited = this.#admission.rateWaitMs(limitsOf(this.#resolver.id), elapsed()) > 0;
+    if (isRateLimited || this.#requests.size > 0 || this.#queued.size > 0) return 0;
     return elapsed() - this.#usedAt;
   }
 
@@ -222,7 +223,7 @@ export class DestinationQueue {
 
   #startTimeout(item: QueueItem, wait: QueueWait): Timeout {
     return this.#options.timeouts.start(wait.ms, () => {
-      if (wait.mayBeHeld && this.#isHeldOpen) item.timeout = this.#startTimeout(item, wait);
+      if (wait.mayWaitInOpenBatch && this.#isBatchOpen) item.timeout = this.#startTimeout(item, wait);
       else if (this.#queued.delete(item)) item.settle({ kind: 'not-begun' });
     });
   }
@@ -251,7 +252,7 @@ export class DestinationQueue {
 
   /** Begins as many requests as may begin now. */
   #flush(): void {
-    this.#isHeldOpen = false;
+    this.#isBatchOpen = false;
     while (this.#queued.size > 0) if (!this.#beginNext()) return;
     // The next delivery is behind no other.
     this.#queueTail = 0;
@@ -268,8 +269,8 @@ export class DestinationQueue {
     const target = this.#resolver.resolve();
     if (target.kind !== 'target') return this.#settleQueued(target);
     const { batch, waitMs } = gather(this.#queued, this.#batchLimits(target), now);
-    this.#isHeldOpen = waitMs > 0;
-    if (this.#isHeldOpen) return this.#flushLater(waitMs);
+    this.#isBatchOpen = waitMs > 0;
+    if (this.#isBatchOpen) return this.#flushLater(waitMs);
     this.#begin(batch, target, limits);
     return true;
   }
@@ -281,7 +282,7 @@ export class DestinationQueue {
     return false;
   }
 
-  /** A batch is held open no longer than the shortest retry step takes: other records wait behind the delivery. */
+  /** A batch is kept open no longer than the shortest retry step takes: other records wait behind the delivery. */
   #batchLimits({ connector, destination }: Target): BatchLimits {
     const atMostMs = this.#options.schedule[0].ms;
     try {

@@ -112,15 +112,15 @@ export function gather<Item extends Pick<QueueItem, 'bytes' | 'enqueuedAt'>>(
   now: number,
 ): Gathered<Item> {
   const batch: Item[] = [];
-  let held = 0;
+  let batchBytes = 0;
   let full = false;
   for (const item of queued) {
-    full = batch.length >= Math.max(1, events) || (batch.length > 0 && held + item.bytes > bytes);
+    full = batch.length >= Math.max(1, events) || (batch.length > 0 && batchBytes + item.bytes > bytes);
     if (full) break;
     batch.push(item);
-    held += item.bytes;
+    batchBytes += item.bytes;
   }
-  full ||= batch.length >= events || held >= bytes;
+  full ||= batch.length >= events || batchBytes >= bytes;
   const [first] = batch;
   const waitMs = full || first === undefined ? 0 : Math.max(0, first.enqueuedAt + ms - now);
   return { batch, waitMs };

@@ -15,7 +15,7 @@ export interface Target {
   readonly destination: ConnectorDestination;
 }
 
-/** Why no request can be made. `permanent`: its deliveries are dead; else they are put off. */
+/** Why no request can be made. `permanent`: its deliveries are dead; else they are postponed. */
 export type NoTarget =
   | { readonly kind: 'paused' }
   | { readonly kind: 'unreachable'; readonly reason: string; readonly permanent: boolean };

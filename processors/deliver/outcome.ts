@@ -19,9 +19,9 @@ import {
 } from '@tributary/core';
 import { shorten } from '../event-record.ts';
 import { disabledBecause, pausedBecause } from './destination-resolver.ts';
-import { type Failure, holdStep, type NextStep, nextStep } from './policy/retry-schedule.ts';
+import { type Failure, type NextStep, nextStep, pausedStep } from './policy/retry-schedule.ts';
 
-/** Value of the `outcome` header on records of deliveries that were tried or put off. */
+/** Value of the `outcome` header on records of deliveries that were tried or postponed. */
 export const RETRYING = 'retrying';
 
 /** A delivery read from the log. */
@@ -57,7 +57,7 @@ export function withDelivery(task: DeliveryTask, delivery: Delivery): DeliveryTa
 }
 
 /**
- * Whether the delivery was neither tried nor put off since it was made or redriven. Its time to expire begins with its
+ * Whether the delivery was neither tried nor postponed since it was made or redriven. Its time to expire begins with its
  * first attempt, however long it lay in the log.
  */
 export function isUntried({ delivery, headers }: DeliveryTask): boolean {
@@ -145,11 +145,12 @@ export function afterFailure(
 }
 
 /**
- * No request was made, so no attempt is recorded and no step of the schedule is used. The delivery waits for as long as
+ * A retry without an attempt, because the circuit is open or no request can be made now: no attempt is recorded and no
+ * step of the schedule is used. The delivery waits for as long as
  * it is old, so that in a long outage deliveries come back ever more rarely; but not for longer than the trouble has
  * lasted, as a delivery that waited in a backlog grew old without any.
  */
-export function putOff(
+export function postponed(
   delivery: Delivery,
   reason: string,
   policy: RetryPolicy,
@@ -167,13 +168,13 @@ export function putOff(
  * The destination is paused: the delivery waits as long as that takes. It keeps its attempts, and its time to expire
  * begins anew each time, so that it has all of it once the destination is resumed.
  */
-export function held(
+export function postponedWhilePaused(
   delivery: Delivery,
   destination: Pick<Destination, 'updated_at' | 'paused_because'>,
   { schedule }: RetryPolicy,
   now: number,
 ): Settled {
-  const { label, ms } = holdStep(schedule, now - Date.parse(destination.updated_at));
+  const { label, ms } = pausedStep(schedule, now - Date.parse(destination.updated_at));
   const reason = pausedBecause(destination);
   return {
     delivery: withFields(delivery, { created_at: iso(now) }),

@@ -34,8 +34,8 @@ describe('Sender', () => {
 
   it('a queued delivery uses the settings of the destination at the time its request begins', async () => {
     const release: (() => void)[] = [];
-    const held = () => new Promise<DeliveryResult>((resolve) => release.push(() => resolve(OK)));
-    const { calls, known, run } = setUp(held, { maxConcurrency: 1 });
+    const unanswered = () => new Promise<DeliveryResult>((resolve) => release.push(() => resolve(OK)));
+    const { calls, known, run } = setUp(unanswered, { maxConcurrency: 1 });
     const first = run(delivery('1'));
     await turn();
     const [second, third] = [run(delivery('2')), run(delivery('3'))];
@@ -152,8 +152,8 @@ describe('Sender', () => {
     });
     for (const id of ['2', '3']) await run(delivery(id));
     time.now += 1_000;
-    const putOff = await sendTask(left('4'));
-    expect(putOff).toMatchObject({
+    const postponed = await sendTask(left('4'));
+    expect(postponed).toMatchObject({
       delivery: { created_at: iso(START + 1_000), attempts: [] },
       outcome: { kind: 'retry', label: '10s', reason: 'circuit open' },
     });

@@ -20,11 +20,11 @@ import {
   afterFailure,
   DELIVERED,
   type DeliveryTask,
-  held,
   isFirstTry,
   isUntried,
   type Outcome,
-  putOff,
+  postponed,
+  postponedWhilePaused,
   type RetryPolicy,
   type Settled,
   SLOW,
@@ -100,7 +100,10 @@ export class Sender {
     const slow: Settled = { delivery, outcome: SLOW };
     // The partition began anew, and its record was taken again before it came to the slow queue.
     if (this.#inFlight.has(delivery)) return slow;
-    const { item, settled, cancel } = this.#begin(task, destination, { ms: slowAfterMs, mayBeHeld: false });
+    const { item, settled, cancel } = this.#begin(task, destination, {
+      ms: slowAfterMs,
+      mayWaitInOpenBatch: false,
+    });
     const left = Promise.withResolvers<Settled>();
     const unregister = onAbort(signal, cancel);
     const startTimeout = () =>
@@ -201,10 +204,10 @@ export class Sender {
         return stopped(delivery, attempt.reason);
       case 'circuit-open':
         metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: destination.type });
-        queue.noteWithoutAttempt();
-        return putOff(begun(), 'circuit open', policy, now, queue.circuitOpenMs());
+        queue.noteNotAttempted();
+        return postponed(begun(), 'circuit open', policy, now, queue.circuitOpenMs());
       case 'paused':
-        return held(
+        return postponedWhilePaused(
           delivery,
           this.#dependencies.registry.current(destination.id) ?? destination,
           policy,
@@ -212,7 +215,7 @@ export class Sender {
         );
       case 'unreachable': {
         const { reason, permanent } = attempt;
-        if (!permanent) return putOff(begun(), reason, policy, now);
+        if (!permanent) return postponed(begun(), reason, policy, now);
         return { delivery, outcome: { kind: 'dead', cause: 'destination', reason } };
       }
     }

@@ -116,7 +116,10 @@ describe('a request that takes too long for its stage', () => {
 });
 
 function attempt(queue: DestinationQueue, id: string): Promise<Attempt> {
-  return queue.attempt(new QueueItem(delivery(id), 500, () => undefined), { ms: 12_000, mayBeHeld: true });
+  return queue.attempt(new QueueItem(delivery(id), 500, () => undefined), {
+    ms: 12_000,
+    mayWaitInOpenBatch: true,
+  });
 }
 
 describe('the registry of a process', () => {

@@ -26,8 +26,8 @@ import type { DestinationRegistry } from './destination-registry.ts';
 import {
   type DeliveryTask,
   deadWithDestination,
-  held,
   outputRecords,
+  postponedWhilePaused,
   type RetryPolicy,
   readTask,
   type Settled,
@@ -61,17 +61,17 @@ export function deliver(
     if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
     const task = readTask(entry, context.bytes);
     const destination = resolve(dependencies, task);
-    if ('outcome' in destination) return leave(dependencies, task, destination, context);
+    if ('outcome' in destination) return settle(dependencies, task, destination, context);
 
     const queue = registry.queueOf(destination.id);
     const deferred = deferral(dependencies, task, destination, queue);
-    if (deferred !== undefined) return leave(dependencies, task, deferred, context);
+    if (deferred !== undefined) return settle(dependencies, task, deferred, context);
 
     const permit = await windows.enter(entry, destination.id, context.bytes, queue.pressure);
     if (permit === undefined) return [slowRecord(entry)];
     try {
       const settled = await sender.sendQuickly(task, destination, context, windows.slowAfterMs);
-      return leave(dependencies, task, settled, context);
+      return settle(dependencies, task, settled, context);
     } finally {
       permit.release();
     }
@@ -97,25 +97,25 @@ export function deliverSlow(
     const read = readTask(entry, context.bytes);
     const attached = await sender.attach(read, context);
     if (attached !== undefined && attached.outcome.kind !== 'slow')
-      return leave(dependencies, read, attached, context);
+      return settle(dependencies, read, attached, context);
 
     // The quick stage began no request for it, or none after a first one that failed: it goes on from the attempts it has.
     const task = attached === undefined ? read : withDelivery(read, attached.delivery);
     const destination = resolve(dependencies, task);
-    if ('outcome' in destination) return leave(dependencies, task, destination, context);
+    if ('outcome' in destination) return settle(dependencies, task, destination, context);
 
     const permit = windows.tryEnter(entry, destination.id, context.bytes);
     try {
       const queue = registry.queueOf(destination.id);
       const early = deferral(dependencies, task, destination, queue, permit !== undefined);
-      if (early !== undefined) return leave(dependencies, task, early, context);
+      if (early !== undefined) return settle(dependencies, task, early, context);
 
-      const wait = { ms: maxWaitMs(dependencies, task), mayBeHeld: true };
+      const wait = { ms: maxWaitMs(dependencies, task), mayWaitInOpenBatch: true };
       const sent = await sender.send(task, destination, context, wait);
-      if (sent.outcome.kind !== 'slow') return leave(dependencies, task, sent, context);
+      if (sent.outcome.kind !== 'slow') return settle(dependencies, task, sent, context);
       const tried = sent.delivery === task.delivery ? task : withDelivery(task, sent.delivery);
       const deferred = defer(dependencies, tried, destination, registry.queueOf(destination.id));
-      return leave(dependencies, tried, deferred, context);
+      return settle(dependencies, tried, deferred, context);
     } finally {
       permit?.release();
     }
@@ -142,7 +142,7 @@ export function retrySources(
 }
 
 /** The records that a settled delivery becomes; what became of it is counted with them. */
-function leave(
+function settle(
   { clock }: Pick<DeliverDependencies, 'clock'>,
   task: DeliveryTask,
   settled: Settled,
@@ -164,7 +164,7 @@ function resolve(
   if (destination?.enabled !== true) return deadWithDestination(delivery, destination);
   const stopReason = cancelledByRule(delivery, headers, destination.workspace_id, state);
   if (stopReason !== undefined) return stopped(delivery, stopReason);
-  if (destination.paused === true) return held(delivery, destination, policy, clock());
+  if (destination.paused === true) return postponedWhilePaused(delivery, destination, policy, clock());
   return destination;
 }
 
@@ -204,14 +204,14 @@ function defer(
   { type }: Destination,
   queue: DestinationQueue,
 ): Settled {
-  queue.noteWithoutAttempt();
+  queue.noteNotAttempted();
   const now = clock();
   const since = deferredSince ?? now;
   if (now - since >= expiryMs) {
     const reason = 'expired; its destination took no more';
     return { delivery, outcome: { kind: 'dead', cause: 'expired', reason } };
   }
-  metrics.count('tributary_deliveries_total', { outcome: 'put_aside', connector: type });
+  metrics.count('tributary_deliveries_total', { outcome: 'deferred', connector: type });
   const { at, step } = queue.schedule(slot);
   return { delivery, outcome: { kind: 'deferred', label: step.label, slot: Math.round(at), since } };
 }

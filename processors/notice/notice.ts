@@ -65,14 +65,15 @@ async function noticeRecords(
   if (addressed === undefined) return [];
   const { notice } = addressed;
   const emissions = emissionsOf(catalog, addressed, entry);
-  const ways = emissions.map(({ topic }) => (topic === TOPIC.mail ? 'mail' : 'delivery'));
-  for (const way of ways.length === 0 ? ['nobody'] : ways)
+  const channels = emissions.map(({ topic }) => (topic === TOPIC.mail ? 'mail' : 'delivery'));
+  for (const channel of channels.length === 0 ? ['none'] : channels)
     if (notice.kind === 'alert')
-      metrics.count('tributary_alert_notices_total', { state: notice.turn.state, way });
-    else metrics.count('tributary_destination_health_alerts_total', { state: notice.turn.state, way });
-  const about = { [notice.kind]: fact.entity, notice: notice.id, state: notice.turn.state, ways };
-  const what = notice.kind === 'alert' ? 'a notice of an alert' : 'a health alert';
-  logger.info(about, ways.length === 0 ? `${what} has no recipient` : `${what} is sent`);
+      metrics.count('tributary_alert_notices_total', { state: notice.turn.state, channel });
+    else metrics.count('tributary_destination_health_notices_total', { state: notice.turn.state, channel });
+  const about = { [notice.kind]: fact.entity, notice: notice.id, state: notice.turn.state, channels };
+  const what =
+    notice.kind === 'alert' ? 'a notice of an alert' : 'a notice about the health of a destination';
+  logger.info(about, channels.length === 0 ? `${what} has no recipient` : `${what} is sent`);
   return emissions;
 }
 

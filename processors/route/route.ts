@@ -72,7 +72,7 @@ export function route(
     const subject = routed(dependencies, entry, context, { redrives: 0, sharing: 0 });
     const { workspace_id } = subject.source;
     if (share.goesToSlowQueue(workspace_id)) {
-      metrics.count('tributary_events_deferred_total', { stage: 'route' });
+      metrics.count('tributary_events_diverted_total', { stage: 'route' });
       return [toSlowQueueUnmatched(subject)];
     }
     const { rules, emissions, notes, filterMs } = matchAll(subject, { state: catalog.state, metrics });
@@ -97,8 +97,8 @@ function writingMs(emissions: readonly OutputRecord[]): number {
 }
 
 /**
- * The stage `route.slow`: events that `route` deferred, and redriven and replayed ones, by the rules that their entry names.
- * A deferred event is not matched by a rule that was disabled or narrowed meanwhile, as if it came now. A redrive or a replay
+ * The stage `route.slow`: events that `route` diverted, and redriven and replayed ones, by the rules that their entry names.
+ * A diverted event is not matched by a rule that was disabled or narrowed meanwhile, as if it came now. A redrive or a replay
  * was requested by a person and applies whatever the status of the rule.
  */
 export function routeSlow(

@@ -151,7 +151,7 @@ export class Transformer {
     return this.#dependencies.runPiece;
   }
 
-  /** Called when the rules of an event are done, or deferred: its outputs are no longer held here. */
+  /** Called when the rules of an event are done, or diverted: its outputs are not kept here any longer. */
   release(holder: Holder): void {
     this.#heldOutputs.release(holder);
   }

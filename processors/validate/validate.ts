@@ -80,7 +80,7 @@ export function validate(
     const taken: (Candidate | OutputRecord)[] = [];
     const thread = new EventLoopYielder(elapsed);
     const costs = new SliceCosts(share, elapsed, dependencies.threadTime.cpu);
-    let deferred = 0;
+    let diverted = 0;
     let chars = 0;
     for (const [index, entry] of batch.entries.entries()) {
       if (thread.isYieldDue) {
@@ -95,7 +95,7 @@ export function validate(
         taken.push(emission);
         notes.push(receivedNote(entry, event));
         chars += emission.value.length;
-        deferred += 1;
+        diverted += 1;
       } else {
         const candidate = candidateOf(dependencies, { entry, event, position: entry.position });
         costs.note(event.workspace_id);
@@ -108,7 +108,7 @@ export function validate(
     const { emissions, results } = await withoutRepeats(dependencies, taken);
     for (const result of results) notes.push(resultNote(result, 'received+'));
     for (const one of notes) context.count?.(one);
-    if (deferred > 0) metrics.count('tributary_events_deferred_total', { stage: 'validate' }, deferred);
+    if (diverted > 0) metrics.count('tributary_events_diverted_total', { stage: 'validate' }, diverted);
     return emissions;
   };
 }
@@ -119,7 +119,7 @@ interface SlowDependencies extends ValidateDependencies {
 }
 
 /**
- * The stage `validate.slow`: as `validate`, for the events that it deferred, scheduled fairly by workspace, and for rejected
+ * The stage `validate.slow`: as `validate`, for the events that `validate` diverted, scheduled fairly by workspace, and for rejected
  * events that a replay evaluates again.
  */
 export function validateSlow(

@@ -26,7 +26,7 @@ export const HEALTHY: SeriesValues = {
   'tributary_http_request_duration_seconds_bucket{operation="events.ingest",le="5"}': BUSY,
   'tributary_http_request_duration_seconds_bucket{operation="events.ingest",le="+Inf"}': BUSY,
   'tributary_events_unconfirmed_total{instance="g"}': '7x150',
-  'tributary_events_deferred_total{stage="validate"}': '7x150',
+  'tributary_events_diverted_total{stage="validate"}': '7x150',
   'tributary_events_without_topic_total{topic="events.vip"}': '7x150',
   'tributary_rate_limit_unchecked_total{instance="g"}': '7x150',
   'tributary_issuer_key_fetches_total{issuer="https://login.example",outcome="failed"}': '1x150',
@@ -43,7 +43,7 @@ export const HEALTHY: SeriesValues = {
   'tributary_stage_partition_restarts_total{stage="route",topic="events.accepted"}': '7x150',
   'tributary_sandbox_kills_total{reason="timeout"}': '0+1x150',
   'tributary_destination_circuits_open{destination="d1"}': NONE,
-  'tributary_destination_health_alerts_total{state="bad",way="nobody"}': '7x150',
+  'tributary_destination_health_notices_total{state="bad",channel="none"}': '7x150',
   'tributary_deliveries_total{outcome="delivered",connector="webhook"}': BUSY,
   'tributary_deliveries_total{outcome="dead",connector="webhook"}': '0+1x150',
 };
@@ -91,7 +91,7 @@ export const CASES: readonly AlertCase[] = [
   },
   {
     alert: 'TributaryWorkspaceFloods',
-    fault: { 'tributary_events_deferred_total{stage="validate"}': grows(60, 7) },
+    fault: { 'tributary_events_diverted_total{stage="validate"}': grows(60, 7) },
     quietAfter: 10,
     firesAfter: 20,
   },
@@ -200,7 +200,7 @@ export const CASES: readonly AlertCase[] = [
     firesAfter: 2,
   },
   {
-    alert: 'TributaryStageGaveUp',
+    alert: 'TributaryRecordsDeadLettered',
     fault: { 'tributary_stage_dead_letters_total{stage="history"}': APPEARS },
     quietAfter: -1,
     firesAfter: 2,
@@ -263,8 +263,8 @@ export const CASES: readonly AlertCase[] = [
     firesAfter: 10,
   },
   {
-    alert: 'TributaryNobodyTold',
-    fault: { 'tributary_destination_health_alerts_total{state="bad",way="nobody"}': becomes(7, 8) },
+    alert: 'TributaryNoticeUndeliverable',
+    fault: { 'tributary_destination_health_notices_total{state="bad",channel="none"}': becomes(7, 8) },
     quietAfter: -1,
     firesAfter: 2,
   },

@@ -73,8 +73,8 @@ describe.skipIf(!hasPrometheus())('a real Prometheus that scrapes an installatio
     const expected = [
       'TributaryDeliveriesDead',
       'TributaryDestinationDown',
-      'TributaryNobodyTold',
-      'TributaryStageGaveUp',
+      'TributaryNoticeUndeliverable',
+      'TributaryRecordsDeadLettered',
       'TributaryWorkspaceFloods',
     ];
     await eventually(fired, (firing) => expected.every((alert) => firing.includes(alert)));

@@ -276,7 +276,7 @@ export const BOARDS: readonly Board[] = [
       panel(
         'Events sent to a slow queue',
         'cps',
-        rate('tributary_events_deferred_total', 'stage'),
+        rate('tributary_events_diverted_total', 'stage'),
         '{{stage}}',
         'Events of workspaces above their share of a stage.',
       ),
@@ -306,7 +306,7 @@ export const BOARDS: readonly Board[] = [
       panel(
         'Slow destinations (p99)',
         's',
-        'max by (destination) (tributary_destination_attempt_duration_seconds{quantile="0.99"})',
+        'max by (destination) (tributary_destination_attempt_quantile_seconds{quantile="0.99"})',
         '{{destination}}',
       ),
       panel(

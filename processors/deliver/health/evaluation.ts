@@ -29,11 +29,15 @@ export function evaluateHealth(
   health: DestinationHealth,
   { waitingMs }: Pick<AlertLimits, 'waitingMs'>,
 ): HealthEvaluation {
-  const { delivered_per_second: delivered, failed_per_second: failed, put_off_per_second: putOff } = health;
+  const {
+    delivered_per_second: delivered,
+    failed_per_second: failed,
+    put_off_per_second: notAttempted,
+  } = health;
   if (health.circuit === 'open') return { kind: 'bad', because: 'circuit_open' };
   if (failed > delivered) return { kind: 'bad', because: 'failing' };
   if ((health.oldest_waiting_ms ?? 0) > waitingMs) return { kind: 'bad', because: 'waiting' };
-  if (putOff > delivered) return { kind: 'bad', because: 'behind' };
+  if (notAttempted > delivered) return { kind: 'bad', because: 'behind' };
   const isWell = health.circuit === 'closed' && delivered > failed;
   return { kind: isWell ? 'well' : 'unknown' };
 }

@@ -203,13 +203,14 @@ export class HealthReporter {
       const sum = (of: (report: DestinationReport) => number) =>
         together.reduce((total, report) => total + of(report), 0);
       const worst = (of: (report: DestinationReport) => number) => Math.max(0, ...together.map(of));
-      for (const outcome of ['delivered', 'retry', 'dead', 'put_off'] as const) {
-        const perSecond = sum((report) => (report[outcome] * 1_000) / report.window_ms);
+      for (const counted of ['delivered', 'retry', 'dead', 'put_off'] as const) {
+        const perSecond = sum((report) => (report[counted] * 1_000) / report.window_ms);
+        const outcome = counted === 'put_off' ? 'not_attempted' : counted;
         gauge('tributary_destination_deliveries_per_second', perSecond, { outcome });
       }
       for (const quantile of [0.5, 0.99]) {
         const ms = worst(({ latency }) => latencyPercentile(latency, quantile) ?? 0);
-        gauge('tributary_destination_attempt_duration_seconds', ms / 1_000, { quantile: String(quantile) });
+        gauge('tributary_destination_attempt_quantile_seconds', ms / 1_000, { quantile: String(quantile) });
       }
       gauge(
         'tributary_destination_deliveries_pending',

@@ -8,7 +8,7 @@ describe('HealthTally', () => {
   it('counts the last minute, and keeps the last errors and the last success for longer', () => {
     const tally = new HealthTally(0);
     tally.attempted({ outcome: 'delivered' }, 5, NOW, 1_000);
-    tally.putOff(2_000);
+    tally.noteNotAttempted(2_000);
     for (let n = 0; n < 8; n++) tally.attempted({ ...DOWN, reason: `no ${n}` }, 5, NOW + n, 30_000);
     expect(tally.tallied(40_000)).toMatchObject({ window_ms: 40_000, delivered: 1, retry: 8, put_off: 1 });
     const later = tally.tallied(70_000);

@@ -33,7 +33,7 @@ export class HealthCounts {
     this.#latencies.set(latency, (this.#latencies.get(latency) ?? 0) + times);
   }
 
-  putOff(): void {
+  noteNotAttempted(): void {
     this.#counts.put_off += 1;
   }
 
@@ -84,9 +84,9 @@ export class HealthTally {
     }
   }
 
-  putOff(elapsed: number): void {
+  noteNotAttempted(elapsed: number): void {
     this.#slotAt(elapsed).counts.put_off += 1;
-    this.#sinceTaken.putOff();
+    this.#sinceTaken.noteNotAttempted();
   }
 
   tallied(elapsed: number): Tallied {

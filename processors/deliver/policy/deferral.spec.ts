@@ -4,9 +4,9 @@ import { type QueueLoad, scheduleSlot, WaitEstimate } from './deferral.ts';
 
 const SCHEDULE = parseRetrySchedule(['10s', '1m', '10m']);
 
-/** A destination that processes one delivery each `eachMs`, holds `held` of them, and defers the rest. */
+/** A destination that processes one delivery each `eachMs`, queues some of them, and defers the rest. */
 function simulate(count: number, eachMs: number, heldMs: number) {
-  const held: number[] = [];
+  const queued: number[] = [];
   let deferred = Array.from({ length: count }, () => ({
     back: 0,
     slot: undefined as number | undefined,
@@ -14,13 +14,13 @@ function simulate(count: number, eachMs: number, heldMs: number) {
   }));
   let [queueTail, idle, writes, most] = [0, 0, 0, 0];
   let now = 0;
-  for (; deferred.length > 0 || held.length > 0; now += eachMs) {
+  for (; deferred.length > 0 || queued.length > 0; now += eachMs) {
     const come = deferred.filter(({ back }) => back <= now);
     deferred = deferred.filter(({ back }) => back > now);
     for (const one of come) {
-      const waitMs = held.length * eachMs;
+      const waitMs = queued.length * eachMs;
       const dueMs = one.slot === undefined ? heldMs : heldMs * 2;
-      if (waitMs <= dueMs) held.push(one.waits);
+      if (waitMs <= dueMs) queued.push(one.waits);
       else {
         const slot = scheduleSlot({ now, waitMs, eachMs, queueTail, slot: one.slot, schedule: SCHEDULE });
         queueTail = slot.queueTail;
@@ -28,7 +28,7 @@ function simulate(count: number, eachMs: number, heldMs: number) {
         deferred.push({ back: now + slot.step.ms * 1.1, slot: slot.at, waits: one.waits + 1 });
       }
     }
-    const served = held.shift();
+    const served = queued.shift();
     if (served === undefined) idle += 1;
     else most = Math.max(most, served);
   }

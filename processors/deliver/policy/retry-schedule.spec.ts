@@ -6,7 +6,7 @@ import {
   parseRetrySchedule,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { holdStep, type NextStep, nextStep } from './retry-schedule.ts';
+import { type NextStep, nextStep, pausedStep } from './retry-schedule.ts';
 
 const schedule = parseRetrySchedule(DEFAULT_RETRY_LABELS);
 const createdAt = Date.parse('2026-03-01T00:00:00.000Z');
@@ -118,10 +118,10 @@ describe('the wait for a paused destination', () => {
     [3_600_000, '1h'],
     [7 * 24 * 3_600_000, '1h'],
   ])('after %d ms of pause is %s', (pausedMs, label) => {
-    expect(holdStep(schedule, pausedMs).label).toBe(label);
+    expect(pausedStep(schedule, pausedMs).label).toBe(label);
   });
 
   it('is that of a schedule with no step as short as an hour all the same', () => {
-    expect(holdStep(parseRetrySchedule(['6h']), 1_000).label).toBe('6h');
+    expect(pausedStep(parseRetrySchedule(['6h']), 1_000).label).toBe('6h');
   });
 });

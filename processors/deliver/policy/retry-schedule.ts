@@ -59,7 +59,7 @@ function stepAfter(schedule: RetrySchedule, stepsTaken: number, afterMs: number)
  * so far. A short pause is caught up soon, no burst follows a long one, and waiting deliveries are rewritten ever more
  * rarely.
  */
-export function holdStep(schedule: RetrySchedule, pausedMs: number): RetryStep {
+export function pausedStep(schedule: RetrySchedule, pausedMs: number): RetryStep {
   const atMost = Math.min(pausedMs, LONGEST_HOLD_MS);
   return schedule.findLast((step) => step.ms <= atMost) ?? schedule[0];
 }

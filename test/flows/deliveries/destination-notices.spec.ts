@@ -85,7 +85,7 @@ describe('Notices about destinations', () => {
       },
     });
     expect(mails.taken[0]).toMatchObject({ to: [ADDRESS], from: 'tributary@example.com' });
-    expect(mails.taken[0]?.headers.subject).toEqual(['Destination in trouble: CRM']);
+    expect(mails.taken[0]?.headers.subject).toEqual(['Destination unhealthy: CRM']);
     expect(mails.taken[0]?.text).toContain('answered 503');
     expect(mails.taken[0]?.text).not.toContain('://');
     expect(await state()).toBe('bad');
@@ -108,8 +108,8 @@ describe('Notices about destinations', () => {
     await drained(tributary);
     expect(ops.deliveries().map(({ event }) => event.event)).toEqual(['Destination Bad', 'Destination Well']);
     expect(mails.taken.map(({ headers }) => headers.subject?.[0])).toEqual([
-      'Destination in trouble: CRM',
-      'Destination well again: CRM',
+      'Destination unhealthy: CRM',
+      'Destination healthy again: CRM',
     ]);
     expect(await state()).toBe('well');
     for (const secret of [ADDRESS, opsSecret]) expect(tributary.log()).not.toContain(secret);

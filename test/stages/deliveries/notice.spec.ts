@@ -124,7 +124,7 @@ describe('notice', () => {
     catalog.add('destination.updated', BROKEN, { alerts });
     await run('mail', [handedOn(emissions[0])]);
     expect(sent).toMatchObject([
-      { id: turn.id, to: 'second@example.com', subject: 'Destination in trouble: CRM' },
+      { id: turn.id, to: 'second@example.com', subject: 'Destination unhealthy: CRM' },
     ]);
   });
 
@@ -142,8 +142,8 @@ describe('notice', () => {
     const emissions = await run('notice', [await turned(turnOf())]);
     for (const emission of emissions) await run('mail', [handedOn(emission)]);
     expect(sent.map(({ to }) => to)).toEqual(expected);
-    const way = expected.length === 0 ? 'nobody' : 'mail';
-    expect(told.counts[`tributary_destination_health_alerts_total{state=bad,way=${way}}`]).toBe(1);
+    const channel = expected.length === 0 ? 'none' : 'mail';
+    expect(told.counts[`tributary_destination_health_notices_total{state=bad,channel=${channel}}`]).toBe(1);
   });
 
   it('tells as the workspace says where the destination says nothing, but none of itself', async () => {
