@@ -131,7 +131,7 @@ function faultIn(node: ASTNode, place: Place): string | undefined {
       return place.perItem && node.args === 'event' ? 'looks at event in each round of a loop' : undefined;
     case 'call': {
       const [name, args] = node.args;
-      return FUNCTIONS.has(name) ? firstFault(args, place) : `${name} is not to be had in a filter`;
+      return FUNCTIONS.has(name) ? firstFault(args, place) : `${name} is not available in a filter`;
     }
     case 'rcall':
       return faultOfMethod(...node.args, place);
@@ -171,7 +171,7 @@ function faultOfMethod(
     return args.every(({ op }) => op === 'value')
       ? undefined
       : `${name} looks for a text that the filter must spell out`;
-  if (!QUANTIFIERS.has(name)) return `${name} is not to be had in a filter`;
+  if (!QUANTIFIERS.has(name)) return `${name} is not available in a filter`;
   const [, body] = args;
   if (args.length !== 2 || body === undefined) return `${name} takes a name and a condition`;
   if (buildsOfEvent(target)) return 'loops over a list that it makes of the event';

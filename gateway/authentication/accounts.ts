@@ -48,7 +48,7 @@ export function createFindAccount({ catalog, clock, logger }: AccountDependencie
       pausedUntil = clock() + PAUSE_MS;
       logger.warn(
         { account_id: id, error: messageOf(error) },
-        'the new e-mail address of an account could not be noted yet',
+        'the new e-mail address of an account is not recorded yet',
       );
     }
   }

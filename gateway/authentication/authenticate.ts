@@ -160,7 +160,7 @@ export function createKeyUseNotes({
         await counters.touch({ keyId, at });
       } catch (error) {
         pausedUntil = clock() + PAUSE_MS;
-        logger.warn({ key_id: keyId, error: messageOf(error) }, 'the use of a key could not be noted yet');
+        logger.warn({ key_id: keyId, error: messageOf(error) }, 'the last use of a key is not recorded yet');
         break;
       }
       written.set(keyId, at);

@@ -114,7 +114,7 @@ class MailSender {
     const { reason } = verdict;
     if (verdict.kind === 'refused') return this.#deadLetter(entry, 'refused', reason);
     if (this.#isExpired(notice)) return this.#deadLetter(entry, 'expired', reason);
-    logger.warn({ ...about, reason }, 'the mail server does not take a mail now; it is tried again later');
+    logger.warn({ ...about, reason }, 'the mail server refuses a mail for now; it is retried later');
     return { outcome: 'later', emissions: [retryRecord(entry, 'later')] };
   }
 

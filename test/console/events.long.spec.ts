@@ -87,7 +87,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
     app.flights.webhook.behave((_, response) => response.writeHead(400).end(`no: ${HOSTILE}`));
     const messageId = await send({ arr_delay: 1, dep_delay: 120 });
     const { page, failures } = await app.open(`/events/${messageId}`);
-    await page.getByText('At least one delivery was given up.').waitFor();
+    await page.getByText('At least one delivery failed for good.').waitFor();
     await page.getByRole('button', { name: /Dead.*Demo webhook/ }).click();
     await page.getByText(/Given up.*HTTP 400/).waitFor();
     await page.getByText(`no: ${HOSTILE}`).first().waitFor();

@@ -68,7 +68,7 @@ export async function readLastUses(
     return await counters.lastUsed(keys.map(({ id }) => id));
   } catch (error) {
     if (!(error instanceof TributaryError) || !error.retryable) throw error;
-    logger.warn({ request_id: request.id, error: messageOf(error) }, 'the last use of keys is not known now');
+    logger.warn({ request_id: request.id, error: messageOf(error) }, 'the last use of keys cannot be read');
     reply.header(UNKNOWN_FIELDS, 'last_used_at');
     return NEVER_USED;
   }

@@ -76,7 +76,7 @@ async function serve(
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = cleanup.use(await startServer(config, dependencies, operations, disk));
-  logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
+  logger.info({ adminUrl: admin.url, url: server.url }, 'admin port open');
   await schemas.begin();
   await provideTopics(log, config, deadline);
   stages = new StageReporter(log, stageReads(readTopics(config)), { logger, metrics });

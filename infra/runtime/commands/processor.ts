@@ -53,7 +53,7 @@ async function work(
   };
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = cleanup.use(await startHealthServer(config, operations));
-  logger.info({ adminUrl: admin.url, url: server.url }, 'answering about itself');
+  logger.info({ adminUrl: admin.url, url: server.url }, 'admin port open');
   thread = cleanup.use(
     await startStagesThread(
       { config, ...(stages === undefined ? {} : { stages }) },

@@ -24,7 +24,9 @@ export function developmentForm(config: Config): OneProcessForm {
     developmentLink: { secret, mint: () => mintForConsole(issuer) },
     async announce({ server, admin, dependencies }) {
       // A pipe whose reader has ended, as in `tributary dev | head`: the server goes on without.
-      process.stdout.on('error', (error) => logger.info({ error: error.message }, 'nobody reads the output'));
+      process.stdout.on('error', (error) =>
+        logger.info({ error: error.message }, 'standard output was closed'),
+      );
       const quickstart = await prepareQuickstart(server.app, dependencies, issuer, config.dataFolder);
       const [url, adminUrl] = [onThisMachine(server.url), onThisMachine(admin.url)];
       const { workspaceId } = quickstart;
@@ -153,7 +155,7 @@ Send an event from another terminal; this one says when it came:
   curl ${url}/api/v1/workspaces/${workspaceId}/events/track -H 'Authorization: Bearer ${writeKey}' -H 'Content-Type: application/json' -d '{"event":"Signed Up","user_id":"ada"}'
 
 Many events: ${setting}npm run demo. Stop with Ctrl-C.
-For development: whoever reads the data folder can sign in as anybody. In production: tributary serve.
+For development: anyone who can read the data folder can sign in as any person. In production: tributary serve.
 `;
 }
 

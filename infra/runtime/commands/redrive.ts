@@ -166,7 +166,7 @@ function describeGivenUp({ stages }: DeadLetters): string {
 function describeRedriven({ outcomes, errors }: Redriven): string {
   const count = (outcome: RedriveOutcome) => outcomes.get(outcome) ?? 0;
   const lines = [
-    `${count('redriven')} redriven, ${count('failed')} given up again, ${count('left')} left`,
+    `${count('redriven')} redriven, ${count('failed')} failed again, ${count('left')} left`,
     ...[...errors].map(([stage, error]) => `  ${oneLine(stage)}: ${oneLine(error)}`),
   ];
   return `${lines.join('\n')}\n`;

@@ -263,7 +263,7 @@ export function readServeConfig(environment: Environment): Config {
   });
   if (config.devIssuer)
     throw new ConfigError([
-      'TRIBUTARY_DEV_ISSUER is for tributary dev: whoever has its key can sign in as anybody',
+      'TRIBUTARY_DEV_ISSUER is for tributary dev: anyone with its key can sign in as any person',
     ]);
   if (config.issuers.length === 0 && environment.TRIBUTARY_ISSUERS !== NO_ISSUERS)
     throw new ConfigError([

@@ -290,7 +290,7 @@ export const MAIL_SETTINGS = {
     'TRIBUTARY_SMTP_URL',
     '',
     optional(smtpUrl()),
-    'Mail server, as smtp://host[:587] (encrypted by STARTTLS, with TRIBUTARY_SMTP_USERNAME always) or smtps://host[:465]; without it mails wait, and are given up at three quarters of TRIBUTARY_RETENTION.',
+    'Mail server, as smtp://host[:587] (encrypted by STARTTLS, with TRIBUTARY_SMTP_USERNAME always) or smtps://host[:465]; without it mails wait, and are dead-lettered after three quarters of TRIBUTARY_RETENTION.',
   ),
   smtpUsername: setting('TRIBUTARY_SMTP_USERNAME', '', optional(text()), 'User name for the mail server.'),
   smtpPassword: secret('TRIBUTARY_SMTP_PASSWORD', optional(text()), 'The password of that user.'),

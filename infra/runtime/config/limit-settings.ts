@@ -43,13 +43,13 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_PUBLIC_URL',
     '',
     optional(publicUrl()),
-    'Where browsers reach this server, such as https://events.example.com: analytics.js is told to send there. Default: the scheme and host of the request that asks, which behind a TLS proxy are the inner ones unless TRUST_PROXY believes the proxy.',
+    'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it. Default: the scheme and host of the request, which behind a TLS proxy are the inner ones unless TRUST_PROXY names the proxy.',
   ),
   hsts: setting(
     'TRIBUTARY_HSTS',
     '',
     optional(duration(1_000, 3650 * DAY)),
-    'For how long browsers are told to come by HTTPS alone (Strict-Transport-Security). Default: they are told nothing.',
+    'Value of max-age in Strict-Transport-Security: how long browsers use HTTPS alone. Default: the header is not sent.',
   ),
   requestTimeout: setting(
     'TRIBUTARY_REQUEST_TIMEOUT',

@@ -153,20 +153,20 @@ export class IssuerKeys {
       this.#endpointOrigins = endpointOrigins;
       this.#history = { ...this.#history, fetchedAt: now(), failedAt: undefined };
       this.#status = 'answers';
-      if (wasFailing) logger.info({ issuer }, 'the issuer tells its keys again');
+      if (wasFailing) logger.info({ issuer }, 'the keys of an issuer can be fetched again');
     } catch (error) {
       if (this.#closing.signal.aborted) return;
       this.#history = { ...this.#history, failedAt: now() };
       this.#status = `does not answer: ${messageOf(error)}`;
       if (!wasFailing)
-        logger.warn({ issuer, error: messageOf(error) }, 'the keys of an issuer are not to be had');
+        logger.warn({ issuer, error: messageOf(error) }, 'the keys of an issuer cannot be fetched');
     }
     const outcome = this.#history.failedAt === undefined ? 'answered' : 'failed';
     metrics.count('tributary_issuer_key_fetches_total', { issuer, outcome });
   }
 
   #unavailable(): Unavailable {
-    return new Unavailable(`the issuer ${this.#options.issuer} does not tell its keys`);
+    return new Unavailable(`the issuer ${this.#options.issuer} does not serve its keys`);
   }
 }
 

@@ -76,8 +76,8 @@ describe('the log in an incident', () => {
     logger.warn({ error: 'Kafka: reading: no answer' }, 'repeated');
     logger.warn({ error: 'Redis: no answer' }, 'repeated');
     for (const destination of ['a', 'b']) logger.warn({ destination, error: 'gone' }, 'paused');
-    logger.error({ error: 'Kafka: reading: no answer' }, 'entry given up');
-    logger.error({ error: 'Kafka: reading: no answer' }, 'entry given up');
+    logger.error({ error: 'Kafka: reading: no answer' }, 'entry dead-lettered');
+    logger.error({ error: 'Kafka: reading: no answer' }, 'entry dead-lettered');
     logger.warn({ destination: 'a', state: 'bad' }, 'a destination turned');
     logger.warn({ destination: 'a', state: 'bad' }, 'a destination turned');
     expect(lines).toHaveLength(8);
@@ -86,7 +86,7 @@ describe('the log in an incident', () => {
   it('had a line of each connection when the engine answered again', () => {
     const { lines, logger } = opened();
     for (let n = 0; n < 7; n++) logger.info({ nodes: 'r:6379' }, 'Redis answers again');
-    for (const group of ['count', 'route']) logger.info({ group }, 'has its part of the group');
+    for (const group of ['count', 'route']) logger.info({ group }, 'partitions assigned');
     expect(lines).toHaveLength(3);
   });
 });

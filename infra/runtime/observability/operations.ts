@@ -42,7 +42,7 @@ export const adminRoutes: FastifyPluginAsync<Operations & { readonly logger: Log
     try {
       return await operations.system();
     } catch (error) {
-      operations.logger.warn({ error: messageOf(error) }, 'the view of the system is not known now');
+      operations.logger.warn({ error: messageOf(error) }, 'the processes of the installation cannot be read');
       return reply.code(503).send({ error: 'unavailable' });
     }
   });

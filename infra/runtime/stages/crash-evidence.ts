@@ -91,12 +91,15 @@ export class CrashEvidence {
           write();
         } catch (error) {
           // A full disk, e.g., must not end the process; the next write is tried all the same.
-          this.#logger.warn({ error: messageOf(error) }, 'the entries in hand cannot be noted');
+          this.#logger.warn({ error: messageOf(error) }, 'the entries in flight cannot be recorded');
         }
       }, WRITE_EVERY_MS).unref();
       this.#closeTable = () => closeSync(table);
     } catch (error) {
-      this.#logger.warn({ error: messageOf(error) }, 'a crash of the whole process will look like a kill');
+      this.#logger.warn(
+        { error: messageOf(error) },
+        'the records in flight cannot be recorded: a crash of this process will be taken for a kill',
+      );
     }
   }
 

@@ -90,7 +90,7 @@ describe('Sign-in', () => {
       202,
     );
     expect(await listing(token)).toMatchObject(UNDECIDED);
-    expect(tributary.log()).toContain('the keys of an issuer are not to be had');
+    expect(tributary.log()).toContain('the keys of an issuer cannot be fetched');
     expect(await tributary.metrics()).toMatch(
       /^tributary_issuer_key_fetches_total\{.*outcome="failed".*\} [1-9]/m,
     );

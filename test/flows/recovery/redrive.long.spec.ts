@@ -146,7 +146,7 @@ describe('Redriving what stages gave up', () => {
     expect(listed.output).toMatch(/^ {2}route +1 {2}\S+ - \S+ {2}the last: no total of undefined$/m);
 
     const first = await ran();
-    expect(first.output, first.log).toContain('3 redriven, 1 given up again, 0 left\n  deliver: ');
+    expect(first.output, first.log).toContain('3 redriven, 1 failed again, 0 left\n  deliver: ');
     expect(first.code).toBe(1);
     await eventually(
       () => counted('Judged'),
@@ -160,7 +160,7 @@ describe('Redriving what stages gave up', () => {
 
     const second = await ran('--stages', 'validate,route');
     expect(second.output, second.log).toContain('stages.dead holds 1 record\n');
-    expect(second.output).toContain('0 redriven, 0 given up again, 1 left\n');
+    expect(second.output).toContain('0 redriven, 0 failed again, 1 left\n');
     expect(second.code).toBe(0);
     expect((await ran('--list')).output).toContain('  deliver               1  ');
     expect([await counted('Judged'), await counted('Routed'), await counted('Uncounted')]).toEqual([1, 0, 1]);

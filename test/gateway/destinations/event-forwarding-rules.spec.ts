@@ -184,7 +184,7 @@ it('keeps a filter, and refuses a text that is none, saying why', async () => {
   expect(await owner.ok('GET', `./event-forwarding-rules/${id}`)).toMatchObject({ filter: null });
   for (const [bad, message] of [
     ['total > 100', 'Unknown variable: total'],
-    ['event.user_id.matches("a")', 'matches is not to be had in a filter'],
+    ['event.user_id.matches("a")', 'matches is not available in a filter'],
     ['1 + 1', 'gives int, not true or false'],
   ])
     expect(await owner.call('POST', './event-forwarding-rules', rule({ filter: bad }))).toMatchObject({

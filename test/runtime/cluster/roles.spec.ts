@@ -57,7 +57,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     );
   /** The address of its health endpoints, which answer before it is ready. */
   const address = async (server: ServerProcess) =>
-    (await server.logged(/"url":"([^"]+)","message":"answering about itself"/))[1] ?? '';
+    (await server.logged(/"url":"([^"]+)","message":"admin port open"/))[1] ?? '';
   const status = async (url: string) => (await fetch(url)).status;
 
   it('topics: creates what is missing and says what was there', async () => {

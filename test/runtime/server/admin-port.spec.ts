@@ -141,7 +141,7 @@ describe('the admin port', () => {
         silent.close();
         await folder.remove();
       });
-      await server.logged(/answering about itself/);
+      await server.logged(/admin port open/);
       // The first request also compiles code.
       await fetch(`http://127.0.0.1:${port}/metrics`);
       for (let n = 0; n < 3; n++) {

@@ -21,7 +21,7 @@ export const EVENT_STATUS: Readonly<Record<EventTrace['status'], Word>> = {
 export const EVENT_STATUS_MEANS: Readonly<Record<EventTrace['status'], string>> = {
   under_way: 'It is still being processed. This page follows it.',
   delivered: 'Every delivery that a rule made of it arrived.',
-  dead: 'At least one delivery was given up. It can be sent again below.',
+  dead: 'At least one delivery failed for good. It can be redriven below.',
   discarded: 'Its dead deliveries were discarded and are not sent any more.',
   not_forwarded: 'It was accepted, and no rule forwards it.',
   rejected: 'Its contract blocked it.',

@@ -108,7 +108,7 @@ describe('the problems of an installation', () => {
     expect(problems.map(({ severity, title }) => [severity, title])).toEqual([
       ['error', 'redis: refuses writes'],
       ['error', 'processor host-c:7 is not ready'],
-      ['error', 'deliver: nobody reads 1 partition with records'],
+      ['error', 'deliver: no process reads 1 partition with records'],
       ['warning', 'deliver is behind by 1 h 1 min'],
       ['warning', '1 process without a report'],
       ['warning', 'Processes of several releases run together'],

@@ -57,7 +57,7 @@ export function problemsOf(system: System): readonly Problem[] {
     ...stages.flatMap((stage): Problem[] => {
       const left = orphansOf(stage, processes);
       if (left.length === 0) return [];
-      const title = `${stage.stage}: nobody reads ${counted(left.length, 'partition')} with records`;
+      const title = `${stage.stage}: no process reads ${counted(left.length, 'partition')} with records`;
       return [{ severity: 'error', title, text: 'Start a process that runs this stage.' }];
     }),
   ];

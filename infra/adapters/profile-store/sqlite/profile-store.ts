@@ -183,7 +183,10 @@ class SqliteProfileStore implements ProfileStore {
         count = answer.kind === 'done' ? answer.count : 0;
       }
     } catch (error) {
-      logger.warn({ error: messageOf(error) }, 'deleted profiles are forgotten later');
+      logger.warn(
+        { error: messageOf(error) },
+        'removing the traces of deleted profiles failed; it is tried again later',
+      );
     }
   }
 

@@ -152,7 +152,7 @@ export class KafkaClient {
     });
     const { memberAssignment } = await this.#brokers.withGroup(
       member.groupId,
-      'getting its part of the group',
+      'getting its assignment in the group',
       (broker) => broker.syncGroup({ ...member, groupAssignment }),
     );
     const assigned = memberAssignment.length === 0 ? null : Assignment.decode(memberAssignment);

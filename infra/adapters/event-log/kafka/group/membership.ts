@@ -164,7 +164,10 @@ export class Membership {
   #lose(reason: string): void {
     if (this.#generation === undefined) return;
     const { groupId, assignee, logger } = this.#options;
-    logger.warn({ group: groupId, error: `Kafka: ${reason}` }, 'lost its part of the group');
+    logger.warn(
+      { group: groupId, error: `Kafka: ${reason}` },
+      'lost its partitions: no longer a member of this generation of the group',
+    );
     this.#generation = undefined;
     assignee.lose();
   }
@@ -220,8 +223,8 @@ export class Membership {
     const readable = assigned.filter((name) => this.#joinedWith.has(topicOf(name)));
     const revoked = assignee.owned().filter((name) => !readable.includes(name));
     logger.info(
-      { group: groupId, generation: this.#generation, part: readable, revoked },
-      'has its part of the group',
+      { group: groupId, generation: this.#generation, assigned: readable, revoked },
+      'partitions assigned',
     );
     assignee.take(readable);
     if (revoked.length === 0) return true;

@@ -96,7 +96,7 @@ async function openRecording(
     lines,
     counted: (name) => counts.get(name) ?? 0,
     part: () =>
-      lines.findLast(({ message }) => message === 'has its part of the group')?.fields.part as
+      lines.findLast(({ message }) => message === 'partitions assigned')?.fields.assigned as
         | readonly string[]
         | undefined,
   };
