@@ -2,7 +2,7 @@ import type { Environment, EventType } from '../event/event.ts';
 import type { CountedPartition } from './volume-counters.ts';
 
 /**
- * What the funnel counts, in the order of an event's way. docs/reference/funnel-numbers.md says of each what exactly it counts. A measure
+ * What the funnel counts, in the order of an event's path. docs/reference/funnel-numbers.md says of each what exactly it counts. A measure
  * with reasons is stored as `<measure>/<reason>`: see `measureText`.
  */
 export const FUNNEL_MEASURES = [
