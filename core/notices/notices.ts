@@ -18,6 +18,7 @@ export interface DestinationNotice {
   readonly organization_id: string;
   readonly workspace: { readonly id: string; readonly name: string };
   readonly destination: Pick<Destination, 'id' | 'name' | 'type'>;
+  /** The change. Stored records have it under this name. */
   readonly turn: Omit<HealthChange, 'id' | 'paced_until'>;
 }
 
@@ -30,6 +31,7 @@ export interface AlertNotice {
   readonly organization_id: string;
   readonly workspace: DestinationNotice['workspace'];
   readonly alert: Pick<Alert, 'id' | 'name' | 'environment' | 'watch' | 'time_zone'>;
+  /** The change. Stored records have it under this name. */
   readonly turn: Omit<AlertChange, 'id' | 'paced_until'>;
 }
 

@@ -60,7 +60,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     const windows = new PartitionWindows(() => time.elapsed, { windowBytes: 100_000 });
     const value = JSON.stringify(delivery('2'));
     const position = { topic: 'deliveries.slow', partition: 0, offset: 0, index: 0 };
-    const entry = { key: 'place:u', value, headers: FRESH, timestamp: START, position };
+    const entry = { key: 'destination:u', value, headers: FRESH, timestamp: START, position };
     const second = new Promise((done, failed) => {
       const { signal } = new AbortController();
       deliverSlow(stage, windows)(entry, { signal, bytes: value.length, done, failed });
@@ -122,15 +122,21 @@ describe('deferral of deliveries that a destination has no room for', () => {
 
   it('a destination that asks to wait is not called before, and its health says what it does', async () => {
     const busy: DeliveryResult = { outcome: 'retry', reason: 'HTTP 429', status: 429, afterMs: 2_000 };
-    const place = { answer: busy as DeliveryResult };
-    const { calls, time, run, registry } = setUp(() => place.answer);
+    const remote = { answer: busy as DeliveryResult };
+    const { calls, time, run, registry } = setUp(() => remote.answer);
     expect((await run(delivery('1'))).outcome).toMatchObject({ kind: 'retry', label: '10s' });
-    place.answer = OK;
+    remote.answer = OK;
     const second = run(delivery('2'));
     await turn();
     expect(calls).toHaveLength(1);
     expect(registry.health()).toMatchObject([
-      { destination_id: 'place', waiting: 1, retry: 1, last_errors: [{ status: 429 }], circuit: 'closed' },
+      {
+        destination_id: 'destination',
+        waiting: 1,
+        retry: 1,
+        last_errors: [{ status: 429 }],
+        circuit: 'closed',
+      },
     ]);
     time.elapsed += 2_000;
     void run(delivery('3'));

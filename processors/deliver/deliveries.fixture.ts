@@ -27,8 +27,8 @@ export const START = Date.parse('2026-01-01T00:00:00Z');
 export const OK: DeliveryResult = { outcome: 'delivered', status: 200 };
 export const DOWN: DeliveryResult = { outcome: 'retry', reason: 'HTTP 503', status: 503 };
 
-export const PLACE: Destination = {
-  id: 'place',
+export const DESTINATION: Destination = {
+  id: 'destination',
   version: 1,
   workspace_id: 'w1',
   name: 'n',
@@ -45,7 +45,7 @@ export function delivery(id: string, fields: Partial<Delivery> = {}): Delivery {
     id,
     workspace_id: 'w1',
     environment: 'production',
-    destination_id: 'place',
+    destination_id: 'destination',
     rule_id: 'rule',
     message_id: id,
     index: 0,
@@ -114,7 +114,7 @@ export function setUp(
 ) {
   const calls: { ids: string[]; version: number; signal: AbortSignal }[] = [];
   const time = { now: START, elapsed: 0 };
-  const known = new Map([[PLACE.id, PLACE]]);
+  const known = new Map([[DESTINATION.id, DESTINATION]]);
   const errors: string[] = [];
   const load = { saturated: false };
   const gone: [id: string, version: number][] = [];
@@ -187,14 +187,16 @@ export function setUp(
   };
   const { signal } = new AbortController();
   /** As the slow stage sends. */
-  const sendTask = (task: DeliveryTask, place = PLACE, until = signal) => {
-    known.set(place.id, place);
-    return sender.send(task, place, { signal: until }, { ms: 12_000, mayWaitInOpenBatch: true });
+  const sendTask = (task: DeliveryTask, destination = DESTINATION, until = signal) => {
+    known.set(destination.id, destination);
+    return sender.send(task, destination, { signal: until }, { ms: 12_000, mayWaitInOpenBatch: true });
   };
-  const run = (one: Delivery, place = PLACE, until = signal) => sendTask(taskOf(one), place, until);
-  const deferred = (task: DeliveryTask) => deferral(stage, task, PLACE, registry.queueOf(PLACE.id));
+  const run = (one: Delivery, destination = DESTINATION, until = signal) =>
+    sendTask(taskOf(one), destination, until);
+  const deferred = (task: DeliveryTask) =>
+    deferral(stage, task, DESTINATION, registry.queueOf(DESTINATION.id));
   const sendQuickly = (task: DeliveryTask, context: StageContext = { signal }, slowAfterMs = 500) =>
-    sender.sendQuickly(task, PLACE, context, slowAfterMs);
+    sender.sendQuickly(task, DESTINATION, context, slowAfterMs);
   /** Sends as a quick stage does, and waits until it has left the delivery to the slow queue. */
   const leaveToSlowQueue = async (one: Delivery, context: StageContext = { signal }) => {
     const soon = sendQuickly(taskOf(one), context);

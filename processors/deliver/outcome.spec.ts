@@ -10,7 +10,7 @@ const FRESH: Delivery = {
   id: 'd1',
   workspace_id: 'w1',
   environment: 'production',
-  destination_id: 'place',
+  destination_id: 'destination',
   rule_id: 'rule',
   message_id: 'm1',
   index: 0,
@@ -54,7 +54,7 @@ describe('the records of a settled delivery', () => {
     expect(rest).toEqual([]);
     expect(outcome).toMatchObject({
       topic: TOPIC.outcomes,
-      key: 'place:u1',
+      key: 'destination:u1',
       headers: { outcome: 'delivered' },
     });
     expect(JSON.parse(outcome?.value ?? '')).toMatchObject({ status: 'delivered', delivery: { id: 'd1' } });
@@ -65,7 +65,7 @@ describe('the records of a settled delivery', () => {
     const [again, outcome] = recordsOf(tried(1, 'retry'), step, CAUSE, NOW);
     expect(again).toMatchObject({
       topic: 'deliveries.retry.10s',
-      key: 'place:u1',
+      key: 'destination:u1',
       headers: { ...CAUSE, outcome: 'retrying' },
     });
     expect(JSON.parse(again?.value ?? '').attempts).toHaveLength(1);

@@ -1,6 +1,6 @@
 import { type DeliveryResult, HEADER, type LogEntry, parseRetrySchedule } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { DOWN, OK, PLACE, setUp, setUpHanging, turn } from './deliveries.fixture.ts';
+import { DESTINATION, DOWN, OK, setUp, setUpHanging, turn } from './deliveries.fixture.ts';
 import { retrySources } from './stage.ts';
 
 const [IN_TEN = { topic: '' }] = retrySources(parseRetrySchedule(['10s']), { recall: () => false });
@@ -10,7 +10,7 @@ function entryOf(headers: LogEntry['headers'], timestamp = 5_000): LogEntry {
   return { key: 'k', value: '{}', headers: { [HEADER.messageId]: 'm', ...headers }, timestamp, position };
 }
 
-const DEFERRED = { [HEADER.scheduledAt]: '99000', [HEADER.destinationId]: 'place' };
+const DEFERRED = { [HEADER.scheduledAt]: '99000', [HEADER.destinationId]: 'destination' };
 
 describe('the retry topics', () => {
   it('hold what failed for their time, and up to a fifth longer', () => {
@@ -21,18 +21,18 @@ describe('the retry topics', () => {
 
   it('hold what was deferred for as long, unless its destination has room', () => {
     const asked: string[] = [];
-    const place = { hasRoom: false };
+    const remote = { hasRoom: false };
     const [source] = retrySources(parseRetrySchedule(['10s']), {
       recall: (id) => {
         asked.push(id);
-        return place.hasRoom;
+        return remote.hasRoom;
       },
     });
     expect(source?.dueAt?.(entryOf(DEFERRED))).toBe(IN_TEN.dueAt?.(entryOf(DEFERRED)));
-    place.hasRoom = true;
+    remote.hasRoom = true;
     expect(source?.dueAt?.(entryOf(DEFERRED))).toBe(5_000);
     expect(source?.dueAt?.(entryOf({}))).toBe(IN_TEN.dueAt?.(entryOf({})));
-    expect(asked).toEqual(['place', 'place']);
+    expect(asked).toEqual(['destination', 'destination']);
   });
 });
 
@@ -40,7 +40,7 @@ describe('a recall of deferred deliveries', () => {
   /** A destination with a known call duration: one call was made. */
   async function known(callMs: number, answer: DeliveryResult = OK) {
     const set = setUpHanging();
-    set.known.set(PLACE.id, PLACE);
+    set.known.set(DESTINATION.id, DESTINATION);
     const end = async (result: DeliveryResult) => {
       await turn();
       set.time.elapsed += callMs;
@@ -50,7 +50,7 @@ describe('a recall of deferred deliveries', () => {
     const first = set.begin('first');
     await end(answer);
     await first;
-    return { ...set, end, recalled: () => count(() => set.registry.recall(PLACE.id)) };
+    return { ...set, end, recalled: () => count(() => set.registry.recall(DESTINATION.id)) };
   }
 
   function count(recall: () => boolean): number {
@@ -71,8 +71,8 @@ describe('a recall of deferred deliveries', () => {
 
   it('is for one alone until it is known how long a call takes', () => {
     const { registry, known } = setUp(() => OK);
-    known.set(PLACE.id, PLACE);
-    expect(count(() => registry.recall(PLACE.id))).toBe(1);
+    known.set(DESTINATION.id, DESTINATION);
+    expect(count(() => registry.recall(DESTINATION.id))).toBe(1);
   });
 
   it('is for one while calls take longer than that, and for none while one is under way', async () => {
@@ -97,13 +97,13 @@ describe('a recall of deferred deliveries', () => {
 
   it.each([
     ['is gone', undefined],
-    ['is off', { ...PLACE, enabled: false }],
-    ['is paused', { ...PLACE, paused: true }],
-  ])('is for nobody when the destination %s', async (_, place) => {
-    const { registry, known: places, calls } = await known(10);
-    if (place === undefined) places.delete(PLACE.id);
-    else places.set(PLACE.id, place);
-    expect(registry.recall(PLACE.id)).toBe(false);
+    ['is off', { ...DESTINATION, enabled: false }],
+    ['is paused', { ...DESTINATION, paused: true }],
+  ])('is for nobody when the destination %s', async (_, destination) => {
+    const { registry, known: destinations, calls } = await known(10);
+    if (destination === undefined) destinations.delete(DESTINATION.id);
+    else destinations.set(DESTINATION.id, destination);
+    expect(registry.recall(DESTINATION.id)).toBe(false);
     expect(calls).toHaveLength(1);
   });
 });

@@ -1,6 +1,6 @@
 import { type DeliveryResult, iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { DOWN, delivery, FRESH, OK, PLACE, START, setUp, taskOf, turn } from './deliveries.fixture.ts';
+import { DESTINATION, DOWN, delivery, FRESH, OK, START, setUp, taskOf, turn } from './deliveries.fixture.ts';
 import { DEFAULT_BREAKER } from './policy/circuit-breaker.ts';
 
 describe('Sender', () => {
@@ -40,10 +40,10 @@ describe('Sender', () => {
     await turn();
     const [second, third] = [run(delivery('2')), run(delivery('3'))];
     await turn();
-    known.set('place', { ...PLACE, version: 2 });
+    known.set('destination', { ...DESTINATION, version: 2 });
     release[0]?.();
     await first;
-    known.set('place', { ...PLACE, version: 3, enabled: false });
+    known.set('destination', { ...DESTINATION, version: 3, enabled: false });
     release[1]?.();
     expect((await second).outcome).toEqual({ kind: 'delivered' });
     expect((await third).outcome).toMatchObject({ kind: 'dead', reason: 'the destination is disabled' });
@@ -54,20 +54,20 @@ describe('Sender', () => {
   });
 
   it('a clock that is set back holds no circuit open and no timeout up', async () => {
-    const place: { answer: DeliveryResult | Promise<DeliveryResult> } = { answer: DOWN };
-    const { time, run, leaveToSlowQueue } = setUp(() => place.answer);
+    const remote: { answer: DeliveryResult | Promise<DeliveryResult> } = { answer: DOWN };
+    const { time, run, leaveToSlowQueue } = setUp(() => remote.answer);
     for (const id of ['1', '2', '3']) await run(delivery(id));
     time.now -= 3_600_000;
     time.elapsed += DEFAULT_BREAKER.coolDownMs;
-    place.answer = OK;
+    remote.answer = OK;
     expect((await run(delivery('4'))).outcome.kind).toBe('delivered');
-    place.answer = new Promise(() => {});
+    remote.answer = new Promise(() => {});
     expect((await leaveToSlowQueue(delivery('5'))).outcome.kind).toBe('slow');
   });
 
   it('tells once per version that settings cannot be unsealed', async () => {
     const { run, errors, unsealings } = setUp(() => OK);
-    const broken = { ...PLACE, settings: { broken: true } };
+    const broken = { ...DESTINATION, settings: { broken: true } };
     for (const id of ['1', '2', '3']) await run(delivery(id), broken);
     await run(delivery('4'), { ...broken, version: 2 });
     expect(errors).toHaveLength(2);
@@ -107,8 +107,8 @@ describe('Sender', () => {
   });
 
   it('an open circuit puts deliveries off without a call, for longer the older they are, and lets one probe', async () => {
-    const place: { answer: DeliveryResult } = { answer: DOWN };
-    const { calls, time, run } = setUp(() => place.answer);
+    const remote: { answer: DeliveryResult } = { answer: DOWN };
+    const { calls, time, run } = setUp(() => remote.answer);
     for (const id of ['1', '2', '3']) await run(delivery(id));
     const young = await run(delivery('4'));
     const backlog = { created_at: iso(START - 5 * 60_000) };
@@ -128,7 +128,7 @@ describe('Sender', () => {
     expect(calls.splice(3)).toHaveLength(5);
 
     time.elapsed += DEFAULT_BREAKER.coolDownMs;
-    place.answer = OK;
+    remote.answer = OK;
     const probed = await Promise.all([run(delivery('6')), run(delivery('7'))]);
     expect(probed.map(({ outcome }) => outcome.kind)).toEqual(['delivered', 'retry']);
     expect((await run(delivery('8'))).outcome.kind).toBe('delivered');
@@ -185,22 +185,23 @@ describe('Sender', () => {
     const thrown = setUp(() => Promise.reject(new Error('bug')));
     expect((await thrown.run(delivery('1'))).outcome).toMatchObject({ reason: 'the connector failed' });
 
-    const broken = { ...PLACE, settings: { broken: true } };
+    const broken = { ...DESTINATION, settings: { broken: true } };
     const sealed = await setUp(() => OK).run(delivery('1'), broken);
     expect(sealed.outcome).toMatchObject({ kind: 'retry', reason: 'the settings cannot be unsealed' });
   });
 
   it('gives up at once what no connector knows', async () => {
-    const { outcome } = await setUp(() => OK).run(delivery('1'), { ...PLACE, type: 'unknown' });
+    const { outcome } = await setUp(() => OK).run(delivery('1'), { ...DESTINATION, type: 'unknown' });
     expect(outcome).toMatchObject({ kind: 'dead', reason: 'no connector of type unknown' });
   });
 
   it('stops waiting when the partition is lost, and aborts a call once nobody waits for it', async () => {
     const { calls, run } = setUp(() => new Promise(() => {}), { size: () => 2 });
     const [one, other] = [new AbortController(), new AbortController()];
-    const results = [run(delivery('1'), PLACE, one.signal), run(delivery('2'), PLACE, other.signal)].map(
-      (promise) => promise.catch((error: unknown) => error),
-    );
+    const results = [
+      run(delivery('1'), DESTINATION, one.signal),
+      run(delivery('2'), DESTINATION, other.signal),
+    ].map((promise) => promise.catch((error: unknown) => error));
     await turn();
     one.abort();
     expect(await results[0]).toMatchObject({ code: 'unavailable' });

@@ -1,6 +1,6 @@
 import { iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { delivery, OK, PLACE, START, setUp, setUpHanging, taskOf, turn } from './deliveries.fixture.ts';
+import { DESTINATION, delivery, OK, START, setUp, setUpHanging, taskOf, turn } from './deliveries.fixture.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 import { type Attempt, QueueItem } from './destination-request.ts';
 
@@ -125,8 +125,8 @@ function attempt(queue: DestinationQueue, id: string): Promise<Attempt> {
 describe('the registry of a process', () => {
   it('kept the opened secrets of every destination for ever: forgets what is idle for long or gone, not what is busy', async () => {
     const { registry, known, time } = setUp(() => new Promise(() => {}));
-    const busy = registry.queueOf('place');
-    known.set('idle', { ...PLACE, id: 'idle' });
+    const busy = registry.queueOf('destination');
+    known.set('idle', { ...DESTINATION, id: 'idle' });
     registry.queueOf('idle');
     registry.queueOf('gone');
     const waiting = attempt(busy, '1');
@@ -137,7 +137,7 @@ describe('the registry of a process', () => {
     time.elapsed += 11 * 60_000;
     registry.sweep();
     expect(registry.size).toBe(1);
-    expect(registry.queueOf('place')).toBe(busy);
+    expect(registry.queueOf('destination')).toBe(busy);
   });
 
   it('remembers for how long a destination asked not to be called', async () => {
@@ -147,10 +147,10 @@ describe('the registry of a process', () => {
       status: 429,
       afterMs: 30 * 60_000,
     }));
-    await attempt(registry.queueOf('place'), '1');
+    await attempt(registry.queueOf('destination'), '1');
     time.elapsed += 29 * 60_000;
     registry.sweep();
-    expect(registry.queueOf('place').waitForDestinationMs()).toBeGreaterThan(50_000);
+    expect(registry.queueOf('destination').waitForDestinationMs()).toBeGreaterThan(50_000);
     time.elapsed += 2 * 60_000;
     registry.sweep();
     expect(registry.size).toBe(0);
@@ -160,11 +160,11 @@ describe('the registry of a process', () => {
     const { registry, known } = setUp(({ id }) =>
       id === '1' ? { outcome: 'retry', reason: 'HTTP 429', afterMs: 30 * 60_000 } : OK,
     );
-    await attempt(registry.queueOf('place'), '1');
-    expect(registry.queueOf('place').waitForDestinationMs()).toBeGreaterThan(50_000);
-    known.set('place', { ...PLACE, version: 2 });
-    expect(registry.queueOf('place').waitForDestinationMs()).toBe(0);
-    expect(await attempt(registry.queueOf('place'), '2')).toMatchObject({ result: OK });
+    await attempt(registry.queueOf('destination'), '1');
+    expect(registry.queueOf('destination').waitForDestinationMs()).toBeGreaterThan(50_000);
+    known.set('destination', { ...DESTINATION, version: 2 });
+    expect(registry.queueOf('destination').waitForDestinationMs()).toBe(0);
+    expect(await attempt(registry.queueOf('destination'), '2')).toMatchObject({ result: OK });
     expect(registry.size).toBe(1);
   });
 });

@@ -58,7 +58,7 @@ describe('admission to a destination', () => {
     expect(admission.concurrency(LIMITS, 10)).toBe(16);
   });
 
-  it('connections closed under many calls at a time are one failure; a place that closes each is soon left alone', () => {
+  it('connections closed under many calls at a time are one failure; a destination that closes each is soon left alone', () => {
     const admission = new Admission(DEFAULT_BREAKER, 0);
     const closed: DeliveryResult = { outcome: 'retry', reason: 'connection closed', reset: true };
     for (let n = 0; n < 16; n++) admission.requestEnded([closed, closed], LIMITS, 0, 10 + n);
