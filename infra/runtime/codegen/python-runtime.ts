@@ -24,7 +24,7 @@ _MESSAGE = {"user_id", "anonymous_id", "context", "timestamp", "integrations", "
 
 
 def _message(given: Mapping[str, Any]) -> Dict[str, Any]:
-    """What a call says beside its values. An SDK may write into the context, so it gets a copy."""
+    """The fields of a call beside its values. An SDK may write into the context, so it gets a copy."""
     unknown = sorted(set(given) - _MESSAGE)
     if unknown:
         raise TypeError("unexpected arguments: " + ", ".join(unknown))

@@ -2,9 +2,9 @@ import type { Json, TypeModel } from '@tributary/core';
 import { typesOf } from './calls.ts';
 
 /**
- * What a generated client checks of a value before it sends, in a form that both runtimes read. It is stricter than the
- * contract in two things: fields that are not declared are refused, and where fields or items are declared the value has to
- * be an object or a list.
+ * The checks of a value by a generated client before it sends, in a form that both runtimes read. They are stricter than
+ * the contract in two things: fields that are not declared are refused, and where fields or items are declared the value
+ * has to be an object or a list.
  */
 export interface Rule {
   readonly types?: readonly string[];

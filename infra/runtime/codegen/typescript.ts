@@ -181,7 +181,7 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 const HEAD: Readonly<Record<TypeScriptTarget, string>> = {
   server: `
 ${JSON_TYPE}
-/** What a call names beside its event: a user, a device, or both. */
+/** The fields of a call beside its event. It names a user, a device, or both. */
 export type Message = {
   readonly context?: Readonly<Record<string, any>>;
   readonly timestamp?: Date;
@@ -204,7 +204,7 @@ export interface AnalyticsClient {
 `,
   browser: `
 ${JSON_TYPE}
-/** What a call may say beside its event. */
+/** The optional fields of a call beside its event. */
 export type Options = {
   readonly context?: Readonly<Record<string, any>>;
   readonly timestamp?: Date;
