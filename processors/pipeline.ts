@@ -153,8 +153,8 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
       ...steps.deliverRetry,
     },
   ];
-  // A release without the topic of the counts refuses a log that has unread ones: until the upgrade from it is finished,
-  // nothing is counted, so that the way back is open.
+  // Release 0.1.0 does not know the topic of the funnel counts and refuses a log with unread records of it. So that a
+  // rollback stays possible, counts are dropped until `tributary upgrade` has given the catalog an installation id.
   const isCounting = () => dependencies.catalog.state.installation !== undefined;
   const counting = stages.map((stage) => ({ ...stage, isCounting }));
   return tracing === undefined ? counting : counting.map((stage) => traced(stage, tracing));

@@ -25,7 +25,10 @@ export interface HealthReport {
   readonly delivered: number;
   readonly retry: number;
   readonly dead: number;
-  /** Deliveries that were postponed without an attempt, because the circuit was open. */
+  /**
+   * Deliveries put off without an attempt, also those found expired: the circuit breaker admitted no request, the wait for
+   * one was too long, or the slow queue's window had no room. Not those of a paused or unreachable destination.
+   */
   readonly put_off: number;
   /** Durations of the attempts. */
   readonly latency: LatencyCounts;

@@ -1,4 +1,4 @@
-/** What the group of an outcome depends on. */
+/** The fields of an outcome that its group depends on. */
 interface GroupedOutcome {
   readonly delivery: {
     readonly destination_id: string;
@@ -14,7 +14,7 @@ interface GroupedOutcome {
 const MAX_FAILURE = 160;
 const VARIABLE = '…';
 
-/** What deliveries that failed in the same way have in common: the values by which they are grouped. */
+/** The values by which deliveries that failed in the same way are grouped. */
 export type FailureGroup = {
   readonly status: 'dead' | 'retrying';
   readonly destination_id: string;
@@ -23,7 +23,7 @@ export type FailureGroup = {
   readonly cause: string;
   /** The status that the destination answered at last; empty where there was none. */
   readonly response_status: string;
-  /** The reason without what differs from delivery to delivery. */
+  /** The reason, with the parts that differ from delivery to delivery replaced. */
   readonly failure: string;
 };
 

@@ -7,7 +7,7 @@ import {
   worstCircuit,
 } from './destination-health.ts';
 
-/** What happened to one destination in a minute or an hour. */
+/** The health of one destination in a minute or an hour. */
 export interface HealthSample {
   readonly workspace_id: string;
   readonly destination_id: string;
@@ -17,7 +17,10 @@ export interface HealthSample {
   readonly delivered: number;
   readonly retry: number;
   readonly dead: number;
-  /** Deliveries that were postponed without an attempt, because the circuit was open. */
+  /**
+   * Deliveries put off without an attempt, also those found expired: the circuit breaker admitted no request, the wait for
+   * one was too long, or the slow queue's window had no room. Not those of a paused or unreachable destination.
+   */
   readonly put_off: number;
   readonly latency: LatencyCounts;
   /** The most that one process had queued at a time, and the longest wait, ms. */
@@ -95,8 +98,8 @@ export interface HealthHistoryQuery {
  * - What is recorded is added to what is kept of the same destination, minute and hour, whichever process recorded it, as
  *   `addSamples` adds. It is kept for the time of `HEALTH_RESOLUTIONS` at least and not much longer: the storage of a
  *   destination is bounded, however long it exists. It may be lost with the engine.
- * - `Unavailable` when the engine does not answer: what was to be recorded may have been. An adapter must not block its
- *   caller for long.
+ * - `Unavailable` when the engine does not answer: the records may have been stored all the same. An adapter must not
+ *   block its caller for long.
  */
 export interface HealthBoard {
   /** Replaces earlier reports of the same process on the same destinations. An empty list does nothing. */
