@@ -13,14 +13,14 @@ export interface CountSample {
 export interface CountedUntil {
   /** Events, by when they were received. */
   readonly events: number | undefined;
-  /** What became of deliveries, by when that was known. */
+  /** Outcomes of deliveries, by when they were known. */
   readonly deliveries: number | undefined;
 }
 
 interface Validated {
-  /** When this was sampled... */
+  /** Time of the sampling. */
   readonly at: number;
-  /** ...all events appended before this time had been validated. */
+  /** All events appended before this time had been validated at the sampling. */
   readonly until: number;
 }
 

@@ -1,9 +1,9 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import type { Clock } from '@tributary/core';
 
-/** A thread is saturated from this share of busy time on... */
+/** Share of busy time from which a thread is saturated. */
 const SATURATED_FROM = 0.9;
-/** ...until it is busy for less than this. */
+/** Share of busy time below which a saturated thread is no longer saturated. */
 const SATURATED_UNTIL = 0.7;
 /** Minimum interval of measurements, ms. */
 const EVERY_MS = 200;

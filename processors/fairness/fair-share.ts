@@ -4,9 +4,9 @@ import { LRUCache } from 'lru-cache';
 
 /** Processor time of an event that is free of charge, ms: many times that of an ordinary event. */
 const ORDINARY_MS = 0.2;
-/** The share of one thread that the events of a workspace may use beyond that... */
+/** The share of one thread that the events of a workspace may use beyond `ORDINARY_MS` each. */
 const SHARE = 0.1;
-/** ...and the burst, ms. */
+/** Processor time beyond its share that a workspace may use in a burst, ms. */
 const BURST_MS = 15;
 /** The burst of a workspace that returned from the slow queue: a single expensive event sends it there again. */
 const BURST_AGAIN_MS = 4;

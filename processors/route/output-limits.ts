@@ -144,9 +144,9 @@ interface HeldCall {
 
 /** Events in the first call of a program, the size of whose outputs is unknown. */
 const FIRST_EVENTS = 4;
-/** Targeted characters of output of a call... */
+/** Characters of output that the next call is to have, if its events have as much as those of the last call on average. */
 const TARGET_CALL_CHARS = 4 * 1024 * 1024;
-/** ...and the limit if each event has as much output as the largest so far. */
+/** Limit on the characters of output of a call if each event has as much as the largest so far. */
 const WORST_CALL_CHARS = 32 * 1024 * 1024;
 
 /**

@@ -20,9 +20,9 @@ import { pieceOf, type RunPiece } from '../fairness/slow-queue-scheduler.ts';
 /** Characters of a failure's message that are kept. */
 const MESSAGE_LENGTH = 500;
 
-/** A UTF-16 unit takes three bytes of UTF-8 at most... */
+/** Bytes of UTF-8 that a UTF-16 unit takes at most. */
 const BYTES_PER_UNIT = 3;
-/** ...and the fields kept from the source together take less than this: ids of 100 characters and times. */
+/** Bytes that the fields kept from the source stay below together: ids of 100 characters and times. */
 const KEPT_BYTES = 2_048;
 
 /** The events that a transformation returned for one event. `isLarge`: handle them in several pieces. */

@@ -13,12 +13,13 @@ import { SharedParts } from './shared-parts.ts';
 /** Faults shown of one definition. */
 const MAX_FAULTS = 100;
 
-/** Bytes of heap of one compiled subschema, and of one unit of compile work, code that ran included. */
+/** Bytes of heap of one compiled subschema, code that ran included. */
 const WEIGHT_PER_SCHEMA = 1_024;
+/** Bytes of heap of one unit of compile work, code that ran included. */
 const WEIGHT_PER_WORK = 1_024;
-/** Bytes of a value of an enum, which is in a set for the compiled code and in another for the quick check, */
+/** Bytes of heap of one value of an enum: it is in a set of the compiled code and in another one of the quick check. */
 const WEIGHT_PER_ENUM_VALUE = 100;
-/** and for a byte of the definition, which is in both and in the canonical text of what contracts share. */
+/** Bytes of heap per byte of the definition, held by both checks and by the canonical text of parts that contracts share. */
 const WEIGHT_PER_BYTE = 4;
 
 /** A contract's schema, ready to evaluate events. */

@@ -90,9 +90,9 @@ const FORMAT_SUPPORT = 5;
 export interface InferredField {
   /** JSON pointer below `properties` or `traits`; `*` stands for any item of a list. */
   readonly path: string;
-  /** How many objects had it, */
+  /** Number of objects that had the field; for `*`, of items of lists. */
   readonly seen: number;
-  /** of those (for `*`: of the lists' items) that could have had it. */
+  /** Number of objects that could have had the field; for `*`, of items of lists. */
   readonly of: number;
   readonly required: boolean;
   /** How many values of each type. */

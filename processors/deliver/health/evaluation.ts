@@ -7,9 +7,9 @@ export type HealthEvaluation =
   | { readonly kind: 'unknown' };
 
 export interface AlertLimits {
-  /** A destination is reported bad when evaluations found nothing but that for this long, ms... */
+  /** A destination is reported bad once it was found bad for this long, ms. `unknown` evaluations do not interrupt this. */
   readonly badAfterMs: number;
-  /** ...and well again likewise. */
+  /** A destination is reported well again once it was found well for this long, ms. */
   readonly wellAfterMs: number;
   /** Two changes of a destination are reported, and from then on one in this time, ms, however it flaps. */
   readonly everyMs: number;

@@ -2,9 +2,9 @@
 export interface BreakerOptions {
   /** Opens after this many failures in a row. */
   readonly consecutiveFailures: number;
-  /** Opens when this share of the calls in the window failed... */
+  /** Opens when this share of the requests in the window failed, if there were at least `minimumCalls`. */
   readonly failureRatio: number;
-  /** ...and there were at least this many. */
+  /** Requests in the window below which `failureRatio` does not count. */
   readonly minimumCalls: number;
   readonly windowMs: number;
   /** How long it stays open before a probe may go; also how long a probe may stay unanswered. */

@@ -39,9 +39,9 @@ export function afterRetryAfter(rate: RateState, askedMs: number, now: number): 
  * that its backlog does not bring it down again. Times are ms of a monotonic clock.
  */
 export interface SlowStart {
-  /** Requests at a time... */
+  /** Requests at a time at `since`. */
   readonly from: number;
-  /** ...at this time. */
+  /** Time from which the number doubles each second. */
   readonly since: number;
 }
 

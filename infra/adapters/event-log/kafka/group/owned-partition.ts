@@ -17,9 +17,9 @@ import type { Membership } from './membership.ts';
 import type { PartitionReader } from './partition-reader.ts';
 import type { Transactions } from './transactions.ts';
 
-/** The pause between commits of a partition, as a multiple of their duration... */
+/** The pause between commits of a partition, as a multiple of their mean duration; at most `MAX_PAUSE_MS`. */
 const PAUSE_FACTOR = 4;
-/** ...and at most, ms. */
+/** Maximum of the pause between commits, ms. */
 const MAX_PAUSE_MS = 60;
 
 /** How often a position without emissions is stored, ms: a crash repeats at most as much work. */
