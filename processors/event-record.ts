@@ -34,11 +34,11 @@ export function eventOf(entry: LogEntry): CanonicalEvent {
   return event as CanonicalEvent;
 }
 
-/** What names an event and where it belongs. */
+/** The id of an event, its workspace, environment and type. */
 export type EventIdentity = Pick<CanonicalEvent, 'message_id' | 'workspace_id' | 'environment' | 'type'>;
 
 /**
- * The event of an entry: what the headers of `validate` tell of it, and the whole, which is parsed when it is first asked for.
+ * The event of an entry: the fields in the headers of `validate`, and the whole, which is parsed when it is first asked for.
  * Without these headers, as in records of earlier releases, it is parsed at once. Throws `InvalidInput`.
  */
 export class RecordedEvent implements EventIdentity, RuleSubject {
@@ -174,8 +174,8 @@ export function shorten(text: string, length: number): string {
 }
 
 /**
- * `HEADER.countedAs`: what stages need of an event that they do not parse. None where the name is longer than the funnel
- * keeps names, as `count` and the rules need the whole.
+ * `HEADER.countedAs`: the fields that stages need of an event that they do not parse. None where the name is longer than
+ * the funnel keeps names, as `count` and the rules need the whole.
  */
 export function countedHeader(event: CanonicalEvent, counted: CountedEvent): Headers {
   return counted.name === eventName(event) ? { [HEADER.countedAs]: countedText(counted) } : {};

@@ -1,7 +1,7 @@
 import { retryTopic, type StageReads, TOPIC } from '@tributary/core';
 import type { StageName } from './options.ts';
 
-/** What the topics that stages read depend on. */
+/** The settings that determine the topics that stages read. */
 export interface ReadTopics {
   readonly receivedTopics: readonly string[];
   readonly retryLabels: readonly string[];

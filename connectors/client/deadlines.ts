@@ -199,7 +199,7 @@ export async function withDeadline<T>(
 
 /**
  * Settles as `work` does, or rejects with the signal's reason as soon as it is aborted: for drivers that cannot be
- * cancelled. What `work` settles to after that is ignored; the caller ends the connection that it runs on.
+ * cancelled. A later result of `work` is ignored; the caller ends the connection that it runs on.
  */
 export async function untilAborted<T>(work: Promise<T>, signal: AbortLike): Promise<T> {
   const aborted = Promise.withResolvers<never>();

@@ -72,7 +72,7 @@ export type AlertState = 'ok' | 'firing';
 export interface AlertMeasurement {
   /** Events, a share of 1, or minutes, depending on the kind. */
   readonly value: number;
-  /** What `value` was compared with. */
+  /** The limit that `value` was compared with. */
   readonly limit: number;
   /** The baseline of a volume. */
   readonly expected: number | null;

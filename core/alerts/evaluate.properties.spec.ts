@@ -36,7 +36,7 @@ function isQuietIn(zone: Zone, quiet: QuietHours, now: number): boolean {
   });
 }
 
-/** What the model wants, by the events received before `until`; undefined where it is not known, or the model does not say. */
+/** The state that the model expects by the events received before `until`; undefined where the model does not decide. */
 function wanted(
   world: World,
   watch: AlertWatch,

@@ -22,7 +22,7 @@ export interface SeriesQuery extends Pick<AlertRule, 'environment' | 'watch' | '
   readonly completeUntil: number;
   /** Where it is known already. */
   readonly countedSince?: number | undefined;
-  /** Whether a destination gets deliveries: what a paused one holds back is not late. */
+  /** Whether a destination gets deliveries: those that a paused one holds back are not late. */
   isActive(destinationId: string): boolean;
 }
 
@@ -95,9 +95,9 @@ function filterOf(watch: AlertWatch): FunnelFilter {
 
 const NO_FILTER = { source_id: null, event_type: null, event_name: null, destination_id: null };
 
-/** A dead delivery that is sent again; what a rule makes of a redriven event is counted as created. */
+/** A dead delivery that is sent again; the deliveries that a rule makes of a redriven event are counted as created. */
 const REDRIVEN = measureText('redriven', 'delivery');
-/** The ends of deliveries. What fails in its rule becomes dead without ever having been a delivery. */
+/** Causes of dead deliveries. Events that fail in a rule are left out: they become dead without having been a delivery. */
 const DEAD = (['rule', 'destination', 'expired'] as const).map((cause) => measureText('dead', cause));
 
 function added(before: SeriesPoint | undefined, { start, counts }: FunnelRow): SeriesPoint {

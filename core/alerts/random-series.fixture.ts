@@ -30,7 +30,7 @@ function ahead(zone: Zone, ms: number): number {
 
 export const NAMES: readonly Weekday[] = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
 
-/** What clocks show: the day of the week, and minutes of the day. */
+/** The local time of a zone: the day of the week, and minutes of the day. */
 export function clocks(zone: Zone, ms: number) {
   const local = new Date(ms + ahead(zone, ms) * HOUR);
   return {

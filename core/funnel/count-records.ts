@@ -36,7 +36,7 @@ type StoredCell = readonly [
   latencies?: Readonly<Record<string, number>>,
 ];
 
-/** What the notes of one commit add up to for a cell and its measures. */
+/** The sum of the notes of one commit for a cell and its measures. */
 class Sum {
   count = 0;
   latencies: Record<string, number> | undefined;

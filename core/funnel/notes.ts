@@ -15,10 +15,10 @@ export interface CountedEvent {
   readonly receivedAt: number;
 }
 
-/** What a stage found of one event: it is counted in the commit of the entry. */
+/** A stage's result for one event. It is counted in the commit of the entry. */
 export interface FunnelNote {
   readonly event: CountedEvent;
-  /** Ids of the rule and its destination; empty for what becomes of an event before its rules. */
+  /** Ids of the rule and its destination; empty for results before the rules. */
   readonly rule: string;
   readonly destination: string;
   /** As `FunnelIncrement.measures`. */

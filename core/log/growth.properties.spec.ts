@@ -5,7 +5,7 @@ import { GrowthModel, PROTOCOL, type Precautions } from './growth.fixture.ts';
 /** Each number chooses one of the actions that are possible at that moment. */
 const choices = fc.array(fc.nat(1_000), { minLength: 150, maxLength: 600, size: 'max' });
 
-/** What is wrong after a run; undefined where each event arrived once and in order. */
+/** The fault after a run; undefined where each event arrived once and in order. */
 function faultOf(precautions: Precautions, chosen: readonly number[]): string | undefined {
   const model = new GrowthModel(precautions);
   for (const choice of chosen) model.act(choice);

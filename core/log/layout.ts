@@ -111,7 +111,7 @@ const OWNERS_SETTLE_MS = 3_600_000;
 /** A process that learns of an adoption after so long is one that started later, and the clocks are right, ms. */
 const LONG_AGO_MS = 3_600_000;
 
-/** What a process knows of the layout of a topic. Times in epoch ms by its own clock. */
+/** The layout of a topic as one process knows it. Times in epoch ms by its own clock. */
 export interface KnownLayout {
   readonly layout: TopicLayout;
   /** When it learned of it. */

@@ -6,7 +6,7 @@ export interface PartitionLag {
   readonly position: number;
   /** The offset of the next record that is appended. */
   readonly end: number;
-  /** What is left: records, of which there may be fewer than offsets; the entries in them on SQLite. */
+  /** Records that are left, of which there may be fewer than offsets; on SQLite the entries in them. */
   readonly lag: number;
   /** When the log appended the oldest of them, epoch ms. Absent without lag, and where it is not known. */
   readonly oldestAt?: number;
@@ -21,7 +21,7 @@ export interface StageSample {
   readonly partitions: readonly PartitionLag[];
 }
 
-/** What a stage has to do, and how many processes that takes. Rates are in records per second. */
+/** The work that a stage has left, and the number of processes that it takes. Rates are in records per second. */
 export interface StageLoad {
   readonly lagRecords: number;
   /** Age of the oldest record that is left; 0 without lag. Undefined where no age is known. */
@@ -33,7 +33,7 @@ export interface StageLoad {
   readonly secondsToEmpty: number | undefined;
   /** Processes that keep up with the arrivals and empty the lag in `EMPTY_WITHIN_S`; at most one a partition. */
   readonly wantedProcesses: number | undefined;
-  /** Records per second of one process while the stage was behind: what a process can do. Undefined until then. */
+  /** Records per second of one process while the stage was behind, i.e. its capacity. Undefined until then. */
   readonly capacityPerProcess: number | undefined;
 }
 
@@ -54,8 +54,8 @@ export function isDelayedTopic(topic: string): boolean {
  * the load before: capacity shows only while a stage is behind, and holds afterwards.
  *
  * Wanted processes:
- * - behind and draining: what arrivals and lag take at the measured capacity, never fewer than there are;
- * - not behind: what the arrivals take at the last measured capacity with some headroom, never more than there are;
+ * - behind and draining: as many as arrivals and lag take at the measured capacity, never fewer than there are;
+ * - not behind: as many as the arrivals take at the last measured capacity with some headroom, never more than there are;
  *   as many as there are before any measurement;
  * - partitions that stand still count for neither, as more processes do not help them: as many as there are;
  * - always at least 1, and at most one a partition of the topic with the most.

@@ -32,7 +32,7 @@ export const TOPIC = {
   /** Internal: progress of replays. */
   replays: 'replays',
   profileChanges: 'profiles.changes',
-  /** Internal: what the stages count of events, for the funnel. */
+  /** Internal: counts of events by the stages, for the funnel. */
   funnelCounts: 'funnel.counts',
   /** Internal: operations on profiles, for the audit log. */
   profileOperations: 'profiles.operations',

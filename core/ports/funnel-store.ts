@@ -2,8 +2,8 @@ import type { Environment, EventType } from '../event/event.ts';
 import type { CountedPartition } from './volume-counters.ts';
 
 /**
- * What the funnel counts, in the order of an event's path. docs/reference/funnel-numbers.md says of each what exactly it counts. A measure
- * with reasons is stored as `<measure>/<reason>`: see `measureText`.
+ * The measures of the funnel, in the order in which an event passes them. docs/reference/funnel-numbers.md defines each
+ * exactly. A measure with reasons is stored as `<measure>/<reason>`: see `measureText`.
  */
 export const FUNNEL_MEASURES = [
   'received',
@@ -53,8 +53,8 @@ export const FUNNEL_INTERVALS = ['minute', 'hour', 'day'] as const;
 export type FunnelInterval = (typeof FUNNEL_INTERVALS)[number];
 
 /**
- * Where an event is counted. `source`, `key`, `rule` and `destination` are ids, empty where the count has none: what
- * becomes of an event before its rules has no rule.
+ * Where an event is counted. `source`, `key`, `rule` and `destination` are ids, empty where the count has none: an
+ * outcome of an event before its rules has no rule.
  */
 export interface FunnelCell {
   readonly workspaceId: string;

@@ -22,7 +22,7 @@ export interface EngineReport {
   readonly version: string | null;
 }
 
-/** What a process reports about itself, for operators. Times are epoch ms of that process. */
+/** The report of a process about itself, for operators. Times are epoch ms of that process. */
 export interface ProcessReport {
   /** A new id at each start. */
   readonly process: string;
@@ -75,7 +75,7 @@ export interface StageStatus {
   readonly load: StageLoad;
 }
 
-/** What operators see of an installation. Times are epoch ms. */
+/** The state of an installation, for operators. Times are epoch ms. */
 export interface SystemSnapshot {
   readonly at: number;
   readonly stages: readonly StageStatus[];

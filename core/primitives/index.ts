@@ -1,4 +1,4 @@
-/** What any module may need. Threads that only write import this alone: all of `core` takes a start ten times as long. */
+/** Helpers for any module. Threads that only write import these alone: all of `core` takes ten times as long to load. */
 
 export * from './chunks.ts';
 export * from './errors.ts';

@@ -99,7 +99,7 @@ export type AppliedSplit =
   | { readonly kind: 'refused'; readonly reason: Exclude<SplitRefusal, 'unknown_ucid'> };
 
 /**
- * Undoes the merge of `ucid` into the profile: what came from `ucid` becomes a profile again. Values written after
+ * Undoes the merge of `ucid` into the profile: the data that came from `ucid` becomes a profile again. Values written after
  * the merge have no origin and stay with the survivor. Each of the two records the identities of the other as
  * unlinked, so that no event merges them again.
  *

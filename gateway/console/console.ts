@@ -13,7 +13,7 @@ export interface SignInIssuer {
   readonly clientId: string;
 }
 
-/** What the gateway serves at `/console/`. */
+/** Options of the console, which the gateway serves at `/console/`. */
 export interface ConsoleOptions {
   /** The folder of the built console. It may be built while the gateway runs. */
   readonly folder: string;

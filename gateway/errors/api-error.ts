@@ -11,7 +11,7 @@ export interface ErrorDetail {
 export interface Challenge {
   /** Absent when the request has no credential. */
   readonly error?: 'invalid_token' | 'insufficient_scope';
-  /** What is wrong or missing, in words of ours: never text of the request, nor whether something of others exists. */
+  /** The fault, in fixed words: never text of the request, nor whether an entity of others exists. */
   readonly reason: string;
   /** The scope of the profile API that the call needs. */
   readonly scope?: string;

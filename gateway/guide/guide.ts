@@ -4,7 +4,7 @@ import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { contentSecurityPolicy } from '../server/content-security-policy.ts';
 
-/** What the gateway serves at `/guide/`. */
+/** Options of the documentation, which the gateway serves at `/guide/`. */
 export interface GuideOptions {
   /** The folder of the built documentation. It may be built while the gateway runs. */
   readonly folder: string;

@@ -51,7 +51,7 @@ export function byText<Item>(description: string, textOf: (item: Item) => string
 }
 
 interface CatalogListOptions<Item, Own extends TProperties> {
-  /** What `q` is looked for in. */
+  /** The text of an item that `q` is searched in. */
   textOf(item: Item): string;
   readonly textDescription?: string;
   readonly fields: readonly ListField[];

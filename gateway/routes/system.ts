@@ -119,7 +119,7 @@ const systemResource = Type.Object(
 
 type System = Static<typeof systemResource>;
 
-/** What operators are answered. */
+/** The answer to operators. */
 export function presentSystem({ at, stages, processes }: SystemSnapshot): System {
   const present = processes.filter((one) => stateOf(one, at) !== 'silent');
   const owners = new Map(

@@ -1,4 +1,4 @@
-/** The value of `Content-Security-Policy`: what `directives` do not name is forbidden. */
+/** The value of `Content-Security-Policy`: sources that `directives` do not name are forbidden. */
 export function contentSecurityPolicy(directives: Readonly<Record<string, readonly string[]>>): string {
   const all = {
     'default-src': ["'none'"],

@@ -31,7 +31,7 @@ const MAX_BEHIND_MS = 4 * 60_000;
 /** Reads of hours that do not change any more are kept so long, ms, and so many of them. */
 const KEEP_MS = 60 * 60_000;
 const MAX_KEPT = 5_000;
-/** Counts of older hours do not change, ms: what was received then was counted, or the stages stand still. */
+/** Counts of older hours do not change, ms: events received then were counted, or the stages stand still. */
 const SETTLED_MS = 48 * 60 * 60_000;
 /** Alerts whose first counted day is remembered. */
 const MAX_KNOWN = 50_000;
@@ -91,7 +91,7 @@ export class AlertRounds {
     await this.#running;
   }
 
-  /** Never rejects: what failed is tried again by the next one. */
+  /** Never rejects: the next tick repeats failed work. */
   async #tick(): Promise<void> {
     const isRound = this.#ticks++ % SAMPLES === 0;
     try {

@@ -19,7 +19,7 @@ interface FencedStore<Added extends object> {
   apply(batch: FencedRange & Added): Promise<void>;
 }
 
-/** What entries add to a store. */
+/** A store, and the increments that entries add to it. */
 export interface Counting<Added extends object> {
   readonly store: FencedStore<Added>;
   tally(topic: string, entries: readonly LogEntry[]): Added | Promise<Added>;

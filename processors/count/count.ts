@@ -25,7 +25,7 @@ export function count({ counters, metrics }: CountDependencies): BatchStage['pro
   );
 }
 
-/** What `count` adds to the counters for an entry. */
+/** The increments of `count`: volumes and key uses of entries, added to the counters. */
 export function volumeCounting(counters: VolumeCounters): Counting<Tally> {
   return { store: counters, tally };
 }

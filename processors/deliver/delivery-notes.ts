@@ -4,7 +4,7 @@ import { type DeliveryTask, isDeliveredFirst, type Settled } from './outcome.ts'
 
 type ReadDelivery = Pick<DeliveryTask, 'delivery' | 'headers'>;
 
-/** What the funnel counts of a delivery that left its stage; undefined while it only moves on. */
+/** The funnel note of a delivery that left its stage; undefined while it only moves on. */
 export function settledNote(task: DeliveryTask, settled: Settled, now: number): StageNote | undefined {
   const measures = measuresOf(task, settled);
   return measures === undefined

@@ -80,7 +80,7 @@ export class DestinationRegistry {
     return [...this.#registered.values()].map(({ queue }) => queue.health());
   }
 
-  /** What was counted of each destination since the last call. */
+  /** Counts of each destination since the last call. */
   takeCounts(): ReadonlyMap<string, HealthIncrement> {
     return new Map([...this.#registered].map(([id, { counts }]) => [id, counts.take()]));
   }

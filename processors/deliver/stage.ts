@@ -141,7 +141,7 @@ export function retrySources(
   }));
 }
 
-/** The records that a settled delivery becomes; what became of it is counted with them. */
+/** The records that a settled delivery becomes; its outcome is counted with them. */
 function settle(
   { clock }: Pick<DeliverDependencies, 'clock'>,
   task: DeliveryTask,

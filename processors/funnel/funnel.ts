@@ -34,7 +34,7 @@ export const countsSource: Source = {
   dueAt: ({ timestamp }) => timestamp - (timestamp % GATHER_MS) + GATHER_MS,
 };
 
-/** What `funnel` adds to the store for a record. */
+/** The increments of `funnel`: summed from records, added to the store. */
 export function funnelCounting(store: FunnelStore): Counting<Pick<FunnelBatch, 'increments'>> {
   return {
     store,

@@ -29,7 +29,7 @@ const MS_PER_COMPILED_CHARACTER = 300e-6;
 export interface Matching {
   readonly rules: readonly Rule[];
   readonly emissions: readonly OutputRecord[];
-  /** What the funnel counts of the rules that do not match. */
+  /** The funnel notes of the rules that do not match. */
   readonly notes: readonly StageNote[];
   /** Processor time of the filters by their counted work, and of compiling filters that were not cached, ms. */
   readonly filterMs: number;

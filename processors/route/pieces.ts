@@ -9,8 +9,8 @@ const AT_ONCE = 8;
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 /**
- * What a rule made of an event, why its destination takes none, or `slow` where its transformation has used up its share
- * of the window.
+ * The result of a rule for an event, the reason why its destination takes none, or `slow` where its transformation has
+ * used up its share of the window.
  */
 export type Applied = AppliedRule | { readonly notTaken: Mismatch['because'] } | 'slow';
 

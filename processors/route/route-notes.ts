@@ -14,10 +14,10 @@ import type { Routed } from './delivery.ts';
 /** A rule as the funnel counts it; of a deleted one only the id is known. */
 export type CountedRule = Pick<Rule, 'id' | 'destination_id'>;
 
-/** What a rule made of an event. */
+/** The result of a rule for an event. */
 export interface AppliedRule {
   readonly emissions: readonly OutputRecord[];
-  /** What the funnel counts, as `FunnelNote.measures`; without the measure that the rule begins with. */
+  /** The counted measures, as `FunnelNote.measures`, without the one that the rule begins with. */
   readonly result: string;
 }
 
@@ -70,7 +70,7 @@ export function countAll(context: StageContext, ...lists: readonly (readonly Sta
   for (const notes of lists) for (const note of notes) context.count?.(note);
 }
 
-/** What the lists of rules are about. */
+/** The fields of an event that the lists of rules refer to. */
 type KindOfEvent = Omit<RuleSubject, 'event'>;
 
 /** Lists of one workspace's rules; more than so many kinds of events begin anew. */

@@ -187,7 +187,7 @@ function candidateOf(dependencies: ValidateDependencies, received: Received): Ca
   return { ...received, evaluation, emissions: evaluationRecords(evaluation) };
 }
 
-/** What became of an event. */
+/** The outcome of an event. */
 interface Result {
   readonly candidate: Candidate;
   readonly outcome: 'duplicate' | ContractVerdict['outcome'];

@@ -7,7 +7,7 @@ const BAR = 3;
 
 /**
  * Deliveries one by one to many destinations in turn, ten of each workspace, all of them one webhook on this machine. The
- * baseline is the first number of destinations: what a destination costs beside the others.
+ * baseline is the first number of destinations, so the ratio is the cost of a destination beside others.
  */
 export async function destinationRows(options: {
   readonly rounds: number;

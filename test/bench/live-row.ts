@@ -4,7 +4,7 @@ import { type BenchRow, perSecond } from './table.ts';
 
 const STREAMS = 500;
 
-/** What open live streams cost the gateway and the stages, with the readers on the same machine; one is never read. */
+/** The cost of open live streams for the gateway and the stages, with the readers on the same machine; one is never read. */
 export async function liveRow(): Promise<BenchRow> {
   const tributary = await startTributary({ env: STREAM_LIMITS });
   try {

@@ -19,7 +19,7 @@ interface Options {
 }
 
 /**
- * What partitions cost: one processor with every stage owns all of them, first idle, then with events that come in batches
+ * The cost of partitions: one processor with every stage owns all of them, first idle, then with events that come in batches
  * and go to files. Its sockets are connections to the engines, and the few that it listens on.
  */
 export async function partitionRows({ engines, events, partitions }: Options): Promise<readonly BenchRow[]> {

@@ -20,7 +20,7 @@ interface Options {
 }
 
 /**
- * What an operator computes machines from: processor time and bytes of each event, by stage, with the share of the engines.
+ * Figures for sizing machines: processor time and bytes of each event, by stage, with the share of the engines.
  * Each stage works the same backlog off in a process of its own, in the order of the pipeline, with one rule to a webhook.
  */
 export async function sizingRows({ engines, events }: Options): Promise<readonly BenchRow[]> {
@@ -65,7 +65,7 @@ async function stageRow(
   return row(`the stage ${stage}`, before, after, events);
 }
 
-/** What each process and each engine takes while there is nothing to do. */
+/** The idle load of each process and each engine. */
 async function idleRows(cluster: Cluster, engines: BenchEngines): Promise<readonly BenchRow[]> {
   const processor = cluster.startProcessor();
   await processor.printed(/ready at/);

@@ -44,5 +44,5 @@ export function drawTable(rows: readonly BenchRow[]): string {
   );
 }
 
-/** What a row has that is compared with nothing. */
+/** The fields of a row that is compared with nothing. */
 export const UNCOMPARED = { baseline: '-', ratio: null, bar: '-', holds: null } as const;

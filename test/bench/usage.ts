@@ -17,7 +17,7 @@ export function cpuSeconds(pid: number): number {
   }
 }
 
-/** What seconds of processor time are for each of so many events. */
+/** Processor time per event, where `seconds` were used for all of them. */
 export function microsecondsEach(seconds: number, events: number): string {
   return `${((seconds * 1_000_000) / events).toFixed(0)} us`;
 }
@@ -54,7 +54,7 @@ export function quarterPeaks(samples: readonly number[]): readonly number[] {
   });
 }
 
-/** What a process and the engines have used so far: seconds of processor time, and bytes that the broker has written. */
+/** The usage of a process and the engines so far: seconds of processor time, and bytes that the broker has written. */
 export interface Used {
   readonly process: number;
   readonly kafka: number;
@@ -71,7 +71,7 @@ export function usedBy(pid: number, { kafka, redis }: BenchEngines): Used {
   };
 }
 
-/** What they used between two moments, as a share of one core. */
+/** Processor time used between two moments, as a share of one core. */
 export function shareOfACore(
   before: Used,
   after: Used,

@@ -43,7 +43,7 @@ interface Sending {
 }
 
 /**
- * What an operator does to a cluster of two gateways and three processors, while producers send: a rolling restart of all
+ * Operations on a cluster of two gateways and three processors, while producers send: a rolling restart of all
  * processes, a restart of the broker, a growth of all topics. Producers send a batch again until it is confirmed. Verifies that
  * each event is counted once, and the funnel.
  */

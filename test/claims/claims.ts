@@ -22,7 +22,7 @@ export function claims(): Claims {
   return { ...Object.fromEntries(figures), ...destinations(), ...sdks(), ...demo(), ...operations() };
 }
 
-/** What `npm run demo` sends and must find. */
+/** Counts that `npm run demo` sends and must find. */
 function demo(): Claims {
   const events = readFlights();
   const { violating, late, passing, profiles } = computeAnswers(events);

@@ -1,4 +1,4 @@
-/** What documents claim, by the name that they use in `<!-- figure:name -->…<!-- /figure -->`. */
+/** Figures that documents state, by the name that they use in `<!-- figure:name -->…<!-- /figure -->`. */
 export type Claims = Readonly<Record<string, string>>;
 
 const SPAN = /(<!-- figure:([\w-]+) -->)([\s\S]*?)(<!-- \/figure -->)/g;

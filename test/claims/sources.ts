@@ -14,8 +14,8 @@ const DOCUMENTATION =
   /^https:\/\/(?:posthog\.com\/docs|www\.rudderstack\.com\/docs|github\.com\/rudderlabs$)/;
 
 /**
- * What is wrong with the sources of `docs/comparison.md`: each section with a table has one row a project, and the
- * last cell of each names a source that exists. `folder`: where relative links begin; `root`: the repository.
+ * The faults in the sources of `docs/comparison.md`: each section with a table must have one row a project, and the
+ * last cell of each must name a source that exists. `folder`: where relative links begin; `root`: the repository.
  */
 export function unsourced(text: string, folder: URL, root: URL): readonly Unsourced[] {
   const targets = new Map([...text.matchAll(/^\[(\w+)\]: (\S+)$/gm)].map(([, id, url]) => [id, url]));

@@ -8,7 +8,7 @@ import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
 import { heapMiB, type Interaction, timeInteractions } from './helpers/interactions.ts';
 
-/** From an input to the frame that shows it, ms: what the console promises. */
+/** From an input to the frame that shows it, ms: the promise of the console. */
 const INTERACTION_MS = 100;
 const ROUNDS = 5;
 const CONTRACTS = 10_000;
@@ -18,7 +18,7 @@ const LIVE_PER_SECOND = 500;
 const LIVE_MINUTES = 10;
 /** The contracts and the dead deliveries come at some hundred a second at most. */
 const WITHIN_MS = 25 * 60_000;
-/** The tab may vary by so much, MiB: what it shows changes by the second. */
+/** The tab may vary by so much, MiB: its content changes by the second. */
 const HEAP_VARIES = 8;
 
 interface Made {
@@ -50,9 +50,9 @@ describe.skipIf(chromiumPath === undefined)('the console with much in it', { tim
     });
 
   /**
-   * What a user does on this page, and that none of it takes the browser longer than promised: the median, over some rounds,
-   * of the slowest interaction, as other programs share the processors. The first round loads and compiles the code of the
-   * pages and does not count.
+   * Acts as a user on this page, and verifies that no interaction takes the browser longer than promised: by the median,
+   * over some rounds, of the slowest one, as other programs share the processors. The first round loads and compiles the
+   * code of the pages and does not count.
    */
   async function timed(page: Page, act: () => Promise<void>): Promise<void> {
     await act();

@@ -10,7 +10,7 @@ import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
 const HOSTILE = '<script>globalThis.ran=1</script><img src=x onerror="globalThis.ran=2">';
 const PASSWORD = 'correct horse battery staple';
 
-/** What a page keeps beyond its memory. */
+/** The data that a page keeps beyond its memory. */
 const KEPT = 'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state, document.cookie])';
 /** The text of a page beside its frame, with that of its fields. */
 const SHOWN = `[
@@ -154,7 +154,7 @@ describe.skipIf(chromiumPath === undefined)('a workspace whose every name and va
 
     expect(tokens.size).toBeGreaterThan(0);
     const kept = await page.evaluate<string>(KEPT);
-    // A server that is well says nothing; what it says about its end shows that the log is read. This test is the last.
+    // A healthy server logs nothing; its lines about shutting down show that the log is read. This test is the last.
     await page.close();
     await app.tributary.stop();
     for (const secret of [writeKey, PASSWORD, ...tokens]) {

@@ -7,7 +7,7 @@ import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
 import { REQUEST_ID } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
-/** What a page keeps beyond its memory. */
+/** The data that a page keeps beyond its memory. */
 const KEPT = 'JSON.stringify([location.href, history.state, { ...localStorage }, { ...sessionStorage }])';
 const SEARCH = '**/cdp/v1/users/_search';
 

@@ -113,6 +113,6 @@ async function drained(
   }
 }
 
-// What it writes into the data folder is for the user of Tributary alone, as all that is in there.
+// Files written into the data folder are readable by the user of Tributary alone, like all files there.
 process.umask(0o077);
 process.exitCode = await reportErrors('demo', demo);

@@ -20,7 +20,7 @@ function stages(): readonly (readonly string[])[] {
   return starts.map((start, i) => instructions.slice(start, starts[i + 1]));
 }
 
-/** What a stage copies from the context. */
+/** The paths that a stage copies from the context. */
 function copied(stage: readonly string[]): readonly string[] {
   return stage
     .filter((line) => line.startsWith('COPY ') && !line.includes('--from='))

@@ -22,7 +22,7 @@ export function obstacleToImages(): string | undefined {
 
 /** The image as the Dockerfile makes it, on a base of Debian packages instead of one from a registry. */
 export interface BuiltImage extends MountedImage {
-  /** What a registry stores and a node fetches, bytes: all layers, compressed. */
+  /** Bytes that a registry stores and a node fetches: all layers, compressed. */
   readonly compressedBytes: number;
   remove(): void;
 }

@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const INSTALLED_WITHIN_MS = 20 * 60_000;
 
-/** What npm and Node print where something is to be looked at. */
+/** Output of npm and Node that calls for attention. */
 const COMPLAINT = /npm (warn|error|notice)|EBADENGINE|deprecat|Warning|"level"|^error|✗/im;
 
 const noTerminal = whyNoTerminal();

@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const INSTALLED_WITHIN_MS = 20 * 60_000;
 
-/** What the checklist for one machine runs in a clone. */
+/** The installation command that the checklist for one machine runs in a clone. */
 async function installation(): Promise<string> {
   const checklist = await readFile(join(ROOT, 'docs/operations/one-machine.md'), 'utf8');
   const found = /^ *(npm ci && .*npm prune --omit=dev)$/m.exec(checklist)?.[1];

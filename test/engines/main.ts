@@ -54,7 +54,7 @@ function startAll(logFolder: string): Readonly<Record<string, Promise<RunningEng
   };
 }
 
-/** Restarts the engine whenever it has ended, until the signal; what fails is said and tried again. */
+/** Restarts the engine whenever it has ended, until the signal; a failed restart is reported and tried again. */
 async function keepRunning(engine: RunningEngine, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await sleep(LOOK_EVERY_MS);

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 const FOLDER = new URL('../../docs/guides/', import.meta.url);
 
-/** What a reader does at one place of a guide. */
+/** One action of a reader of a guide. */
 export type Step =
   /** Commands for the terminal, with what they print: exactly as `text`, or as JSON whatever its white space. */
   | {

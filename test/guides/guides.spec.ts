@@ -14,7 +14,7 @@ const python = findProgram('python3');
 const chromium = findProgram('chromium', 'google-chrome');
 const postgres = await postgresServer();
 
-/** What a guide needs of the machine, beside what Tributary needs. */
+/** Programs that a guide needs beside those of Tributary. */
 const NEEDS: Readonly<Record<string, readonly unknown[]>> = {
   'server-sdks': [python],
   'browser-site': [chromium],

@@ -19,7 +19,7 @@ import { isShown, parseSteps, readGuide, type Step } from './blocks.ts';
 import { Shell } from './shell.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** What a clone that nobody worked in does not have. */
+/** Entries of a folder that a fresh clone does not have. */
 const NOT_CLONED = new Set(['.git', 'data', 'try', 'coverage', '.turbo']);
 /** The addresses of programs that readers start themselves. */
 const OTHER_PORTS = /\b900[0-9]\b/g;
@@ -34,7 +34,7 @@ export interface Programs {
   readonly python: string | undefined;
 }
 
-/** What `npm start` printed, and how to stop it. */
+/** The values printed by `npm start`, and how to stop it. */
 export interface Started {
   readonly url: string;
   readonly workspaceId: string;
@@ -47,7 +47,7 @@ export interface Started {
 export interface Reading {
   /** How the first block that did something else differed; the reader stopped there. */
   readonly difference: string | undefined;
-  /** What went wrong in pages of the browser. */
+  /** Faults in pages of the browser. */
   readonly faults: readonly string[];
   /** Exit code and address of each call of curl. One that was repeated until its answer said something is there once. */
   readonly calls: readonly string[];

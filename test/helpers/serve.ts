@@ -38,7 +38,7 @@ export async function startServing(environment: Readonly<Record<string, string>>
   }
 }
 
-/** What `tributary admin init --json` prints. */
+/** The output of `tributary admin init --json`. */
 export interface Initialized {
   readonly organization: { readonly id: string; readonly org_id: number; readonly changed: boolean };
   readonly workspace: { readonly id: string; readonly changed: boolean };

@@ -24,7 +24,7 @@ describe('the boards', () => {
   });
 });
 
-/** What only an installation on engines has; the long form looks there. */
+/** Metrics that only an installation on engines has. */
 const ON_ENGINES = /tributary_engine_/;
 
 /** Without the alert on the disk: other programs fill the one of the machine that the tests run on. */

@@ -21,7 +21,7 @@ const PAUSE_MS = 200;
 const FLOOD = 80;
 const MADE_WITHIN_MS = 180_000;
 
-/** What goes wrong in the traffic, beside what is as it should be. */
+/** Faults in the traffic, beside its valid part. */
 export interface Faults {
   /** Events for a destination that answers 400, one that nobody listens at, and one at a refused address. */
   readonly destinations?: boolean;

@@ -255,8 +255,8 @@ function factsFrom({ facts }: MemoryCatalog, topic: string, from: number) {
 }
 
 /**
- * Dispatches entries to a stage as the log would, and checks the output against its declared topics. What the stage counts
- * is added to `notes`.
+ * Dispatches entries to a stage as the log would, and checks the output against its declared topics. The counts of
+ * the stage are added to `notes`.
  */
 function runner(stages: readonly Stage[], notes: StageNote[]) {
   return async (

@@ -19,7 +19,7 @@ type CsvRow = Omit<Row, 'line'>;
 
 /**
  * A contract in a table: one row for its event, and one for each property, nested ones as `address.city` and
- * `lines.$.sku`. What the columns cannot express is in the column `JSON Schema`, so that reading gives the same schema.
+ * `lines.$.sku`. A schema that the columns cannot express is in the column `JSON Schema`, so that reading it gives the same.
  */
 export function csvRows(contract: PlanContract): string {
   return writeRows(rowsOf(contract));
@@ -128,7 +128,7 @@ export function* readCsvPlan(text: string): ReadingSteps {
   return { ...read, notes: [...notes, ...read.notes] };
 }
 
-/** What the rows say of one event. */
+/** One event as described by its rows. */
 interface EventTable {
   readonly place: string;
   readonly type: EventType;

@@ -64,7 +64,7 @@ const OF_VENDORS: ReadonlySet<string> = new Set(['id', 'labels', 'eventMetadata'
 export interface SubjectSchema {
   readonly schema: JsonObject;
   readonly description: string | undefined;
-  /** What the schema says that a contract cannot, in words. */
+  /** Parts of the schema that a contract cannot express, in words. */
   readonly lost: readonly string[];
 }
 

@@ -17,7 +17,7 @@ export type PlannedFields = Pick<
   | 'undeclared_fields'
 >;
 
-/** What an import does with one contract. */
+/** The action of an import on one contract. */
 export type PlanChange =
   | { readonly action: 'create'; readonly place: string; readonly fields: PlannedFields }
   | {
@@ -32,7 +32,7 @@ export type PlanChange =
   | { readonly action: 'archive'; readonly stored: Contract };
 
 export interface PlanImport {
-  /** What becomes of stored contracts that the document lacks. */
+  /** Whether stored contracts that the document lacks are kept or archived. */
   readonly missing: 'keep' | 'archive';
   /** Only contracts with this label are concerned. Absent: all. */
   readonly label?: string;
@@ -54,7 +54,7 @@ export class PlanMatcher {
     this.#options = options;
   }
 
-  /** What the document changes of one contract; undefined with a fault. */
+  /** The change of one contract by the document; undefined with a fault. */
   match(wanted: ImportedContract): PlanChange | undefined {
     const event = eventOf(wanted);
     const { label } = this.#options;
@@ -69,7 +69,7 @@ export class PlanMatcher {
   }
 
   /**
-   * What becomes of the contracts that the document lacks. They come last, so that an import which ends between two changes
+   * The archivals of contracts that the document lacks. They come last, so that an import which ends between two changes
    * has archived nothing that it would have replaced.
    */
   missing(): readonly PlanChange[] {

@@ -189,7 +189,7 @@ function byAttention(a: { readonly state: SeenState }, b: { readonly state: Seen
   return ATTENTION.indexOf(a.state) - ATTENTION.indexOf(b.state);
 }
 
-/** The fields that the model declares or the objects had. What is below a free field belongs to nobody's plan. */
+/** The fields that the model declares or the objects had. Fields below a free field are left out: no plan covers them. */
 function compareFields(
   model: TypeModel,
   objects: ValueProfile | undefined,

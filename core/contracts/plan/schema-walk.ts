@@ -46,7 +46,7 @@ export function isOfBothDialects(schema: JsonObject): boolean {
 
 /**
  * One form for schemas that differ only in how they are written: the short form, `required` in another order, a type in a
- * list of one, what has no effect. For comparisons, not for storage.
+ * list of one, keywords without effect. For comparisons, not for storage.
  */
 export function normalSchema(definition: JsonObject): JsonObject {
   const { $schema, ...schema } = fromShortForm(definition);

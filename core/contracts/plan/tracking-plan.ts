@@ -3,7 +3,7 @@ import { EVENT_TYPES, type EventType, type Json, type JsonObject } from '../../e
 import { below, isList } from '../json-values.ts';
 import { isObject } from './type-model.ts';
 
-/** A contract as a plan has it: what its author wrote, and the version for readers. */
+/** A contract as a plan has it: the fields that its author wrote, and the version for readers. */
 export type PlanContract = Pick<
   Contract,
   | 'name'
@@ -71,7 +71,7 @@ export interface ImportedContract {
   readonly isExact?: true;
 }
 
-/** What a document says that contracts cannot express, or why it cannot be read. */
+/** A part of a document that contracts cannot express, or the reason why it cannot be read. */
 export interface PlanRemark {
   readonly path: string;
   readonly message: string;
@@ -80,7 +80,7 @@ export interface PlanRemark {
 /** A document that was read. It is used only where it has no faults. */
 export interface ReadPlan {
   readonly contracts: readonly ImportedContract[];
-  /** What was left out. */
+  /** The parts that were left out. */
   readonly notes: readonly PlanRemark[];
   readonly faults: readonly PlanRemark[];
 }

@@ -19,7 +19,7 @@ const BOUNDS = [
 export type Bound = (typeof BOUNDS)[number];
 
 /**
- * What a schema says of one value, as far as types of programming languages and lists of fields can express it. It never
+ * The schema of one value, as far as types of programming languages and lists of fields can express it. It never
  * refuses a value that the schema permits; `isPartial` states that the schema may refuse more.
  */
 export interface TypeModel {

@@ -115,7 +115,7 @@ function ruleListsOf(document: JsonObject): readonly RuleList[] | undefined {
   return lists.length === 0 ? undefined : lists;
 }
 
-/** Characters of a rule's schema: what a contract may have, and as much beside it. */
+/** Characters of a rule's schema: the maximum of a contract's schema, and as much for content beside it. */
 const MAX_RULE_LENGTH = 2 * MAX_SCHEMA_BYTES;
 
 function readRule(

@@ -254,8 +254,8 @@ type RuleFields = Pick<Alert, 'environment' | 'watch' | 'time_zone' | 'quiet_hou
 type AlertFields = RuleFields & Pick<Alert, 'name' | 'enabled' | 'destination_id' | 'email'>;
 
 /**
- * What a body watches. 400 for fields that its kind does not have, values out of their bounds, an unknown time zone, and
- * sources and destinations that the workspace does not have.
+ * The rule of an alert by a request body. 400 for fields that its kind does not have, values out of their bounds, an
+ * unknown time zone, and sources and destinations that the workspace does not have.
  */
 export function ruleOf(
   body: Omit<RuleBody, 'days'>,

@@ -149,7 +149,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set on every route of the profile API. */
     callHeaders: CallHeaders;
-    /** What is wrong with the headers, for the answer that also has the faults of the body. */
+    /** Faults of the headers, for the answer that also has the faults of the body. */
     headerFaults: ErrorDetail[];
   }
 }

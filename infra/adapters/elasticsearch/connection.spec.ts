@@ -5,7 +5,7 @@ import { NO_LOGGER } from '@tributary/core';
 import { expect, it, onTestFinished } from 'vitest';
 import { ElasticsearchConnection, type ElasticsearchCredentials } from './index.ts';
 
-/** What a server gets as credentials. */
+/** The `authorization` header that a server receives for these credentials. */
 async function authorizationOf(credentials: ElasticsearchCredentials): Promise<string | undefined> {
   let authorization: string | undefined;
   const server = createServer((request, response) => {

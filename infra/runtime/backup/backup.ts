@@ -69,7 +69,7 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
     const { point, files } = await withDropLocks(stores.groups, () =>
       backUpStores({ dataFolder, stores, staging, before, chunks, pointTimeoutMs }),
     );
-    // After the point: what was delivered by then is in the files of the destinations.
+    // After the point: deliveries up to then are in the files of the destinations.
     for (const file of [...stores.files, ...appendedFiles(dataFolder)])
       files.push(await chunks.write(pathInFolder(dataFolder, file), file));
     const manifest = createManifest({

@@ -43,7 +43,7 @@ export class ChunkWriter {
     return file;
   }
 
-  /** Stores the bytes that the file has at the call; what is appended meanwhile is left to the next backup. */
+  /** Stores the bytes that the file has at the call; bytes appended meanwhile are left to the next backup. */
   async write(path: string, source: string): Promise<BackedUpFile> {
     const whole = createHash('sha256');
     const chunks: Promise<ChunkReference>[] = [];

@@ -3,7 +3,7 @@ import { join, relative, sep } from 'node:path';
 import { TOPIC_GROUPS } from '../../adapters/event-log/sqlite/topic-groups/topic-groups.ts';
 import { embeddedFolders } from '../process/data-folder.ts';
 
-/** What of a data folder a backup reads, all as absolute paths. Only what exists is listed. */
+/** The parts of a data folder that a backup reads, as absolute paths. Only existing ones are listed. */
 export interface StoreFiles {
   /** Folders of the topic groups of the log. */
   readonly groups: readonly string[];

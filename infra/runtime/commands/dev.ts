@@ -2,7 +2,7 @@ import { ConfigError, type Environment, readDevConfig } from '../config/config.t
 import { runInOneProcess } from './serve.ts';
 
 /**
- * `tributary dev`: what `tributary serve` runs, with the development issuer, and a workspace, a write key and an ID token
+ * `tributary dev`: runs as `tributary serve` does, with the development issuer, and a workspace, a write key and an ID token
  * that are printed.
  */
 export async function dev(environment: Environment): Promise<number> {

@@ -32,7 +32,7 @@ export async function followFirstEvent(
   return { event: promise };
 }
 
-/** What the live stream shows of an event, as far as it is described here. */
+/** The fields of an event in the live stream that are used here. */
 export interface ArrivedEvent {
   readonly type: string;
   readonly message_id: string;

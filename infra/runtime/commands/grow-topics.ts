@@ -66,7 +66,7 @@ export interface GrowTools {
   readonly print: (line: string) => void;
 }
 
-/** Beyond the staleness: what an append may take between its look at the catalog and the log, ms. */
+/** Beyond the staleness: the time of an append between reading the catalog and writing to the log, ms. */
 const MARGIN_MS = 2_000;
 
 /**

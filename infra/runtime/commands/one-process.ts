@@ -32,7 +32,7 @@ export interface Ready {
   readonly dependencies: GatewayDependencies;
 }
 
-/** What `tributary serve` and `tributary dev` differ in. */
+/** The differences between `tributary serve` and `tributary dev`. */
 export interface OneProcessForm {
   readonly command: 'serve' | 'dev';
   /** Issuers beside those of `TRIBUTARY_ISSUERS`. */

@@ -13,7 +13,7 @@ import { onThisMachine } from '../process/server-address.ts';
 import { describeFirstEvent, followFirstEvent } from './first-event.ts';
 import type { OneProcessForm } from './one-process.ts';
 
-/** What `tributary dev` adds to `tributary serve`. */
+/** The additions of `tributary dev` to `tributary serve`. */
 export function developmentForm(config: Config): OneProcessForm {
   const issuer = openDevIssuer(config);
   const logger = createLogger(config.logLevel, { part: 'dev' });

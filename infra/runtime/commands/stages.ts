@@ -29,7 +29,7 @@ const DEFAULT_OVER_S = 5;
 const LONGEST_OVER_S = 600;
 
 /**
- * `tributary stages [--json] [--over <seconds>]`: what each stage has to do, by the brokers or the data folder alone, beside
+ * `tributary stages [--json] [--over <seconds>]`: the work of each stage, by the brokers or the data folder alone, beside
  * running processes. Takes two samples to know the rates.
  */
 export async function stages(options: StagesTableOptions, environment: Environment): Promise<number> {

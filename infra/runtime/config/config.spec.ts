@@ -146,7 +146,7 @@ describe('configuration', () => {
       const both = () => readConfig({ [name]: 'hidden', [`${name}_FILE`]: file });
       expect(both, name).toThrow(`${name} and ${name}_FILE exclude each other`);
       expect(both, name).not.toThrow('hidden');
-      // What is in the file counts as the variable would.
+      // A value from the file is read like one from the variable.
       const told = (environment: Readonly<Record<string, string>>) => {
         try {
           return readConfig(environment);

@@ -107,7 +107,7 @@ type QuotaKey<Name extends QuotaName = QuotaName> = `quota:${Name}`;
 
 const keyOf = <Name extends QuotaName>(name: Name): QuotaKey<Name> => `quota:${name}`;
 
-/** One setting for each quota. Beyond it requests are answered 409; what exists already stays. */
+/** One setting for each quota. Beyond it requests are answered 409; existing entities stay. */
 const QUOTA_BY_NAME = Object.fromEntries(
   QUOTA_NAMES.map((name) => [
     keyOf(name),

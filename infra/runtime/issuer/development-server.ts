@@ -57,7 +57,7 @@ export interface OwnWorkspace {
   readonly role: string;
 }
 
-/** What a server answers to the bearer of a token. */
+/** A server's answer to the bearer of a token. */
 export type TokenTest =
   | { readonly answer: 'none' }
   | { readonly answer: 'refused' }

@@ -44,7 +44,7 @@ export interface EngineFacts {
   /** The installation ids in the marks. */
   readonly redisMark: string | undefined;
   readonly profilesMark: string | undefined;
-  /** What the mark of an unfinished move of this installation says. */
+  /** The value of the mark of this installation while its move is unfinished. */
   readonly unfinishedMark: string;
   /** A process has run on the data folder since the unfinished move was begun. */
   readonly folderChanged: boolean;
@@ -81,7 +81,7 @@ export function engineStateOf({ installation, engines }: MoveFacts): EngineState
   return isEmpty ? 'empty' : 'taken';
 }
 
-/** What stands against the move, each as one line that says what to do. */
+/** The obstacles to the move, each as one line with its remedy. */
 export function obstaclesTo(facts: MoveFacts): readonly string[] {
   return [...folderObstacles(facts), ...secretObstacles(facts), ...engineObstacles(facts)];
 }
@@ -135,7 +135,7 @@ function* engineObstacles(facts: MoveFacts): Generator<string> {
     yield `TRIBUTARY_CREATE_TOPICS is false and ${listed(engines.missingTopics)} are missing: create them, e.g. by \`tributary topics\``;
 }
 
-/** What the operator should know, and nothing stands against. */
+/** Notes for the operator that are no obstacles. */
 export function notesAbout(facts: MoveFacts): readonly string[] {
   const { folder, secrets, fileDestinations, undeclaredTopics, losesDevIssuer } = facts;
   return [

@@ -21,7 +21,7 @@ export interface LogCopyTools {
   readonly logger: Logger;
 }
 
-/** What a copy of a partition does next. */
+/** The next step of copying a partition. */
 export type CopyStep =
   | { readonly do: 'fill'; readonly from: number; readonly to: number }
   | { readonly do: 'append'; readonly from: number }
@@ -40,8 +40,9 @@ export function nextStep(
 }
 
 /**
- * Copies a partition, from where an earlier copy ended. Offsets are kept: what retention dropped at the beginning is filled
- * with records without content, which are dropped in the end. Returns the number of records that this call copied.
+ * Copies a partition, from where an earlier copy ended. Offsets are kept: records that retention dropped at the beginning
+ * are filled with records without content, which are dropped in the end. Returns the number of records that this call
+ * copied.
  */
 export async function copyPartition(tools: LogCopyTools, partition: StoredPartition): Promise<number> {
   const { topic, partition: number } = partition;

@@ -21,7 +21,7 @@ import type { MoveFacts } from './examination.ts';
 /** The stores of a data folder, whose lock this process has. Nothing in them is changed. */
 export type MoveSource = Awaited<ReturnType<typeof openMoveSource>>;
 
-/** What of the catalog decides about a move. */
+/** The facts of the catalog that decide about a move. */
 interface CatalogFacts {
   readonly installation: string | undefined;
   readonly grownTopics: readonly string[];

@@ -11,7 +11,7 @@ const DIGITS = 12;
 
 export type BuildRole = 'dev' | 'serve' | 'gateway' | 'processor';
 
-/** What this process runs. */
+/** The release, commit and version of Node that this process runs. */
 export function buildOf() {
   return {
     version: packageVersion(),

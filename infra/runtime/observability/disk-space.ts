@@ -6,7 +6,7 @@ import type { Readiness } from './operations.ts';
 
 /** The space of a disk, bytes. */
 export interface DiskSpace {
-  /** What the user of this process may still use. */
+  /** Free space that the user of this process may use. */
   readonly free: number;
   readonly size: number;
 }

@@ -15,7 +15,7 @@ import { StageMetrics } from './stage-metrics.ts';
 /** Records that one sampling may read to find out about partitions that do not move. */
 const MAX_LOOKS = 16;
 
-/** What was found at a position that does not move. */
+/** The record found at a position that does not move. */
 interface Found {
   readonly position: number;
   /** The offset of the first record at or after it, or behind the gap where there is none yet. */

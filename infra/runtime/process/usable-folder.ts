@@ -32,8 +32,8 @@ export function useDataFolder(config: DataFolderConfig, logger: Logger): void {
 }
 
 /**
- * The same for a command beside a server. Root is refused where the folder is another user's: what it wrote there, the
- * server could not read.
+ * The same for a command beside a server. Root is refused where the folder is another user's: the server could
+ * not read the files that root writes there.
  */
 export function useFolderOfServer(config: DataFolderConfig, logger: Logger): void {
   if (keepsDataHere(config)) refuseFolderOfOther(config.dataFolder);
@@ -141,7 +141,7 @@ const FULL = 'its disk is full, or the quota of its user: free space there, and 
 const READ_ONLY =
   'its file system is read-only: mount it for writing (a disk with errors is remounted read-only, see dmesg; a systemd unit must name the folder in StateDirectory or ReadWritePaths), or set TRIBUTARY_DATA_DIR to another folder';
 
-/** What is wrong with a folder, and what to do, by the error that its use gave. */
+/** The fault of a folder and its remedy, by the error that using it gave. */
 export function reasonOf(error: unknown, folder: string): string {
   if (error instanceof Unfit) return error.message;
   const parent = dirname(folder);

@@ -57,8 +57,8 @@ export function refuseWhileUntrusted(
 const TAKES_DATA: ReadonlySet<string | undefined> = new Set<Operation>(['events.ingest', 'profiles.write']);
 
 /**
- * Refuses new data with `Unavailable` while the disk is exhausted, before its body is read. The rest is served: what was
- * taken is processed, and profiles can be deleted.
+ * Refuses new data with `Unavailable` while the disk is exhausted, before its body is read. The rest is served: events
+ * taken before are processed, and profiles can be deleted.
  */
 function refuseWhileExhausted(disk: Pick<DiskWatch, 'isExhausted'>): onRequestHookHandler {
   return (request, _reply, done) => {

@@ -76,7 +76,7 @@ export interface RunningStages {
   /** Rejects when a stage died. */
   readonly ended: Promise<unknown>;
   readiness(): Readiness;
-  /** What each stage owns now. */
+  /** The partitions that each stage owns now. */
   owned(): readonly ProcessStage[];
   /** Sets the gauges of the lag, in the order of the pipeline: if all are 0, no event is under way. */
   reportLag(): Promise<void>;

@@ -86,7 +86,7 @@ export interface HealthReporterDependencies {
   workspaceOf(id: string): string | undefined;
   /** Whether all processes together share the limits of a destination. */
   isShared(id: string): boolean;
-  /** What was counted of each destination since the last call. */
+  /** Counts of each destination since the last call. */
   takeCounts(): ReadonlyMap<string, HealthIncrement>;
 }
 

@@ -20,7 +20,7 @@ export type Tallied = Pick<
 
 type Counted = 'delivered' | 'retry' | 'dead' | 'put_off';
 
-/** What was counted since the last time that the counts were taken. */
+/** Counts since they were last taken. */
 export type HealthIncrement = Pick<HealthReport, Counted | 'latency'>;
 
 /** Counts the attempts at one destination, over all its queues, until they are taken. Bounded. */

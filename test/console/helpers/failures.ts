@@ -23,7 +23,7 @@ export interface Simulation {
   end(): Promise<void>;
 }
 
-/** What a test does to the answers of the API on a page. `url`: a glob of Playwright, or a regular expression. */
+/** Changes the answers of the API on a page. `url`: a glob of Playwright, or a regular expression. */
 export class Failures {
   readonly #page: Page;
   readonly #watch: PageWatch;

@@ -61,7 +61,7 @@ export function render(helm: string, values: Values): readonly KubernetesObject[
     .filter((object) => object !== null);
 }
 
-/** What Helm says to values that the chart refuses. */
+/** The error output of Helm for values that the chart refuses. */
 export function refusalOf(helm: string, values: Values): string {
   const { status, stderr } = spawnSync(helm, ['template', 'shop', CHART, ...argsOf(values)], {
     encoding: 'utf8',

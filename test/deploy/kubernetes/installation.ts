@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** What `.ci/kubernetes` installs. */
+/** The versions that `.ci/kubernetes` installs. */
 const VERSIONS = { kubernetes: 'v1.36.3', keda: 'v2.21.0', operator: 'v0.85.0', helm: 'v3.22.0' } as const;
 
 /** Helm, and the schemas of Kubernetes, KEDA and the Prometheus operator. */

@@ -27,7 +27,7 @@ describe('Alerts', () => {
   let tributary: Tributary;
   let mails: MailServer;
   let ops: Webhook;
-  /** What the signature of each call says, when it arrives: it is good for five minutes. */
+  /** The verified body of each call, or the error; verified on arrival, as a signature is valid for five minutes. */
   const signed: unknown[] = [];
   let alert: Alert;
   let env: Record<string, string>;

@@ -36,7 +36,7 @@ interface Sent {
 export interface LiveLoad {
   readonly without: Sent;
   readonly among: Sent;
-  /** What the streams cost at `STEADY_RATE`, a share of a core: the mean of the rounds. */
+  /** The cost of the streams at `STEADY_RATE`, a share of a core: the mean of the rounds. */
   readonly streamCores: number;
   /** The peak memory of the gateway's process before the first streams, and in each round with them, MiB. */
   readonly memoryBefore: number;

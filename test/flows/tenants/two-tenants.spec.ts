@@ -15,14 +15,14 @@ const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const RUNS = LONG ? 10_000 : 60;
 const SEED = Number(process.env.TRIBUTARY_TEST_SEED ?? (LONG ? Date.now() % 1_000_000 : 31));
 
-/** What thousands of calls make stays in part, organizations for example: later calls are not to be refused for it. */
+/** Thousands of calls leave entities behind, organizations for example: later calls are not to be refused for them. */
 const WITHOUT_LIMITS = {
   ...Object.fromEntries(QUOTA_NAMES.map((name) => [`TRIBUTARY_QUOTA_${name.toUpperCase()}`, '1000000000'])),
   TRIBUTARY_CHANGE_RATE: '10000',
 };
 /** The answer about some events is in the order in which partitions are read, and a hash of an id picks those. */
 const ONE_PARTITION = { TRIBUTARY_PARTITIONS: '1' };
-/** Longer than stages hold what they counted before they store it, ms. */
+/** Longer than stages hold their counts before they store them, ms. */
 const COUNTS_STORED_MS = 2_000;
 
 /**

@@ -56,7 +56,7 @@ describe('the list of', () => {
     owner = await test.openWorkspace(`${randomUUID()}@example.com`);
   });
 
-  /** What can be listed, how one is made with a name, and values of its filters beside how they select. */
+  /** The lists, how an item is created with a name, and the filters with the field that each selects by. */
   const lists: readonly {
     readonly path: string;
     make(name: string, n: number): Promise<unknown>;

@@ -112,7 +112,7 @@ describe('the gateway’s thread is not held', () => {
         });
     };
     await create(); // compiles the code of the routes
-    // What holds the thread does so each time; a collection of this process's garbage falls into one of them.
+    // Code that holds the thread does so each time; a garbage collection of this process falls into one of them.
     const held: number[] = [];
     for (let round = 0; round < 3; round++) held.push(await longestTurn(() => Promise.all(times(3, create))));
     expect(Math.min(...held)).toBeLessThan(MOST_HELD_MS);

@@ -15,7 +15,7 @@ interface Operation {
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly example: unknown }>> };
 }
 
-/** What a reader has made before: ids by the names of parameters and fields, and a key of each kind. */
+/** Entities that a reader has created before: ids by the names of parameters and fields, and a key of each kind. */
 interface Place {
   readonly client: InjectClient;
   readonly ids: Readonly<Record<string, string>>;

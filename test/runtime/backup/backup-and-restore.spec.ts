@@ -115,7 +115,7 @@ describe('A backup', () => {
     const segments = readdirSync(join(data, 'log', 'received'))
       .filter((name) => name.endsWith('.db'))
       .sort();
-    // Its head, i.e. what identifies it, stays as it is; a reader of the rest would find the damage.
+    // Its head, which identifies it, stays as it is; a reader of the rest would find the damage.
     const oldest = join(data, 'log', 'received', segments[0] ?? '');
     const bytes = readFileSync(oldest);
     writeFileSync(oldest, Buffer.concat([bytes.subarray(0, -8_192), Buffer.alloc(8_192)]));

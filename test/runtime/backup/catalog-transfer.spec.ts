@@ -47,7 +47,7 @@ describe.each(WIRINGS)('The catalog on $wiring', ({ isThere, onKafka }) => {
     }
   }
 
-  /** Records as large and as different as facts are; what they say does not matter to a transfer. */
+  /** Records as large and as different as facts are; their content does not matter to a transfer. */
   const append = (environment: Environment, count: number, padding = '') =>
     withLog(environment, async (log) => {
       for (let n = 0; n < count; n += 100)

@@ -119,7 +119,7 @@ function timeOf(n: number): string {
   return new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString();
 }
 
-/** What must be in the state of a moment: answered before it. And what cannot be: sent after it. */
+/** Ids that the state of a moment must contain (answered before it), and ids that it cannot contain (sent after it). */
 export function around(written: readonly Written[], moment: number) {
   return {
     inside: written

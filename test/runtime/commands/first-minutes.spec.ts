@@ -10,7 +10,7 @@ import { Terminal, whyNoTerminal } from '../../helpers/terminal.ts';
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-/** What `npm start` becomes once the console is built. */
+/** The command that `npm start` runs once the console is built. */
 const START = 'infra/runtime/tributary dev';
 
 const noTerminal = whyNoTerminal();

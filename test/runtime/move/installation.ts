@@ -81,7 +81,7 @@ export async function moveWithKills(
   return { output: move.output, killed };
 }
 
-/** All that the API answers about an installation, by path. What changes by itself is left out. */
+/** All that the API answers about an installation, by path. Answers that change by themselves are left out. */
 export async function answersOf(
   owner: Client,
   profiles: ProfileClient,

@@ -179,7 +179,7 @@ async function populate(store: ProfileStore, clock: { now: number }): Promise<Po
   };
 }
 
-/** What a search finds by each ucid. */
+/** The profiles that a search finds by each ucid. */
 async function everything(store: ProfileStore, { all }: Populated): Promise<readonly unknown[]> {
   const found = await Promise.all(
     all.map((ucid) => store.search({ org: 1, regions: ['eu'], identities: [], ucids: [ucid] })),

@@ -38,7 +38,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const MESSAGE = { workspaceId: 'w', environment: 'production' } as const;
 
-/** What one store holds is in the other, and both decide the same from then on. */
+/** The content of one store is in the other, and both decide the same from then on. */
 describe.skipIf(engines() === undefined)('A store that is moved', () => {
   it('decides about message ids as before', async () => {
     const { folder, prefix, redisUrl: url } = await places();

@@ -33,7 +33,7 @@ const CONTRACT: Draft<Contract> = {
 };
 const RECEIVED_AT = Date.parse('2026-01-01T10:00:00.000Z');
 
-/** What notes add up to, by rule and measures. */
+/** The sums of notes, by rule and measures. */
 function sums(notes: readonly StageNote[]): Record<string, number> {
   const found: Record<string, number> = {};
   for (const { value } of countRecords(notes)) {

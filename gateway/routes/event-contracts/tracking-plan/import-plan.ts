@@ -88,7 +88,7 @@ function setsSchema(change: PlanChange): change is SettingChange {
   );
 }
 
-/** What the schema of a contract in a body forbids, and names of events that have none. */
+/** Faults of a contract by the schema of a request body, and names of event types whose events have none. */
 function faultsOf(request: FastifyRequest, change: PlanChange): readonly ErrorDetail[] {
   if (change.action !== 'create' && change.action !== 'update') return [];
   const { place, fields } = change;
@@ -121,7 +121,7 @@ type ImportDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' |
 
 /**
  * Stores the changes one after the other; each is a fact of its own. An import that ends between two of them is continued
- * by the same request: what is stored already is unchanged then. An error states how many changes were stored.
+ * by the same request: contracts stored already are unchanged then. An error states how many changes were stored.
  */
 export async function applyImport(
   request: FastifyRequest,

@@ -115,7 +115,7 @@ export const importResult = Type.Object(
   { title: 'TrackingPlanImport' },
 );
 
-/** What an import did, or would do, with one contract. */
+/** The change of one contract by an import, or by its dry run. */
 export interface ImportedChange {
   readonly change: PlanChange;
   /** Absent for a creation that a dry run shows. */

@@ -22,7 +22,7 @@ export interface TopicChecks {
 interface Described {
   readonly spec: TopicSpec;
   readonly name: string;
-  /** What is wrong with its replicas. */
+  /** The fault of its replicas. */
   readonly replicaFault: string | undefined;
   /** The topic's own settings. */
   readonly own: ReadonlyMap<string, string>;

@@ -97,7 +97,7 @@ export function settingFaults(
   });
 }
 
-/** What `tributary topics` cannot alter: Kafka moves replicas by a reassignment. Undefined where nothing is wrong. */
+/** The fault of a topic's replicas. `tributary topics` cannot alter them: Kafka moves replicas by a reassignment. */
 export function replicaFault(
   replicas: number,
   brokers: number,

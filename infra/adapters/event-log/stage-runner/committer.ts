@@ -52,13 +52,13 @@ export interface CommitterOptions {
 
 const NO_NOTES: readonly StageNote[] = [];
 
-/** Commits one partition, one commit at a time. What its entries count is appended by the same commits. */
+/** Commits one partition, one commit at a time. The counts of its entries are appended by the same commits. */
 export class Committer {
   readonly #options: CommitterOptions;
   #committed: Cursor;
   /** Behind the committed position, without emissions in between. */
   #reached: Cursor | undefined;
-  /** What the entries between the two count. */
+  /** Counts of the entries between the two. */
   #reachedNotes = NO_NOTES;
   /** Until when commits pause, by `performance.now()`. */
   #pausedUntil = 0;

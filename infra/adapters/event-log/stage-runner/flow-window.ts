@@ -11,7 +11,7 @@ export const COMMIT_BYTES = 2 * 1024 * 1024;
 /** The overhead of a finished entry behind an unfinished one, beside its emissions, bytes. */
 export const FINISHED_BYTES = 64;
 
-/** What a finished entry counts takes about so much until it is committed, for each note, bytes. */
+/** Approximate memory of one note of a finished entry until it is committed, bytes. */
 const NOTE_BYTES = 100;
 
 const NO_NOTES: readonly StageNote[] = [];
@@ -43,7 +43,7 @@ export interface FinishedPrefix {
   /** The entries' slots, and the emissions of each. */
   readonly slots: readonly Slot[];
   readonly emitted: readonly (readonly OutputRecord[])[];
-  /** What the entries count, and the notes of each. */
+  /** The notes of all entries, and those of each. */
   readonly notes: readonly StageNote[];
   readonly noted: readonly (readonly StageNote[])[];
 }

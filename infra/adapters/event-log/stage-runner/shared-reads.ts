@@ -3,7 +3,7 @@ import { type Cursor, compareCursors, type Taken } from './cursor.ts';
 /** Reads kept of a partition: one for each of the stages that read `events.accepted`. */
 const KEPT = 4;
 
-/** What was read of a partition: all entries from one cursor to another, in order. */
+/** A read of a partition: all entries from one cursor to another, in order. */
 export interface Read {
   readonly from: Cursor;
   readonly after: Cursor;
@@ -69,7 +69,7 @@ interface SharedTopic {
   readonly reads: Map<number, RecentReads>;
 }
 
-/** What the stages of a process share: the recent reads of topics that more than one of them reads. */
+/** Recent reads that the stages of a process share, of topics that more than one of them reads. */
 export class SharedReads {
   readonly #topics = new Map<string, SharedTopic>();
 

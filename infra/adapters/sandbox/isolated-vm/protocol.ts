@@ -28,7 +28,7 @@ export interface WorkerRequest {
 export type Stop = 'ended' | 'timeout' | 'hung' | 'memory' | 'missing' | 'unloadable';
 
 /**
- * What isolated-vm says, and a worker then writes to stderr, where code still runs seconds after its time limit. The
+ * The message of isolated-vm that a worker writes to stderr where code still runs seconds after its time limit. The
  * watchdog comes first, unless the worker hardly gets a processor.
  */
 export const NOT_TERMINATED = 'Script failed to terminate';

@@ -32,7 +32,7 @@ import {
 } from './reports.ts';
 
 /*
- * `tributary admin`: what needs no credential of the API, because whoever may run it reaches the log itself. Runs beside the
+ * `tributary admin`: operations without a credential of the API, as its operator reaches the log itself. Runs beside the
  * processes of the installation, or before the first of them.
  */
 

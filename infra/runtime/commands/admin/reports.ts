@@ -8,7 +8,7 @@ import type {
 } from '@tributary/core';
 import { type Found, type FoundKey, type Initialized, organizationsOf } from './installation-changes.ts';
 
-/** What a command prints: for people, and with `--json` for scripts. */
+/** The output of a command: text for people, and data for scripts with `--json`. */
 export interface Report {
   readonly text: string;
   readonly data: object;

@@ -144,7 +144,7 @@ export function configuredTopics(config: Config): ReadonlyMap<string, TopicSpec>
   });
 }
 
-/** What the topics that the stages read depend on. */
+/** The settings that determine the topics that the stages read. */
 export function readTopics(config: Config): ReadTopics {
   return { receivedTopics: receivedTopics(config), retryLabels: config.retrySchedule };
 }

@@ -148,7 +148,7 @@ async function expectEachOnce(log: EventLog, counts: ReadonlyMap<string, number>
   await expectCountedOnce(log, 'created', new Map(copies.filter(([, count]) => count > 0)));
 }
 
-/** What the stages counted, which may be in a commit behind the one of the last emission. */
+/** Waits for the counts of the stages: they may be in a commit behind that of the last emission. */
 async function expectCountedOnce(
   log: EventLog,
   measure: string,

@@ -18,7 +18,7 @@ const MOVING_SIZE = LONG
   : { ...SIZE, kills: 3 };
 const GROUPS = LONG ? 120 : 12;
 const WITHIN_MS = LONG ? 900_000 : 120_000;
-/** What killed writers left is repaired by the next one, as fast as the machine lets it, ms. */
+/** Within this time the next writer repairs the remains of killed ones, as fast as the machine lets it, ms. */
 const REPAIRED_WITHIN_MS = LONG ? 300_000 : 60_000;
 
 export function crashes(stage: Stage): void {

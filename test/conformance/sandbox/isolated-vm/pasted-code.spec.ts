@@ -222,7 +222,7 @@ describe('hashing in the sandbox', () => {
   });
 
   it('is stopped by the time of an event when it does nothing else', async () => {
-    // On a busy machine that time may take long to pass: what is not stopped by it would run until the test ends.
+    // On a busy machine that time may take long to pass: code that it does not stop would run until the test ends.
     const unwatched = openIsolatedVmSandbox({
       processes: 1,
       watchdogMs: 600_000,

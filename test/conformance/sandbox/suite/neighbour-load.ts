@@ -12,13 +12,13 @@ export interface Latencies {
   readonly failed: number;
 }
 
-/** What the machine does while an event of the neighbour is due. */
+/** The load of the machine while an event of the neighbour is due. */
 export type Turn = 'warming up' | 'quiet' | 'beside';
 
 /**
  * An honest workspace: sends one event every few ms, on schedule even if earlier ones are late, and measures
- * latency from the scheduled time. So waiting behind a stuck event counts too. Latencies are kept by turn: what else the
- * machine does meanwhile is in all of them.
+ * latency from the scheduled time. So waiting behind a stuck event counts too. Latencies are kept by turn: other
+ * work of the machine at the time is in all of them.
  */
 export class NeighbourLoad {
   readonly #sandbox: Sandbox;

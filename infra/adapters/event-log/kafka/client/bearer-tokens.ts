@@ -7,7 +7,7 @@ export interface BearerToken {
   readonly expiresAt: number;
 }
 
-/** A token is renewed once this part of its life is over: what is left of it bounds the session of a connection. */
+/** A token is renewed once this part of its life is over: the rest of its life bounds the session of a connection. */
 const RENEWED_AFTER = 0.5;
 /** A token that expires sooner is not used any more, ms: it has to reach the broker. */
 const LAST_MS = 2_000;

@@ -124,7 +124,7 @@ describe('the backlog of a reader', () => {
 const LONG_MS = 30_000;
 
 describe('a partition is stuck', () => {
-  /** What is found by one look after another, each at a time in ms. */
+  /** The finding after several looks in turn, each at a time in ms. */
   const seen = (...looks: readonly { at: number | undefined; end: number; now: number }[]) =>
     looks.reduce<Overdue | undefined>(
       (before, { at, end, now }) => overdue(before, at === undefined ? undefined : { at, ms: now }, end, now),

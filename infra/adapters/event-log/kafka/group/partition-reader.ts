@@ -13,7 +13,7 @@ export interface PartitionReaderOptions {
   readonly partition: number;
   readonly framing: ValueFraming;
   readonly maxBytes: number;
-  /** What other stages of the process have read of the partition; undefined where none reads it. */
+  /** Recent reads of the partition by other stages of the process; undefined where none reads it. */
   readonly shared: () => RecentReads | undefined;
 }
 

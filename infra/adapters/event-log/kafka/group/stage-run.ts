@@ -225,7 +225,7 @@ export class KafkaStageRun implements StageRun {
     const source = this.#stage.reads.find(({ topic }) => this.#nameOf(topic) === name.slice(0, cut));
     if (!source) return;
     const { framing, fetchBytes, shared } = this.#options;
-    // What was read before may be of a topic that was deleted since.
+    // Earlier reads may be of a topic that was deleted since.
     shared.of(source.topic, partition)?.clear();
     const reader = new PartitionReader({
       fetcher: this.#fetcher,

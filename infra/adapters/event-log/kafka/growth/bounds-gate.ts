@@ -11,7 +11,7 @@ export interface BoundsGateOptions {
 
 /**
  * Holds back the entries of an added partition until the stage has done the earlier records of their keys, which are in
- * other partitions below the bounds that the entries carry. What was reached is remembered.
+ * other partitions below the bounds that the entries carry. Reached positions are remembered.
  */
 export class BoundsGate implements EntryGate {
   readonly #options: BoundsGateOptions;

@@ -17,8 +17,8 @@ export interface PlacedRecords {
 }
 
 /**
- * Bounds the first records that the owner of a partition emits to each added partition: what it, or an owner before it,
- * emitted under the layout before lies below the ends of the ancestors.
+ * Bounds the first records that the owner of a partition emits to each added partition: records that it, or an owner before
+ * it, emitted under the layout before lie below the ends of the ancestors.
  */
 export class FirstBounds {
   readonly #layouts: Layouts;

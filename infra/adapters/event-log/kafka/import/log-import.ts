@@ -41,7 +41,7 @@ export interface ImportedRecord {
 }
 
 /**
- * A record got another offset than it has in the source: something else was appended to the partition. What is in it is of
+ * A record got another offset than it has in the source: something else was appended to the partition. Its content is of
  * no use then.
  */
 export class OffsetTaken extends TributaryError {

@@ -22,7 +22,7 @@ export interface Evidence {
   readonly end: number;
 }
 
-/** What is recorded about a partition, and what its declaration tells. Gathered where the group has no position. */
+/** Facts about a partition from records and declarations. Gathered where the group has no position. */
 export interface RecordedFacts {
   readonly recorded: RecordedPosition | undefined;
   /** The append time of the first record that is kept, epoch ms; undefined where there is none. */

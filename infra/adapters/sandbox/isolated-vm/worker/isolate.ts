@@ -233,7 +233,7 @@ function place(line: number, column: number): { readonly line?: number; readonly
 
 /**
  * After V8 has lost an isolate nothing in this process can be trusted, and the isolate's thread never returns. The host
- * logs the message: what it would see otherwise is a process that the system killed.
+ * logs the message: otherwise it would only see a process that the system killed.
  */
 function die(message: string): void {
   writeSync(STDERR, `the isolate is lost: ${message}`);
