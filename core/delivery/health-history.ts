@@ -95,8 +95,8 @@ export interface HealthHistoryQuery {
  * - Once `report` has resolved, every process of the installation reads the report.
  * - A report is forgotten `HEALTH_REPORT_TTL_MS` later at the latest, and may be lost earlier with the engine: no delivery
  *   depends on it.
- * - What is recorded is added to what is kept of the same destination, minute and hour, whichever process recorded it, as
- *   `addSamples` adds. It is kept for the time of `HEALTH_RESOLUTIONS` at least and not much longer: the storage of a
+ * - A recorded sample is added to the stored one of the same destination, minute and hour, whichever process recorded it,
+ *   as `addSamples` adds. It is kept for the time of `HEALTH_RESOLUTIONS` at least and not much longer: the storage of a
  *   destination is bounded, however long it exists. It may be lost with the engine.
  * - `Unavailable` when the engine does not answer: the records may have been stored all the same. An adapter must not
  *   block its caller for long.

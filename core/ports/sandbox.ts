@@ -93,8 +93,8 @@ export const MAX_OUTPUTS = 100;
  *
  * Promises:
  * - `run` returns a result for every input, in order, and a failing event affects only itself.
- * - Whatever the code does, the host process stays up and responsive, other programs are delayed by at most a bounded
- *   time, and no data passes from one program to another.
+ * - The host process stays up and responsive, other programs are delayed by at most a bounded time, and no data passes
+ *   from one program to another, whatever the code does.
  * - An input has the same result in every run, whatever ran before and whatever is in its batch, unless a limit of
  *   time or memory ends it: no state is kept between events, the clock stands at `at`, random numbers follow `seed`,
  *   times are in UTC and texts in en-US.
