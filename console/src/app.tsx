@@ -14,7 +14,7 @@ const MAX_RETRIES = 3;
 
 const queries = new QueryClient({
   defaultOptions: {
-    // The gateway may be on this machine or in a network without internet: what the browser takes for offline says nothing.
+    // The gateway may run on this machine or in a network without internet, so the browser's online state is ignored.
     mutations: { networkMode: 'always' },
     queries: {
       networkMode: 'always',
@@ -28,7 +28,7 @@ const queries = new QueryClient({
   },
 });
 
-/** What one person has read is not shown to another one. */
+/** The person whose answers are cached. The cache is cleared at a sign-out, and when another person signs in. */
 let subject: string | undefined;
 onSessionChange(() => {
   const now = signedInSubject();

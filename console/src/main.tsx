@@ -9,7 +9,7 @@ import { styleNonce } from './shared/style-nonce.ts';
 
 const element = document.getElementById('root');
 if (element === null) throw new Error('index.html has no element #root');
-// Read by the library that keeps the page from scrolling under a dialog, for the style that it makes.
+// Nonce for the style element of the library that blocks scrolling under a dialog.
 Object.assign(globalThis, { __webpack_nonce__: styleNonce() });
 createRoot(element).render(
   <StrictMode>

@@ -7,7 +7,9 @@ export type Schemas = components['schemas'];
 
 const WORKSPACE = /\/api\/v1\/workspaces\/([0-9a-f-]{36})(?:\/|$)/;
 
-/** Adds what every call needs, and turns each answer that is no success into an `ApiError`. */
+/**
+ * Adds the headers that every call needs. Rejects with an `ApiError` on an error answer, or if the server does not answer.
+ */
 const conventions: Middleware = {
   async onRequest({ request }) {
     request.headers.set('authorization', `Bearer ${await bearer()}`);
@@ -25,8 +27,8 @@ const conventions: Middleware = {
 };
 
 /**
- * A call that the API refuses with 401 waits until the session is renewed, or the person has signed in again, and is sent
- * once more: what was typed and sent meanwhile is not lost.
+ * Sends a call that the API refuses with 401 once more, after the session is renewed or the person has signed in again:
+ * input that was sent with an expired token is not lost.
  */
 async function fetchSignedIn(request: Request): Promise<Response> {
   const again = request.clone();
@@ -48,7 +50,7 @@ export async function dataOf<T>(call: Promise<{ data?: T }>): Promise<T> {
   return data;
 }
 
-/** A resource and the version it is of, for the `If-Match` of a change. */
+/** A resource with its version, for the `If-Match` of a change. */
 export interface Versioned<T> {
   readonly value: T;
   readonly etag: string;
@@ -64,13 +66,13 @@ export async function versionedOf<T>(call: Promise<{ data?: T; response: Respons
 
 export interface Page<T> {
   readonly items: readonly T[];
-  /** Of the next page; absent on the last. */
+  /** Cursor of the next page; absent on the last page. */
   readonly nextCursor?: string;
-  /** With `count=true`: how many there are on all pages; `100000+` means perhaps more. */
+  /** Number of items on all pages, with `count=true`; `100000+` stands for perhaps more. */
   readonly total?: string;
 }
 
-/** A page of a list, with what its headers say. */
+/** A page of a list, with the cursor and the total from the headers of the answer. */
 export async function pageOf<T>(
   call: Promise<{ data?: readonly T[]; response: Response }>,
 ): Promise<Page<T>> {

@@ -3,13 +3,13 @@ export class ApiError extends Error {
   override readonly name = 'ApiError';
   /** HTTP status; 0 if there was no answer. */
   readonly status: number;
-  /** What support and the audit log know the request by. */
+  /** The header `X-Request-ID`, which identifies the request for support and in the audit log. */
   readonly requestId: string | undefined;
-  /** What is missing, on 401 and 403: the reason in the header `WWW-Authenticate`. */
+  /** On 401 and 403: the missing credential or permission, from `error_description` in the header `WWW-Authenticate`. */
   readonly missing: string | undefined;
   /** Seconds after which the request may be sent again. */
   readonly retryAfterS: number | undefined;
-  /** The whole body: `error`, and what the API says beside it. */
+  /** The whole body: `error` and the members beside it. */
   readonly body: Readonly<Record<string, unknown>>;
 
   constructor(
@@ -30,13 +30,13 @@ export class ApiError extends Error {
     this.body = body;
   }
 
-  /** What is wrong with the request, part by part, on 400 and 413. */
+  /** The faults of the request by part, on 400 and 413. */
   get faults(): readonly Fault[] {
     const { details } = this.body;
     return Array.isArray(details) ? details.filter(isFault) : [];
   }
 
-  /** Why the request conflicts with what is stored, on 409. */
+  /** Why the request conflicts with the stored state, on 409. */
   get reason(): string | undefined {
     return typeof this.body.reason === 'string' ? this.body.reason : undefined;
   }
@@ -72,7 +72,7 @@ export async function apiErrorOf(response: Response): Promise<ApiError> {
   });
 }
 
-/** The gateway writes descriptions without quotes and escapes. */
+/** Matches the whole description: the gateway writes it without quotes and escapes. */
 function missingIn(challenge: string | null): string | undefined {
   return /error_description="([^"]*)"/.exec(challenge ?? '')?.[1];
 }
@@ -82,6 +82,6 @@ async function bodyOf(response: Response): Promise<Record<string, unknown>> {
     const body: unknown = await response.json();
     return typeof body === 'object' && body !== null ? { ...body } : {};
   } catch {
-    return {}; // A proxy's page, or nothing: the status says what there is to say.
+    return {}; // The page of a proxy, or an empty body: the status alone describes the failure.
   }
 }

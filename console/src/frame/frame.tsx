@@ -26,7 +26,7 @@ import { WorkspaceSwitcher } from './workspace-switcher.tsx';
 
 const CONTENT = 'content';
 
-/** What surrounds every page: head, menu, search. */
+/** The frame of every page: head, menu, search. */
 export function Frame() {
   const [opened, { toggle, close }] = useDisclosure(false);
   const workspaceId = useLastWorkspaceId();
@@ -81,8 +81,8 @@ export function Frame() {
 }
 
 /**
- * The workspace of the page; on a page of no workspace, such as the organization, the one before, else the newest: its menu
- * stays.
+ * The workspace of the menu: that of the page, else of the page before, else the newest one. So the menu stays on a page
+ * outside a workspace, such as the organization.
  */
 function useLastWorkspaceId(): string | undefined {
   const { workspaceId } = useParams({ strict: false });
@@ -93,7 +93,7 @@ function useLastWorkspaceId(): string | undefined {
   return known ?? newest?.items[0]?.id;
 }
 
-/** Leads past the head and the menu. The address stays as it is. */
+/** Moves the focus past the head and the menu. The address does not change. */
 function SkipLink() {
   return (
     <Anchor

@@ -1,13 +1,13 @@
 import { Button, Menu } from '@mantine/core';
 import { QuestionMarkCircledIcon } from '@radix-ui/react-icons';
 
-/** What the gateway serves beside the console. */
+/** Documentation that the gateway serves beside the console. */
 const LINKS = [
   { text: 'Documentation', href: '/guide/' },
   { text: 'Reference of the API', href: '/docs' },
 ] as const;
 
-/** Leads to the documentation, in another tab: what was typed on the page stays. */
+/** Opens the documentation in another tab, so that unsaved input on the page is kept. */
 export function HelpMenu() {
   return (
     <Menu position="bottom-end">

@@ -6,13 +6,13 @@ import { EmptyState } from '../shared/empty-state.tsx';
 import { ErrorAlert } from '../shared/error-alert.tsx';
 import { ButtonLink } from '../shared/links.tsx';
 
-/** The workspace that was made last. */
+/** The workspace created last. */
 export const newestWorkspaceQuery = {
   queryKey: ['workspaces', 'home'],
   queryFn: () => pageOf(api.GET('/api/v1/workspaces', { params: { query: { limit: 1, status: 'active' } } })),
 };
 
-/** `/`: goes to the workspace that was made last. */
+/** `/`: redirects to the workspace created last. */
 export function Home() {
   const { data, error, refetch } = useQuery(newestWorkspaceQuery);
   if (error !== null) return <ErrorAlert error={error} retry={() => void refetch()} />;

@@ -14,7 +14,7 @@ import {
   TokensIcon,
 } from '@radix-ui/react-icons';
 
-/** The pages of a workspace, in the order of the menu: what comes in, what is done to it, where it goes. */
+/** The pages of a workspace in the order of the menu: sources of events, their processing, their destinations. */
 export const WORKSPACE_PAGES = [
   { title: 'Overview', path: '/w/$workspaceId/overview', icon: DashboardIcon },
   { title: 'Live', path: '/w/$workspaceId/live', icon: LightningBoltIcon },

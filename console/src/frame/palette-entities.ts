@@ -2,7 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api, pageOf } from '../api/client.ts';
 import { workspacePath } from './workspace.tsx';
 
-/** Entities of each kind that the search shows. */
+/** Maximum number of entities of each kind in the result. */
 const SHOWN = 5;
 
 interface Named {
@@ -10,7 +10,7 @@ interface Named {
   readonly name: string;
 }
 
-/** What a search found, by kind. */
+/** The result of a search, by kind of entity. */
 export interface FoundEntities {
   readonly sources: readonly Named[];
   readonly contracts: readonly Named[];

@@ -8,7 +8,7 @@ import { workspaceQuery } from './workspace.tsx';
 
 const SHOWN = 50;
 
-/** Chooses a workspace; what is typed looks through all of them, not just those that are shown. */
+/** Chooses a workspace. The typed text searches all workspaces, not just those in the list. */
 export function WorkspaceSwitcher({ workspaceId }: { readonly workspaceId: string | undefined }) {
   const navigate = useNavigate();
   const [text, setText] = useState('');

@@ -10,7 +10,7 @@ export const workspaceQuery = (workspaceId: string) => ({
   queryFn: () => dataOf(api.GET('/api/v1/workspaces/{workspaceId}', { params: workspacePath(workspaceId) })),
 });
 
-/** The parameters of a call of a workspace. The header is set for every call, see `api/client.ts`. */
+/** The parameters of a call of a workspace. `api/client.ts` sets the header for every call; the types require it here. */
 export function workspacePath(workspaceId: string) {
   return { path: { workspaceId }, header: { 'X-Workspace-ID': workspaceId } };
 }
@@ -20,7 +20,7 @@ export function useWorkspaceId(): string {
   return useParams({ from: '/w/$workspaceId' }).workspaceId;
 }
 
-/** Whether the signed-in person has this role in the workspace of the page. False until it is known. */
+/** Whether the signed-in person has this role in the workspace of the page. False until the role is loaded. */
 export function useMay(needed: WorkspaceRole): boolean {
   const { data } = useQuery(workspaceQuery(useWorkspaceId()));
   return includesRole(data?.role, needed);
