@@ -4,7 +4,7 @@ import { workspacePath } from '../../frame/workspace.tsx';
 import { bodyOf, type Contract, type ContractValues, hasName } from './contract-values.ts';
 import type { ContractListSearch } from './search.ts';
 
-/** Rows of a page of the list; the violations of so many are counted by one call. */
+/** Rows of a page of the list. One call counts the violations of all of them. */
 const LIST_LIMIT = 50;
 const HOURS = 24;
 
@@ -91,13 +91,13 @@ export async function archiveContract(workspaceId: string, contractId: string, e
   });
 }
 
-/** How far a dry run looks back. */
+/** The range of a dry run: hours back from now, and the maximum number of events. */
 export interface LookBack {
   readonly hours: number;
   readonly events: number;
 }
 
-/** What a contract would have done to recent events. Without an id: a new contract. */
+/** Runs a contract on recent events without saving it. Without an id: a new contract. */
 export async function dryRunContract(
   workspaceId: string,
   contractId: string | undefined,

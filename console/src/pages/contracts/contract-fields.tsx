@@ -29,10 +29,10 @@ interface Props {
   readonly onFormFault: (fault: string | undefined) => void;
 }
 
-/** Everything that a contract says. */
+/** All fields of a contract's form. */
 export function ContractFields({ form, error, view, onView, isReadOnly = false, ...faults }: Props) {
   const { event_type, enforcement_mode, undeclared_fields } = form.getValues();
-  // `place` is what the form finds the part of the page by, to put a fault there.
+  // `place` holds the attributes by which the form finds this part of the page, to focus it and show a fault.
   const {
     value,
     onChange,

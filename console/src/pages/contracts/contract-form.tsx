@@ -27,7 +27,7 @@ interface NewProps extends ViewProps {
   readonly initialValues: ContractValues;
   readonly onCreated: (contract: Contract) => void;
   readonly onCancel: () => void;
-  /** What stands above the fields, with the form to fill. */
+  /** Content above the fields, which may fill the form. */
   readonly children: (form: ApiForm<ContractValues>['form']) => ReactNode;
 }
 
@@ -94,7 +94,7 @@ interface ReviewedProps extends ViewProps {
   readonly onFormFault: (fault: string | undefined) => void;
 }
 
-/** The form, whose button first shows what the contract would have done to recent events. */
+/** The form of a contract. Its button first shows the effect of the contract on recent events. */
 function ReviewedForm({ state, saveLabel, contractId, onCancel, view, onView, ...faults }: ReviewedProps) {
   const workspaceId = useWorkspaceId();
   const [reviewed, setReviewed] = useState<ContractValues>();

@@ -20,7 +20,7 @@ import { CONTRACT_TABS, type ContractSearch } from './search.ts';
 const FROM = '/w/$workspaceId/contracts/$contractId';
 const TITLES = { definition: 'Definition', violations: 'Violations', versions: 'Versions' } as const;
 
-/** One contract: what it says, what broke it, how it changed. */
+/** One contract: its definition, its violations, its versions. */
 export function ContractPage() {
   const workspaceId = useWorkspaceId();
   const { contractId } = useParams({ from: FROM });
@@ -71,7 +71,7 @@ function Loaded({ stored }: { readonly stored: Versioned<Contract> }) {
             </Tabs.Tab>
           ))}
         </Tabs.List>
-        {/* Stays mounted, with what was typed. */}
+        {/* Stays mounted, so that unsaved input is kept. */}
         <Tabs.Panel value="definition">
           <DeferredMount>
             <EditContractForm

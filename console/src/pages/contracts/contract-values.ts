@@ -5,7 +5,7 @@ import { isJsonObject, type Json, type JsonObject } from './schema-form/model.ts
 
 export type Contract = Schemas['Contract'];
 
-/** What the form of a contract holds. The schema is a text, so that one that is no JSON yet is kept as well. */
+/** The values of a contract's form. The schema is a text, so that invalid JSON is kept while it is edited. */
 export type ContractValues = {
   readonly name: string;
   readonly event_type: Contract['event_type'];
@@ -49,7 +49,7 @@ export function valuesOf(contract: Described): ContractValues {
   };
 }
 
-/** The body of a change. The schema has to be one, see `schemaFault`. */
+/** The body of a change. `readSchema` must find no fault in the text; otherwise the schema is sent empty. */
 export function bodyOf({ schema_text, event_name, ...values }: ContractValues): Schemas['ContractBody'] {
   const { definition } = readSchema(schema_text);
   return {
@@ -59,7 +59,7 @@ export function bodyOf({ schema_text, event_name, ...values }: ContractValues): 
   };
 }
 
-/** Only these types of events have a name. */
+/** Whether events of this type have a name. */
 export function hasName(type: Contract['event_type']): boolean {
   return type === 'track' || type === 'page';
 }
@@ -70,7 +70,7 @@ export function textOf(definition: unknown): string {
 
 export interface ReadSchema {
   readonly definition?: JsonObject;
-  /** Why the text is no schema. */
+  /** Why the text is not a schema. */
   readonly fault?: string;
 }
 
@@ -97,7 +97,7 @@ export function fieldOfBody(path: string): string {
   return path === 'schema_definition' ? 'schema_text' : path;
 }
 
-/** `track "Order Placed"`: what a contract is for, in words. */
+/** The events of a contract in words: `track "Order Placed"`. */
 export function eventsOf({ event_type, event_name }: Pick<Contract, 'event_type' | 'event_name'>): string {
   if (!hasName(event_type)) return event_type;
   return event_name === '' ? `${event_type}, names without a contract` : `${event_type} "${event_name}"`;

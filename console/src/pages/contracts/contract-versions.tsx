@@ -149,7 +149,7 @@ function CompareButton({ newer, older, search, onSearch }: CompareProps) {
   );
 }
 
-/** Saves an older version as a new one, after it was tried on recent events. */
+/** Saves an older version as a new one, after a dry run on recent events. */
 function RestoreButton({ stored, version }: Pick<Props, 'stored'> & { readonly version: Contract }) {
   const workspaceId = useWorkspaceId();
   const queries = useQueryClient();

@@ -28,7 +28,7 @@ interface Props {
   readonly onSearch: (search: ContractSearch) => void;
 }
 
-/** What broke a contract: by the hour, and each violation with its event. */
+/** The violations of a contract: counts by the hour, and each violation with its event. */
 export function ContractViolations({ contractId, search, onSearch }: Props) {
   const workspaceId = useWorkspaceId();
   const { kind, action, environment, path, cursor } = search;

@@ -28,7 +28,7 @@ export function ContractsPage() {
   const mayEdit = useMay('editor');
   const queryKey = ['contracts', workspaceId];
   const onSearch = (next: ContractListSearch) => void navigate({ search: next });
-  // The page that the list below has loaded: its violations are counted by one call.
+  // The page that the list below has loaded: one call counts the violations of its contracts.
   const { data: shown } = useQuery<PageOf<Contract>>({ queryKey: [...queryKey, search], enabled: false });
   const violations = useQuery(violationsQuery(workspaceId, shown?.items.map(({ id }) => id) ?? []));
   return (

@@ -8,7 +8,7 @@ const STOPPED = {
   time: 'as much of the log as one look may take',
 } as const;
 
-/** How much of the log was looked at, in a sentence. */
+/** The range of the log that was read, in a sentence. */
 export function CoverageText({ coverage }: { readonly coverage: Schemas['Coverage'] }) {
   const { since, oldest, stopped_by, complete, omitted } = coverage;
   return (

@@ -15,7 +15,7 @@ const OUTCOMES = [
 ] as const;
 const ACTION_COLORS = { blocked: 'red', omitted: 'orange', warned: 'yellow' } as const;
 
-/** What a contract would have done to recent events: the share of each outcome, why, and examples. */
+/** The result of a dry run on recent events: the share of each outcome, the violations, and examples. */
 export function DryRunReport({ result }: { readonly result: DryRun }) {
   const { events, outcomes, violations, violations_cut, examples, coverage } = result;
   if (events === 0)

@@ -26,12 +26,12 @@ const WEEK_HOURS = 168;
 interface Props {
   readonly type: Contract['event_type'];
   readonly name: string;
-  /** Asked by the URL: begin at once. */
+  /** Set by the URL: the inference starts at once. */
   readonly isAsked: boolean;
   readonly onInferred: (values: ContractValues) => void;
 }
 
-/** Makes a contract of the events that came in lately, and shows what it saw. */
+/** Infers a contract from the events of the last week, and shows the fields that were found. */
 export function InferPanel({ isAsked, onInferred, ...asked }: Props) {
   const workspaceId = useWorkspaceId();
   const [type, setType] = useState(asked.type);

@@ -22,7 +22,7 @@ interface Props {
   readonly onClose: () => void;
 }
 
-/** Shows what a contract would have done to recent events, before it is saved. */
+/** Shows the effect of a contract on recent events before it is saved. */
 export function ReviewDialog({ workspaceId, contractId, body, saveLabel, onSave, onClose }: Props) {
   const [chosen, setChosen] = useState(0);
   const [lookBack = { hours: 24, events: 1_000 }] = LOOK_BACKS.slice(chosen);

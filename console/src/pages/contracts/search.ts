@@ -21,7 +21,7 @@ export function contractListSearchOf(search: RawSearch) {
   return {
     ...listSearchOf(search),
     ...stated({
-      /** Absent: those in force. */
+      /** Default: contracts in force. */
       status: oneIn(search, 'status', ['archived']),
       type: oneIn(search, 'type', EVENT_TYPES),
       mode: oneIn(search, 'mode', MODES),
@@ -49,8 +49,9 @@ export function contractSearchOf(search: RawSearch) {
       action: oneIn(search, 'action', VIOLATION_ACTIONS),
       environment: oneIn(search, 'environment', ENVIRONMENTS),
       path: textIn(search, 'path'),
-      /** The versions that are compared. */
+      /** The newer one of the compared versions. */
       newer: wholeIn(search, 'newer', 1, 999_999_999),
+      /** The older one of the compared versions. */
       older: wholeIn(search, 'older', 1, 999_999_999),
     }),
   };

@@ -22,7 +22,7 @@ interface Props {
   readonly onChange: UpdateForm;
 }
 
-/** What values a field takes beside their type. A keyword that does not fit the type is shown where it is set. */
+/** The constraints of a field beside its type. A keyword that does not fit the type is shown if the schema sets it. */
 export function FieldDetails({ form, isShort, onChange }: Props) {
   return (
     <Stack gap="sm">
@@ -131,7 +131,7 @@ function ListConstraints({ form, onChange }: PartProps) {
   );
 }
 
-/** `enum`, of texts or of numbers. One with other values is among the other keywords. */
+/** `enum` of texts or of numbers. An `enum` with other values is edited among the other keywords. */
 function Values({ form, onChange }: PartProps) {
   const { values } = form;
   const isOther = Object.hasOwn(form.rest, 'enum');
@@ -225,7 +225,7 @@ function withText(keyword: TextKeyword, value: string): (form: SchemaForm) => Sc
   return (form) => ({ ...form, texts: { ...form.texts, [keyword]: value === '' ? undefined : value } });
 }
 
-/** Shown where the type usually has it, or the schema has it. */
+/** Shown if the keyword is usual for the type, or if the schema sets it. */
 function NumberKeywordInput({
   keyword,
   label,

@@ -6,12 +6,12 @@ import type { FieldForm, SchemaForm } from '../schema-form/model.ts';
 import type { UpdateForm } from './field-details.tsx';
 import { FieldRow } from './field-row.tsx';
 
-/** So many fields are shown at first: a contract may have a thousand. */
+/** Fields shown at first: a contract may have a thousand. */
 const SHOWN = 60;
 
 interface Props {
   readonly form: SchemaForm;
-  /** What the fields are of: `the event`, or the path of an object. */
+  /** The object that has the fields: `the event`, or the path of an object. */
   readonly of: string;
   readonly isShort: boolean;
   readonly isReadOnly: boolean;

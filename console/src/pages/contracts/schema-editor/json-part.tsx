@@ -10,7 +10,7 @@ interface Props {
   readonly isObject?: boolean;
 }
 
-/** A part of a schema that the form has no fields for: JSON in its place. What is no JSON yet is not taken over. */
+/** A part of a schema that the form has no fields for, edited as JSON. Invalid JSON is not taken into the schema. */
 export function JsonPart({ label, description, value, onChange, isObject = false }: Props) {
   const [text, setText] = useState(() => JSON.stringify(value, null, 2));
   const [fault, setFault] = useState<string>();

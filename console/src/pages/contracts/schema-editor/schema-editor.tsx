@@ -21,12 +21,14 @@ interface Props {
   readonly onView: (view: SchemaView) => void;
   readonly marks: readonly EditorMark[];
   readonly error?: string | undefined;
-  /** A field of the form without a name, or with that of another: it cannot be saved, nor shown as JSON. */
+  /**
+   * Set while a field of the form has no name or that of another field: the schema can neither be saved nor shown as JSON.
+   */
   readonly formFault: string | undefined;
   readonly onFormFault: (fault: string | undefined) => void;
 }
 
-/** A schema as a form and as JSON. What the form has no field for stands in it as JSON and is kept. */
+/** A schema as a form and as JSON. Parts without a field in the form are shown in it as JSON, and kept. */
 export function SchemaEditor({ value, onChange, view, onView, marks, error, ...faults }: Props) {
   return (
     <Stack gap="xs">
@@ -72,7 +74,7 @@ export function SchemaEditor({ value, onChange, view, onView, marks, error, ...f
 
 const NO_FAULTS: ReadonlyMap<string, string> = new Map();
 
-/** The same map while there are none, so that rows of other fields are not rendered again. */
+/** The same map while there are no faults, so that rows of other fields are not rendered again. */
 function faultsOf(form: SchemaForm | undefined): ReadonlyMap<string, string> {
   const faults = form === undefined ? NO_FAULTS : fieldFaults(form);
   return faults.size === 0 ? NO_FAULTS : faults;
@@ -90,7 +92,7 @@ function SchemaAsForm({
   onFormFault,
 }: Pick<Props, 'value' | 'onChange' | 'onView' | 'onFormFault'>) {
   const [read, setRead] = useState(() => readForm(value));
-  // The text was changed elsewhere: inferred, put back, or written as JSON.
+  // The text was changed outside the form: inferred, restored, or written as JSON.
   if (read.text !== value) setRead(readForm(value));
   const latest = useRef(read);
   latest.current = read;
@@ -145,7 +147,7 @@ function SchemaAsForm({
   );
 }
 
-/** What the schema says of the whole object. */
+/** The keywords of the whole object. */
 function WholeSchema(props: {
   readonly form: SchemaForm;
   readonly isShort: boolean;

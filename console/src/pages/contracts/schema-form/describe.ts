@@ -49,7 +49,7 @@ export function mayBe({ types }: SchemaForm, ...wanted: readonly TypeName[]): bo
   return wanted.some((type) => types.includes(type));
 }
 
-/** What a field takes beside its type, in one line: `email · 3 to 20 characters`. */
+/** The constraints of a field beside its type, in one line: `email · 3 to 20 characters`. */
 export function summaryOf(form: SchemaForm): string {
   const { texts, numbers, values } = form;
   const parts = [

@@ -32,7 +32,7 @@ export function updateField(
 }
 
 /**
- * Makes a field required or optional, in the way the object has it already: by `required: true` at the property, or in the
+ * Makes a field required or optional in the way that the object already uses: by `required: true` at the property, or in the
  * list `required` beside `properties`. Undefined where neither is possible, as `required` holds something else there.
  */
 export function setRequired(
@@ -75,20 +75,21 @@ function withoutRequired({ listedAt: _, ...field }: FieldForm): FieldForm {
   return { ...field, content: { kind: 'form', form: { ...field.content.form, flag: undefined } } };
 }
 
-/** Puts the members that the form has no field for; those among them that it has one for go there. */
+/** Replaces the members without a form field. Members of `rest` that have a form field are read into it. */
 export function setRest(form: SchemaForm, rest: Json, isShort: boolean): SchemaForm {
   if (!isJsonObject(rest)) return form;
   const others = formToSchema({ ...form, rest: {} });
   const { flag } = form;
   const { required, ...withoutFlagged } = others;
   const merged: Record<string, Json> = { ...(flag === undefined ? others : withoutFlagged), ...rest };
-  // Read as a definition of its own, so the dialect of the whole is said to it.
+  // Read like a whole definition: a `$schema` is added unless the schema has the short form, so that `rest` keeps its
+  // dialect.
   const read = schemaToForm(isShort ? merged : { $schema: '', ...merged });
   const { $schema: __, ...kept } = read.rest;
   return { ...read, rest: Object.hasOwn(rest, '$schema') ? read.rest : kept, flag };
 }
 
-/** What a person has to mend before the form is a schema, by the id of the field. */
+/** The faults that keep the form from being a schema, by the id of the field. */
 export function fieldFaults(form: SchemaForm): ReadonlyMap<string, string> {
   const faults = new Map<string, string>();
   collectFaults(form, faults);

@@ -6,8 +6,9 @@ export interface JsonObject {
 export const TYPES = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'] as const;
 export type TypeName = (typeof TYPES)[number];
 
-/** Keywords that the form shows as a text, and as a number. */
+/** Keywords that the form edits as a text. */
 export const TEXT_KEYWORDS = ['description', 'format', 'pattern'] as const;
+/** Keywords that the form edits as a number. */
 export const NUMBER_KEYWORDS = [
   'minLength',
   'maxLength',
@@ -23,13 +24,13 @@ export type TextKeyword = (typeof TEXT_KEYWORDS)[number];
 export type NumberKeyword = (typeof NUMBER_KEYWORDS)[number];
 
 /**
- * A schema as the form shows it. `formToSchema` of it is the schema it was read from: what the form has no field for is
- * in `rest`, and members keep their order.
+ * A schema as the form shows it. `formToSchema` restores the schema it was read from: members without a form field are in
+ * `rest`, and all members keep their order.
  */
 export interface SchemaForm {
-  /** None: any type. */
+  /** Empty: any type. */
   readonly types: readonly TypeName[];
-  /** `type` is written as a list even where it holds one. */
+  /** The schema writes `type` as a list even if it holds one type. */
   readonly typeIsList?: boolean | undefined;
   readonly texts: { readonly [keyword in TextKeyword]?: string | undefined };
   readonly numbers: { readonly [keyword in NumberKeyword]?: number | undefined };
@@ -41,7 +42,7 @@ export interface SchemaForm {
   readonly fields?: readonly FieldForm[] | undefined;
   /** The `required: true` of the short form, which the property itself holds. */
   readonly flag?: boolean | undefined;
-  /** Of the list `required`: names of no field here, each with its place in the list. */
+  /** Names in the list `required` that are no field here, each with its place in the list. */
   readonly requiredOthers: readonly { readonly name: string; readonly at: number }[];
   /** The schema holds an empty list `required`. */
   readonly requiredIsEmpty?: boolean | undefined;
@@ -52,14 +53,14 @@ export interface SchemaForm {
 }
 
 export interface FieldForm {
-  /** Names the field while its name is typed. */
+  /** Identifies the field while its name is typed. */
   readonly id: string;
   readonly name: string;
-  /** Made in the form, so that an empty name is one that is missing. */
+  /** Added in the form: an empty name is then a missing one. */
   readonly isNew?: boolean | undefined;
-  /** Its place in the list `required` of the object. */
+  /** The field's place in the list `required` of the object. */
   readonly listedAt?: number | undefined;
-  /** The schema, or a value that is no object, such as `true`. */
+  /** JSON where the value is no object, such as `true`. */
   readonly content: FieldContent;
 }
 

@@ -11,7 +11,7 @@ import {
   type TypeName,
 } from './model.ts';
 
-/** A definition with `$schema` is JSON Schema; any other may say `required: true` at a property. */
+/** A definition with `$schema` is JSON Schema; any other has the short form, with `required: true` at a property. */
 export function isShortForm(definition: JsonObject): boolean {
   return !Object.hasOwn(definition, '$schema');
 }
@@ -69,7 +69,7 @@ function formOf(schema: JsonObject, where: Where): SchemaForm {
   };
   const rest: [string, Json][] = [];
   for (const [name, value] of Object.entries(schema)) {
-    // The list `required` refers to the fields, which may stand behind it.
+    // `required` is read after the other members: it refers to fields that may follow it in the schema.
     if (name !== 'required' && !(READERS.get(name)?.(form, value, where) ?? false)) rest.push([name, value]);
   }
   const { required } = schema;
