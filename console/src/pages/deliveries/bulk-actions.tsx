@@ -13,9 +13,9 @@ const runs = new BulkRuns();
 interface ButtonsProps {
   readonly workspaceId: string;
   readonly search: DeliveriesSearch;
-  /** What they are for, in words. */
+  /** The deliveries in words: `answered 503 · CRM`. */
   readonly title: string;
-  /** How many there are, where it is counted. */
+  /** Number of deliveries; undefined where they are not counted. */
   readonly total: number | undefined;
 }
 

@@ -2,10 +2,10 @@ import { ApiError } from '../../api/errors.ts';
 
 export type BulkAction = 'redrive' | 'discard';
 
-/** One call handles a bounded number of deliveries, and says where the next one continues. */
+/** Handles a bounded number of deliveries, and returns the cursor for the next call. */
 export type BulkCall = (cursor: string | undefined) => Promise<{
   readonly done: number;
-  /** Null at the end. */
+  /** Null when no deliveries are left. */
   readonly cursor: string | null;
 }>;
 
@@ -13,12 +13,12 @@ export interface BulkRun {
   readonly id: number;
   readonly workspaceId: string;
   readonly action: BulkAction;
-  /** What it is for: `answered 503 · CRM`. */
+  /** The deliveries in words: `answered 503 · CRM`. */
   readonly title: string;
-  /** How many there were at the start; undefined for a filter that nobody has counted. */
+  /** Number of deliveries at the start; undefined for a filter without a count. */
   readonly total: number | undefined;
   readonly done: number;
-  /** `stopped`: by the person or by an error; it can go on from where it is. */
+  /** `stopped`: by the person or by an error; `resume` continues from the cursor. */
   readonly status: 'running' | 'stopped' | 'finished';
   readonly error?: unknown;
   readonly cursor?: string;
@@ -28,14 +28,14 @@ const MAX_RETRIES = 5;
 const FIRST_WAIT_MS = 1_000;
 
 interface Options {
-  /** After each call, when there is something new to show. */
+  /** Called after each successful call. */
   readonly onProgress?: () => void;
   readonly sleep?: (ms: number) => Promise<void>;
 }
 
 /**
- * Redrives and discards that take many calls. They go on while other pages are looked at, and end with the tab; each call is
- * complete in itself, so one that was stopped anywhere can be started again.
+ * Redrives and discards that take many calls. A run continues while the person visits other pages, and ends with the tab.
+ * Each call is complete in itself, so a run that was stopped anywhere can be started again.
  */
 export class BulkRuns {
   #runs: readonly BulkRun[] = [];
@@ -50,7 +50,7 @@ export class BulkRuns {
 
   readonly list = (): readonly BulkRun[] => this.#runs;
 
-  /** Resolves when it has ended or was stopped. */
+  /** Resolves when the run has finished or was stopped. */
   start(
     about: Pick<BulkRun, 'workspaceId' | 'action' | 'title' | 'total'>,
     call: BulkCall,
@@ -63,7 +63,7 @@ export class BulkRuns {
     return this.#work(id);
   }
 
-  /** The call under way ends; nothing after it begins. */
+  /** Lets the call under way finish, and starts no further one. */
   stop(id: number): void {
     this.#change(id, { status: 'stopped' });
   }
@@ -76,7 +76,7 @@ export class BulkRuns {
     return this.#work(id);
   }
 
-  /** Removes one that does not run. */
+  /** Removes a run, unless it is running. */
   dismiss(id: number): void {
     if (this.#run(id)?.status === 'running') return;
     this.#calls.delete(id);
@@ -105,7 +105,7 @@ export class BulkRuns {
     }
   }
 
-  /** Waits where the API asks for it. Undefined: it was stopped meanwhile. */
+  /** Retries temporary failures, after the wait that the API asks for. Undefined: the run was stopped meanwhile. */
   async #patiently(id: number, { call, options }: { readonly call: BulkCall; readonly options: Options }) {
     for (let failures = 0; this.#run(id)?.status === 'running'; failures += 1) {
       try {

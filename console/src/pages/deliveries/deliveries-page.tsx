@@ -11,7 +11,7 @@ import { DeliveryList } from './delivery-list.tsx';
 import { ReplayList } from './replays/replay-list.tsx';
 import { DELIVERY_TABS, type DeliveriesSearch } from './search.ts';
 
-/** What did not arrive, and how to send it again. */
+/** Failed deliveries, all deliveries and replays, with the actions that send events again. */
 export function DeliveriesPage() {
   const workspaceId = useWorkspaceId();
   const navigate = useNavigate();

@@ -8,7 +8,7 @@ import { CAUSES, type DeliveriesSearch, deliveriesSearchOf, STATUSES } from './s
 interface Props {
   readonly search: DeliveriesSearch;
   readonly onSearch: (search: DeliveriesSearch) => void;
-  /** Groups are of dead and retrying deliveries alone, and cannot be filtered by text or time. */
+  /** The filters of groups: they hold dead and retrying deliveries only, and cannot be filtered by text or time. */
   readonly ofGroups: boolean;
   readonly ruleName: string | undefined;
 }

@@ -21,7 +21,7 @@ interface Props {
   readonly search: DeliveriesSearch;
 }
 
-/** Dead and retrying deliveries by what they failed with, the largest group first. */
+/** Dead and retrying deliveries grouped by failure, the largest group first. */
 export function DeliveryGroups({ workspaceId, search }: Props) {
   const query = useQuery({
     ...groupsQuery(workspaceId, search),
@@ -191,7 +191,7 @@ interface PlaceProps {
   readonly names: EntityNames;
 }
 
-/** A destination or a rule by its name; one that is deleted has no page any more. */
+/** A destination or a rule by its name; a deleted one is shown without a link. */
 export function Place({ to, workspaceId, id, names }: PlaceProps) {
   if (names.isGone(id))
     return (

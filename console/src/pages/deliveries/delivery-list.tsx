@@ -29,7 +29,7 @@ export function DeliveryList({ workspaceId, search, onSearch }: Props) {
     queryKey: ['deliveries', workspaceId, search],
     queryFn: ({ signal }) => loadDeliveries(workspaceId, search, signal),
     placeholderData: keepPreviousData,
-    // Later pages stay as they are while they are read.
+    // Later pages are not polled: their rows stay the same while a person reads them.
     ...(search.cursor === undefined && { refetchInterval: REFETCH_MS }),
   });
   const { data: groups } = useQuery({ ...groupsQuery(workspaceId, {}), enabled: search.group !== undefined });

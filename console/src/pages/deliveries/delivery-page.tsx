@@ -31,7 +31,7 @@ export function DeliveryPage() {
   const { deliveryId } = useParams({ from: '/w/$workspaceId/deliveries/$deliveryId' });
   const query = useQuery({
     ...deliveryQuery(workspaceId, deliveryId),
-    // The answer to a redrive or discard comes before what became of the delivery can be read.
+    // A redrive or discard is answered before its result can be read, so a delivery that may change is polled.
     refetchInterval: ({ state }) => (isOpen(state.data?.status) ? REFETCH_MS : false),
   });
   return (
@@ -41,7 +41,7 @@ export function DeliveryPage() {
   );
 }
 
-/** Whether something may become of it, here or by somebody else. */
+/** Whether the delivery may still change: by a retry, a redrive or a discard. */
 function isOpen(status: DeliveryWithEvent['status'] | undefined): boolean {
   return status === 'retrying' || status === 'dead';
 }

@@ -16,7 +16,7 @@ export const OUTCOME: Readonly<Record<Delivery['attempts'][number]['outcome'], S
 
 type Cause = NonNullable<DeliveryGroup['cause']>;
 
-/** Where a delivery died. */
+/** The cause of a dead delivery, in words. */
 export const CAUSE: Readonly<Record<Cause, string>> = {
   destination: 'The destination refused it',
   transformation: 'The transformation failed',
@@ -26,7 +26,7 @@ export const CAUSE: Readonly<Record<Cause, string>> = {
   expired: 'It was tried for too long',
 };
 
-/** What a person can do about it. */
+/** The remedy for a dead delivery, by its cause. */
 export const ADVICE: Readonly<Record<Cause, string>> = {
   destination: 'Mend the destination or its settings, then redrive.',
   transformation: 'Mend the transformation, then redrive: it is applied again.',

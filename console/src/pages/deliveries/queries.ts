@@ -9,7 +9,7 @@ export type DeliveryGroup = Schemas['DeliveryGroup'];
 const ALL = '/api/v1/workspaces/{workspaceId}/deliveries';
 const ONE = `${ALL}/{deliveryId}` as const;
 const PAGE_SIZE = 50;
-/** Groups at most; the largest come first. */
+/** Maximum number of groups; the largest come first. */
 const MAX_GROUPS = 200;
 
 export function deliveryPath(workspaceId: string, deliveryId: string) {
@@ -22,7 +22,7 @@ export const deliveryQuery = (workspaceId: string, deliveryId: string) => ({
   queryFn: () => dataOf(api.GET(ONE, { params: deliveryPath(workspaceId, deliveryId) })),
 });
 
-/** The filter of the page in the words of the API. */
+/** The filter of the page with the names of the API. */
 function filterOf({ destination, rule, cause, reason, group, since, until }: DeliveriesSearch) {
   return {
     ...(destination && { destination_id: destination }),
@@ -77,7 +77,7 @@ export const groupsQuery = (workspaceId: string, search: DeliveriesSearch) => {
   };
 };
 
-/** Calls that redrive or discard what a filter selects. */
+/** Calls that redrive or discard the deliveries of a filter. */
 export function bulkCall(workspaceId: string, action: BulkAction, search: DeliveriesSearch): BulkCall {
   const filter = filterOf(search);
   const params = workspacePath(workspaceId);

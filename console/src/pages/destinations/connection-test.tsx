@@ -9,7 +9,7 @@ import { destinationPath } from './queries.ts';
 interface Props {
   readonly workspaceId: string;
   readonly destinationId: string;
-  /** What the type says: without a test nothing is sent. */
+  /** Whether the type of destination has a test; without one, nothing can be sent. */
   readonly hasTest?: boolean;
 }
 

@@ -13,7 +13,7 @@ interface Props {
   readonly stored: Versioned<Destination>;
 }
 
-/** Deletes a destination; says before which rules stand in the way, and what happens to what is not delivered yet. */
+/** Deletes a destination. The dialog first lists the rules that prevent it, and the effect on undelivered events. */
 export function DeleteDestination({ workspaceId, stored: { value: destination, etag } }: Props) {
   const navigate = useNavigate();
   const queries = useQueryClient();

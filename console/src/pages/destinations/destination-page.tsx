@@ -24,7 +24,7 @@ import {
 } from './queries.ts';
 import { DESTINATION_TABS } from './search.ts';
 
-/** One destination: how it is, its settings, and which events go there. */
+/** One destination: its health, its settings, and the rules that deliver to it. */
 export function DestinationPage() {
   const workspaceId = useWorkspaceId();
   const { destinationId } = useParams({ from: '/w/$workspaceId/destinations/$destinationId' });
@@ -115,7 +115,7 @@ function Switches({ workspaceId, stored }: Props) {
       void queries.invalidateQueries({ queryKey: ['destinations', workspaceId] });
       notifications.show({ message: messageOf(destination, saved.value) });
     },
-    // Somebody else changed it: show how it is now, then the person decides again.
+    // Another person changed the destination: read it again, so that the person decides on its current state.
     onError: () => queries.invalidateQueries({ queryKey: ['destination', workspaceId, destination.id] }),
   });
   if (!mayEdit) return null;

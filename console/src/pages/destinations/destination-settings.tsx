@@ -34,7 +34,7 @@ interface Props {
   readonly type: DestinationType;
 }
 
-/** The settings: a form for those who may change them, else as they are, with secrets masked. */
+/** The settings: a form for people who may change them, otherwise JSON with secrets masked. */
 export function DestinationSettings(props: Props) {
   const mayEdit = useMay('editor');
   const { value: destination } = props.stored;
@@ -57,7 +57,7 @@ function Form({ workspaceId, stored, type }: Props) {
     validate: (values) => errorsOf(root, values),
     fieldOf: (at) => fieldPathOf(root, at, state.form.getValues()),
     save: async (values, etag) => {
-      // What this form does not show is of the version that it was opened with: any other is refused with 412.
+      // Fields outside this form come from the version of `etag`; if a newer one is stored, the save is refused with 412.
       const current = await latest(etag);
       return versionedOf(
         api.PUT('/api/v1/workspaces/{workspaceId}/destinations/{destinationId}', {

@@ -12,7 +12,7 @@ const BECAUSE: Readonly<Record<NonNullable<DestinationHealth['because']>, string
 
 type Switches = Pick<Destination, 'enabled' | 'paused' | 'paused_because'>;
 
-/** How a destination is, in a word: what a person did to it goes before what is measured. */
+/** The status of a destination in a word: its switches (disabled, paused) take precedence over measured health. */
 export function statusOf(destination: Switches, health: DestinationHealth | undefined): Status {
   const { enabled, paused, paused_because } = destination;
   if (!enabled)
@@ -37,7 +37,7 @@ export function statusOf(destination: Switches, health: DestinationHealth | unde
   return { label: 'Healthy', tone: 'good' };
 }
 
-/** What waits for it now: `12, oldest 3 min`. */
+/** The number of waiting deliveries, with the age of the oldest: `12, oldest 3 min`. */
 export function backlogOf({ waiting, oldest_waiting_ms }: DestinationHealth): string {
   if (waiting === 0) return 'none';
   const oldest = oldest_waiting_ms === null ? '' : `, oldest ${durationText(oldest_waiting_ms)}`;

@@ -6,7 +6,7 @@ import type { Field, Json, JsonObject } from './settings/fields.ts';
 export type AlertChoice = 'default' | 'none' | 'own';
 type SettingKey = `settings:${string}` | 'settings';
 
-/** What the form of a destination holds. Each setting is a field of its own, so that two persons may change two of them. */
+/** The values of a destination's form. Each setting is a field of its own, so that two persons may change two of them. */
 export type DestinationValues = {
   name: string;
   environments: string[];
@@ -22,7 +22,7 @@ interface FormField {
   readonly field: Field;
 }
 
-/** The fields of the form, by their keys: those of the settings' object, or one where the schema is of another form. */
+/** The fields of the form by their keys: one for each setting, or a single one where the schema has no fields. */
 export function formFieldsOf(root: Field): readonly FormField[] {
   if (root.kind !== 'group') return [{ key: 'settings', field: root }];
   return root.fields.map((field) => ({ key: `settings:${field.name}` as const, field }));
@@ -49,7 +49,7 @@ export function valuesOf(root: Field, destination: Destination | undefined): Des
   };
 }
 
-/** What is sent. `stored`: what the form does not show stays as it is. */
+/** The body of a save. Fields outside the form (`enabled`, `paused`) are taken from `stored`. */
 export function bodyOf(
   root: Field,
   type: string,
@@ -90,7 +90,7 @@ function alertsOf({ alerts, alerts_email, alerts_destination_id }: DestinationVa
   };
 }
 
-/** What is wrong before it is sent, by the path of the field. */
+/** The faults found before sending, by the path of the field. */
 export function errorsOf(root: Field, values: DestinationValues): Record<string, string> {
   const faults = formFieldsOf(root).flatMap(({ key, field }) => faultsOf(field, values[key], key));
   return {
@@ -100,7 +100,7 @@ export function errorsOf(root: Field, values: DestinationValues): Record<string,
   };
 }
 
-/** The path of the field for one of the body: `settings.password` is `settings:password.value`. */
+/** The path of the form field for a path of the body: `settings.password` is `settings:password.value`. */
 export function fieldPathOf(root: Field, bodyPath: string, values: DestinationValues): string {
   const [first, ...pointer] = bodyPath.split('.');
   if (first === 'alerts' && pointer.length > 0) return `alerts_${pointer.join('.')}`;
@@ -111,7 +111,7 @@ export function fieldPathOf(root: Field, bodyPath: string, values: DestinationVa
   return found === undefined ? bodyPath : draftPathOf(found.field, rest, values[found.key], found.key);
 }
 
-/** How a value of the form is shown where versions are compared: never a secret. */
+/** The value of a form field for the comparison of versions; never a secret. */
 export function shownOf(root: Field, key: string, value: unknown): unknown {
   const found = formFieldsOf(root).find((one) => one.key === key);
   if (found === undefined) return value;

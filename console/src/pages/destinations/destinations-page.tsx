@@ -22,7 +22,7 @@ interface Row {
   readonly health: DestinationHealth | undefined;
 }
 
-/** Where events go, and how that is going. */
+/** The destinations of a workspace, with their health. */
 export function DestinationsPage() {
   const workspaceId = useWorkspaceId();
   const mayEdit = useMay('editor');

@@ -11,7 +11,7 @@ interface Props {
   readonly onChoose: (type: string) => void;
 }
 
-/** Every kind with what it does. */
+/** Every kind of destination with its description. */
 export function KindPicker({ types, q, onSearch, onChoose }: Props) {
   const [text, setText] = useState(q);
   const words = text.toLowerCase().split(/\s+/);

@@ -120,7 +120,7 @@ interface CreatedProps {
   readonly secrets: readonly string[];
 }
 
-/** What comes next, and the secrets that were made with it: this answer alone has them. */
+/** The next steps, and the generated secrets: only this answer contains them. */
 function Created({ workspaceId, destination: { id, name, settings }, secrets }: CreatedProps) {
   const made = secrets.flatMap((secret) => {
     const value = settings[secret];

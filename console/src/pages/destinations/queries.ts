@@ -53,7 +53,7 @@ export const healthHistoryQuery = (workspaceId: string, destinationId: string, h
   refetchInterval: 60_000,
 });
 
-/** Rules of a destination: what its deletion would stop. The first page says enough. */
+/** The rules of a destination, which prevent its deletion: the first page of them, and their number. */
 export const destinationRulesQuery = (workspaceId: string, destinationId: string) => ({
   queryKey: ['rules', workspaceId, 'of-destination', destinationId],
   queryFn: () =>
@@ -67,7 +67,7 @@ export const destinationRulesQuery = (workspaceId: string, destinationId: string
     ),
 });
 
-/** Some fields of a destination, at the version that the person saw. */
+/** Changes some fields of a destination, at the version that the person saw. */
 export function patchDestination(
   workspaceId: string,
   destinationId: string,

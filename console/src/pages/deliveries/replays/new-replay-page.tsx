@@ -34,7 +34,7 @@ import {
 
 const MAX_NAMES = 20;
 
-/** Sends events of before to destinations again. */
+/** Sends past events to destinations again. */
 export function NewReplayPage() {
   const workspaceId = useWorkspaceId();
   const navigate = useNavigate();

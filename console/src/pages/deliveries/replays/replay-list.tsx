@@ -38,7 +38,7 @@ interface ReplaySearch {
 export function ReplayList({ workspaceId, search, onSearch }: Props) {
   const mayEdit = useMay('editor');
   const queries = useQueryClient();
-  // What the list below has loaded: their rules are named by one call.
+  // The page that the list below has loaded: one call reads the names of its rules.
   const { data: shown } = useQuery<Page<Replay>>({
     queryKey: keyOf(workspaceId, search),
     queryFn: skipToken,

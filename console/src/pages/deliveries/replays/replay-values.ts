@@ -1,7 +1,7 @@
 import type { Schemas } from '../../../api/client.ts';
 import type { Environment, EventType } from '../../../shared/event-fields.ts';
 
-/** What the form of a replay holds, named as in the body. Times are those of the viewer's zone. */
+/** The values of a replay's form, named as in the body. Times are in the viewer's zone. */
 export interface ReplayValues {
   outcome: 'accepted' | 'rejected';
   rule_id: string;
@@ -16,7 +16,7 @@ export interface ReplayValues {
 
 const HOUR_MS = 3_600_000;
 
-/** The last hour; what is typed narrows it. */
+/** Initial values: all events of the last hour. */
 export function newReplayValues(
   { rule, outcome }: { readonly rule?: string; readonly outcome?: 'rejected' },
   now: number,
@@ -58,7 +58,7 @@ export function replayErrorsOf({ since, until }: ReplayValues, now: number): Rec
   return from >= to ? { since: 'must be before the end' } : {};
 }
 
-/** What it will do, in a sentence. */
+/** The effect of the replay, in a sentence. */
 export function summaryOf(values: ReplayValues, ruleName: string | undefined): string {
   const { outcome, event_names, event_types, environments, new_ids } = values;
   const names = event_names.length > 0 ? event_names.map((name) => `"${name}"`).join(', ') : undefined;
@@ -73,7 +73,7 @@ export function summaryOf(values: ReplayValues, ruleName: string | undefined): s
   return `Accepted events (${what}${where}) are delivered once more, ${to}. ${ids}`;
 }
 
-/** As `<input type="datetime-local">` writes it. */
+/** A local time as `<input type="datetime-local">` writes it. */
 function localOf(ms: number): string {
   const time = new Date(ms);
   const two = (value: number) => String(value).padStart(2, '0');

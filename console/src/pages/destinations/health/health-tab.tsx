@@ -35,7 +35,7 @@ interface Props {
   readonly destinationId: string;
 }
 
-/** How deliveries go now, and how they went. */
+/** The health of deliveries now and over time. */
 export function HealthTab({ workspaceId, destinationId }: Props) {
   const navigate = useNavigate();
   const search = useSearch({ from: '/w/$workspaceId/destinations/$destinationId' });

@@ -22,7 +22,7 @@ export interface Point {
 
 const LENGTH = { minute: 60_000, hour: 3_600_000 } as const;
 
-/** One point for every minute or hour of the range: the API leaves out those in which nothing happened. */
+/** One point for every minute or hour of the range, as the API leaves out those without deliveries. */
 export function pointsOf({ from, until, bucket, buckets }: History): readonly Point[] {
   const length = LENGTH[bucket];
   const known = new Map(buckets.map((one) => [Math.floor(Date.parse(one.at) / length), one]));
@@ -89,7 +89,7 @@ export function totalsOf({ buckets }: Pick<History, 'buckets'>): Totals {
   };
 }
 
-/** A time in which the circuit was not closed. */
+/** A period in which the circuit was not closed. */
 export interface CircuitSpell {
   readonly from: number;
   readonly until: number;

@@ -1,21 +1,23 @@
 import type { Field, Json, JsonObject } from './fields.ts';
 
-/** Stands for a stored secret in what the API answers. */
+/** Stands for a stored secret in the answers of the API. */
 export const MASK = '********';
 
-/** What a form holds for a field while it is edited: by the field's kind, see `emptyDraft`. */
+/** The value of a field while it is edited. Its shape depends on the kind of the field, see `plainDraft`. */
 export type Draft = string | number | boolean | readonly Draft[] | { readonly [name: string]: Draft };
 
-/** Of a secret: what is to become of the stored one. Its draft is `{ stored, state, value }`. */
+/**
+ * Whether a stored secret is kept, removed, or replaced by a typed one. The draft of a secret is `{ stored, state, value }`.
+ */
 type SecretState = 'kept' | 'removed' | 'stated';
 
 interface Fault {
-  /** Where in the draft, as the form knows it: `actions.0.subscribe`. */
+  /** Path in the draft, as the form names it: `actions.0.subscribe`. */
   readonly path: string;
   readonly message: string;
 }
 
-/** What the form begins with: what is stored, else the default of the schema. */
+/** The initial draft of a field: the stored value, or for a new resource the default of the schema. */
 export function draftOf(field: Field, stored: Json | undefined, isNew = stored === undefined): Draft {
   if (!field.secret) return plainDraft(field, stored ?? (isNew ? field.default : undefined), isNew);
   const isStored = stored === MASK;
@@ -70,7 +72,9 @@ export function emptyDraft(field: Field): Draft {
   return draftOf(field, undefined, true);
 }
 
-/** What is sent. Undefined: nothing, which keeps a stored secret and leaves out anything else; null: remove the secret. */
+/**
+ * The value to send. Undefined: send none, which keeps a stored secret and omits any other setting; null: remove the secret.
+ */
 export function settingOf(field: Field, draft: Draft | undefined): Json | undefined {
   if (field.readOnly) return undefined;
   if (!field.secret) return plainValue(field, draft);
@@ -129,7 +133,7 @@ function filled(field: Field, items: readonly Json[]): readonly Json[] | undefin
   return items.length === 0 && !field.required ? undefined : items;
 }
 
-/** The variant of a draft, with its own draft; none where an optional one is not chosen. */
+/** The chosen variant with its own draft; none where an optional field has no choice. */
 export function chosenOf(field: Field & { readonly kind: 'variants' }, draft: Draft | undefined) {
   const { chosen, values } = isDraftObject(draft) ? draft : {};
   const index = chosen === '' ? -1 : Number(chosen ?? 0);
@@ -137,7 +141,7 @@ export function chosenOf(field: Field & { readonly kind: 'variants' }, draft: Dr
   return { index, variant: field.variants[index], value };
 }
 
-/** What is wrong with a draft before it is sent. The API checks all of it again, and more. */
+/** The faults of a draft before it is sent. The API checks all of them again, and more. */
 export function faultsOf(field: Field, draft: Draft | undefined, path = ''): readonly Fault[] {
   if (field.readOnly) return [];
   if (!field.secret) return plainFaults(field, draft, path);
@@ -207,7 +211,7 @@ function matches(pattern: string | undefined, text: string): boolean {
   try {
     return new RegExp(pattern, 'u').test(text);
   } catch {
-    return true; // not a pattern of this language: the API decides
+    return true; // no pattern of JavaScript: the API decides
   }
 }
 
@@ -228,7 +232,7 @@ function parsed(text: Draft | undefined): { readonly value: Json } | undefined {
   }
 }
 
-/** Where the form shows a fault that the API found: from a JSON pointer into the settings to a path in the draft. */
+/** Maps a JSON pointer into the settings, of a fault that the API found, to a path in the draft. */
 export function draftPathOf(
   field: Field,
   pointer: readonly string[],
@@ -260,7 +264,7 @@ export function draftPathOf(
   return inner;
 }
 
-/** The draft of a secret; `stored`: the API has one. */
+/** The draft of a secret; `stored`: the API has a value for it. */
 export function secretOf(draft: Draft | undefined): {
   readonly stored: boolean;
   readonly state: SecretState;
@@ -274,7 +278,7 @@ export function secretOf(draft: Draft | undefined): {
   };
 }
 
-/** Whether a stored value may be of this field: by type, constants and what it requires. */
+/** Whether a stored value fits the field: by type, constants and required members. */
 function fits(field: Field, value: Json): boolean {
   switch (field.kind) {
     case 'text':

@@ -7,9 +7,9 @@ interface Described {
   readonly title: string;
   readonly description?: string;
   readonly required: boolean;
-  /** Never returned by the API: a stored one is masked, and kept when it is not stated. */
+  /** Never returned by the API: a stored secret is masked, and kept unless a value is sent. */
   readonly secret: boolean;
-  /** Set by the server: shown, and not sent. */
+  /** Set by the server: shown, but not sent. */
   readonly readOnly: boolean;
   readonly default?: Json;
   readonly example?: Json;
@@ -28,7 +28,7 @@ interface Counted {
   readonly maxItems?: number;
 }
 
-/** What a form shows for a JSON Schema. */
+/** A form field for a JSON Schema. */
 export type Field = Described &
   (
     | ({ readonly kind: 'text'; readonly lines: boolean } & Bounds)
@@ -38,12 +38,12 @@ export type Field = Described &
     | { readonly kind: 'choice'; readonly options: readonly Json[] }
     | ({ readonly kind: 'choices'; readonly options: readonly string[] } & Counted)
     | ({ readonly kind: 'texts'; readonly pattern?: string } & Counted)
-    /** An object of texts with names of the person's own, such as request headers. */
+    /** An object of texts with names chosen by the person, such as request headers. */
     | { readonly kind: 'pairs' }
     | { readonly kind: 'group'; readonly fields: readonly NamedField[] }
     | ({ readonly kind: 'list'; readonly item: Field } & Counted)
     | { readonly kind: 'variants'; readonly variants: readonly Field[] }
-    /** What no other field can express. */
+    /** A schema that no other kind can express, edited as JSON. */
     | { readonly kind: 'json'; readonly type?: 'object' | 'array' }
   );
 
@@ -57,9 +57,9 @@ interface Place {
   readonly depth: number;
 }
 
-/** Deeper than this a form is harder to read than its JSON. */
+/** Below this depth a form is harder to read than its JSON. */
 const MAX_DEPTH = 4;
-/** A text that may be this long is written in several lines. */
+/** A text that may be longer than this gets several lines. */
 const LINES_FROM = 4_096;
 
 /** The fields of a form for a JSON Schema of settings. */
@@ -163,14 +163,14 @@ export function titleOf(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** The choices of `oneOf` and `anyOf`; undefined where there is none, or nothing to choose. */
+/** The choices of `oneOf` or `anyOf`, without `null`; undefined where there are none. */
 function variantsOf(schema: Schema): readonly Schema[] | undefined {
   const all = [schema.oneOf, schema.anyOf].find((value) => Array.isArray(value)) as unknown[] | undefined;
   const variants = (all ?? []).filter(isSchema).filter(({ type }) => type !== 'null');
   return variants.length === 0 ? undefined : variants;
 }
 
-/** A variant with the properties that all of them have beside the choice. */
+/** A variant with the properties that stand beside the choice. */
 function withBase(schema: Schema, variant: Schema): Schema {
   const { oneOf: _, anyOf: __, title: ___, description: ____, ...base } = schema;
   const properties = { ...asSchema(base.properties), ...asSchema(variant.properties) };
@@ -195,7 +195,7 @@ function boundsOf(schema: Schema): Bounds {
   };
 }
 
-/** The one type beside `null`; that of its properties where none is stated. */
+/** The one type beside `null`; `object` where no type but properties are stated. */
 function typeOf({ type, properties }: Schema): string | undefined {
   if (Array.isArray(type)) {
     const types = type.filter((one) => one !== 'null');

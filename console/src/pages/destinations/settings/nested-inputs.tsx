@@ -25,7 +25,7 @@ export function GroupInput({ field, path, draft, onChange, access }: Of<'group'>
   return field.title === '' ? fields : <Fieldset legend={field.title}>{fields}</Fieldset>;
 }
 
-/** Objects one below the other, with buttons to add and remove them. */
+/** A list of objects, with buttons to add and remove them. */
 export function ListInput({ field, path, draft, onChange, access }: Of<'list'>) {
   const items: readonly Draft[] = Array.isArray(draft) ? draft : [];
   const isFull = field.maxItems !== undefined && items.length >= field.maxItems;
@@ -78,7 +78,7 @@ export function ListInput({ field, path, draft, onChange, access }: Of<'list'>) 
   );
 }
 
-/** Names and values. */
+/** Pairs of a name and a value. */
 export function PairsInput({ field, path, draft, onChange, access }: Of<'pairs'>) {
   const pairs = pairsOf(draft);
   const change = (index: number, part: object) =>
@@ -140,7 +140,7 @@ export function PairsInput({ field, path, draft, onChange, access }: Of<'pairs'>
   );
 }
 
-/** One of several forms; what was typed into the others is kept. */
+/** A choice of several forms; input in the other forms is kept. */
 export function VariantsInput({ field, path, draft, onChange, access }: Of<'variants'>) {
   const { index, variant, value } = chosenOf(field, draft);
   const values = partOf(draft, 'values');

@@ -2,7 +2,7 @@ import { Alert, Button, Group, Input, PasswordInput, Stack, Text } from '@mantin
 import { type Draft, emptyDraft, secretOf } from './drafts.ts';
 import { descriptionOf, PlainInput, type SettingProps } from './setting-input.tsx';
 
-/** A setting that the API never returns: a stored one is kept until another is typed, or until it is removed. */
+/** A setting that the API never returns: a stored secret is kept until the person types another one or removes it. */
 export function SecretInput({ field, path, draft, onChange, access }: SettingProps) {
   const { stored, state, value } = secretOf(draft);
   const change = (next: Draft | undefined, as: 'kept' | 'removed' | 'stated') => {

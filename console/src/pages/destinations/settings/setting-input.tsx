@@ -16,7 +16,7 @@ import type { Field } from './fields.ts';
 import { GroupInput, ListInput, PairsInput, VariantsInput } from './nested-inputs.tsx';
 import { SecretInput } from './secret-input.tsx';
 
-/** What the form around the fields knows. */
+/** The parts of the surrounding form that an input uses. */
 export interface FormAccess {
   readonly errorOf: (path: string) => ReactNode;
   readonly clearError: (path: string) => void;
@@ -25,7 +25,7 @@ export interface FormAccess {
 
 export interface SettingProps<F extends Field = Field> {
   readonly field: F;
-  /** Of the draft in the form: `settings:actions.0.subscribe`. */
+  /** Path of the draft in the form: `settings:actions.0.subscribe`. */
   readonly path: string;
   readonly draft: Draft | undefined;
   readonly onChange: (draft: Draft) => void;
