@@ -13,7 +13,7 @@ interface Props {
   readonly trace: EventTrace;
 }
 
-/** What the contract said, with each violation marked in the event. */
+/** The evaluation of the event by its contract, with each violation marked in the event. */
 export function ContractSection({ workspaceId, trace }: Props) {
   const { contract, event } = trace;
   const marks = useMemo(() => violationMarks(event, contract?.violations ?? []), [contract, event]);

@@ -14,10 +14,10 @@ interface Props {
   readonly workspaceId: string;
   readonly trace: EventTrace;
   readonly destinations: EntityNames;
-  /** The open one, of the URL. */
+  /** The id of the open delivery, from the URL. */
   readonly opened: string | undefined;
   readonly onOpen: (deliveryId: string | undefined) => void;
-  /** A dead delivery is sent again: what becomes of it is to be looked at. */
+  /** Called after a dead delivery was sent again, so that the page follows the result. */
   readonly onRedriven: () => void;
 }
 

@@ -8,7 +8,7 @@ export type EventTrace = Schemas['Whereabouts'];
 export type TracedRule = Schemas['WhereaboutsRule'];
 export type TracedDelivery = Schemas['WhereaboutsDelivery'];
 
-/** How often an event is looked for again, ms: soon at first, then every now and then. */
+/** Poll intervals of a trace, ms: `SOON_MS` for the first `SOON_TIMES` answers, then `LATER_MS`. */
 const SOON_MS = 2_000;
 const LATER_MS = 15_000;
 const SOON_TIMES = 30;
@@ -17,11 +17,11 @@ interface TraceOptions {
   readonly workspaceId: string;
   readonly messageId: string;
   readonly search: Omit<EventSearch, 'delivery'>;
-  /** Look again although nothing seems to be under way: something was asked for that takes a while. */
+  /** Poll although nothing seems to be under way: the result of a redrive takes a while. */
   readonly isWatched: boolean;
 }
 
-/** Where an event is. Asked again by itself while the event is not found or under way. */
+/** The trace of an event. Polled while the event is not found or is under way. */
 export function traceQuery({ workspaceId, messageId, search, isWatched }: TraceOptions) {
   const { environment, around } = search;
   return queryOptions({

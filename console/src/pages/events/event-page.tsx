@@ -20,10 +20,12 @@ import { PathTimeline } from './path-timeline.tsx';
 import { RulesSection } from './rules-section.tsx';
 
 const ROUTE = '/w/$workspaceId/events/$messageId';
-/** How long a delivery that was sent again is looked at, ms. */
+/** Time for which the trace is polled after a redrive, ms. */
 const WATCH_MS = 60_000;
 
-/** Where an event is: its path, what its contract said, which rules took it, and each attempt of each delivery. */
+/**
+ * The trace of an event: its path, the evaluation by its contract, the matching rules, and each attempt of each delivery.
+ */
 export function EventPage() {
   const { workspaceId, messageId } = useParams({ from: ROUTE });
   const { environment, around } = useSearch({ from: ROUTE });
@@ -63,7 +65,7 @@ export function EventPage() {
   );
 }
 
-/** True for a while after it was asked for. */
+/** True for `WATCH_MS` after the returned function was called. */
 function useWatch(): readonly [boolean, () => void] {
   const [until, setUntil] = useState(0);
   useEffect(() => {
@@ -195,7 +197,7 @@ function Summary({ workspaceId, trace }: Omit<TraceProps, 'onRedriven'>) {
   );
 }
 
-/** Of the identity that `eventFieldsOf` takes for the subject. */
+/** Type of the identity that `eventFieldsOf` takes for the subject. */
 function subjectTypeOf({ user_id }: EventTrace['event']): 'user_id' | 'anonymous_id' {
   return typeof user_id === 'string' && user_id !== '' ? 'user_id' : 'anonymous_id';
 }

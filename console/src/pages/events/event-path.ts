@@ -12,7 +12,7 @@ export interface PathStep {
   readonly tone: Tone;
   /** ISO 8601. */
   readonly at?: string;
-  /** Since it was received, ms. */
+  /** Time since the event was received, ms. */
   readonly afterMs?: number;
   /** The event waits here. */
   readonly isWaiting?: boolean;

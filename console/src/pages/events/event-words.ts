@@ -17,7 +17,7 @@ export const EVENT_STATUS: Readonly<Record<EventTrace['status'], Word>> = {
   unknown: { text: 'Unknown', tone: 'warning' },
 };
 
-/** What the status means, in a sentence. */
+/** The meaning of the status, in a sentence. */
 export const EVENT_STATUS_MEANS: Readonly<Record<EventTrace['status'], string>> = {
   under_way: 'It is still being processed. This page follows it.',
   delivered: 'Every delivery that a rule made of it arrived.',
@@ -45,7 +45,7 @@ export const OUTCOME: Readonly<Record<string, Word>> = {
   rejected: { text: 'Rejected', tone: 'bad' },
 };
 
-/** The stages by what the event waits for. */
+/** The stage at which an event waits, in words. */
 export const WAITS_FOR: Readonly<Record<NonNullable<EventTrace['stage']>, string>> = {
   validate: 'Waits for its contract to be evaluated',
   'validate.slow': 'Waits in the slow queue for its contract to be evaluated',
@@ -70,7 +70,7 @@ export const NOT_MATCHED: Readonly<Record<NonNullable<TracedRule['because']>, st
   not_at_the_time: 'Nothing of the event went this way: the rule did not match at that time.',
 };
 
-/** What a delivery died of. */
+/** The cause of a dead delivery, in words. */
 export const CAUSE: Readonly<Record<NonNullable<TracedDelivery['cause']>, string>> = {
   filter_failed: 'The filter of the rule failed',
   filter_not_evaluated: 'The filter of the rule was not evaluated',

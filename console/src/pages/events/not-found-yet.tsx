@@ -6,11 +6,11 @@ import type { ApiError } from '../../api/errors.ts';
 interface Props {
   readonly error: ApiError;
   readonly isFetching: boolean;
-  /** The time that is looked around, of the URL. */
+  /** The time to search around, from the URL. */
   readonly around: string | undefined;
 }
 
-/** The event was not found so far. The page looks again by itself. */
+/** Shown while the event is not found. The page polls for it. */
 export function NotFoundYet({ error, isFetching, around }: Props) {
   const wasCut = isCut(error.body.looked);
   return (
@@ -41,7 +41,7 @@ export function NotFoundYet({ error, isFetching, around }: Props) {
   );
 }
 
-/** Of an old event with an id of the sender's own, only its time says where to look. */
+/** Asks for the time of receipt: an old event whose id the sender chose can be found only with it. */
 function AroundForm({ around }: { readonly around: string | undefined }) {
   const navigate = useNavigate({ from: '/w/$workspaceId/events/$messageId' });
   const [text, setText] = useState(around === undefined ? '' : localInput(new Date(around)));
@@ -69,7 +69,7 @@ function AroundForm({ around }: { readonly around: string | undefined }) {
   );
 }
 
-/** A time as `datetime-local` has it: in the viewer's zone. */
+/** A time as `datetime-local` has it, in the viewer's zone. */
 function localInput(time: Date): string {
   const local = new Date(time.getTime() - time.getTimezoneOffset() * 60_000);
   return local.toISOString().slice(0, 16);

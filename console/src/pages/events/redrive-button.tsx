@@ -11,7 +11,7 @@ interface Props {
   readonly onRedriven: () => void;
 }
 
-/** Sends a dead delivery again. What becomes of it is shown by the page, which looks at it again. */
+/** Sends a dead delivery again. The page polls the event afterwards, and shows the result. */
 export function RedriveButton({ workspaceId, deliveryId, onRedriven }: Props) {
   const redrive = useMutation({
     mutationFn: () =>

@@ -65,7 +65,7 @@ export function RulesSection({ workspaceId, rules, destinations }: Props) {
   );
 }
 
-/** Matching rules first, then those of which it is not known. */
+/** Matching rules first, then rules with an unknown verdict. */
 function rank({ matched }: TracedRule): number {
   return matched === true ? 0 : matched === null ? 1 : 2;
 }

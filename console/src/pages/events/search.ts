@@ -1,7 +1,7 @@
 import { ENVIRONMENTS, EVENT_TYPES } from '../../shared/event-fields.ts';
 import { idIn, oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.ts';
 
-/** What the list of recent events is narrowed by. */
+/** The filters of the list of recent events. */
 export function recentSearchOf(search: RawSearch) {
   return stated({
     type: oneIn(search, 'type', EVENT_TYPES),
@@ -13,14 +13,14 @@ export function recentSearchOf(search: RawSearch) {
 
 export type RecentSearch = ReturnType<typeof recentSearchOf>;
 
-/** What the URL of an event says beside its id. */
+/** The URL parameters of an event beside its id. */
 export function eventSearchOf(search: RawSearch) {
   const around = textIn(search, 'around');
   return stated({
     environment: oneIn(search, 'environment', ENVIRONMENTS),
-    /** About when it was received, ISO 8601: for an old event with an id of the caller's own. */
+    /** Approximate time of receipt, ISO 8601: for an old event with an id chosen by the caller. */
     around: around !== undefined && !Number.isNaN(Date.parse(around)) ? around : undefined,
-    /** The delivery that is open. */
+    /** The id of the open delivery. */
     delivery: idIn(search, 'delivery'),
   });
 }

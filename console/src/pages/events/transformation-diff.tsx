@@ -15,8 +15,8 @@ interface Props {
 }
 
 /**
- * What the transformation made of the event. A delivery that failed at least once is kept with its event; of one that
- * arrived at once nothing is kept, so the transformation is run on the event as it is now.
+ * The output of the transformation. A delivery that failed at least once is stored with its event. Of one that arrived at
+ * its first attempt no copy is stored, so the current version of the transformation is run on the event.
  */
 export function TransformationDiff(props: Props) {
   const mayRun = useMay('editor');
