@@ -24,7 +24,7 @@ interface Props {
   readonly onClose: () => void;
 }
 
-/** A new API key, and then the key itself: it is shown until the person says that it is copied. */
+/** A new API key, and then the key itself: it is shown until the person confirms that it is copied. */
 export function NewApiKey({ opened, onClose }: Props) {
   const [created, setCreated] = useState<CreatedApiKey>();
   const close = () => {
@@ -129,7 +129,7 @@ function ApiKeyForm({ onCancel, onCreated }: FormProps) {
   );
 }
 
-/** Only admins of the organization let a key manage keys and members. */
+/** Only admins of the organization may create a key that manages keys and members. */
 function useIsOrganizationAdmin(workspaceId: string): boolean {
   const { data: workspace } = useQuery(workspaceQuery(workspaceId));
   const { data } = useQuery({

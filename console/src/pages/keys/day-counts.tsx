@@ -4,7 +4,7 @@ import { api, dataOf } from '../../api/client.ts';
 import { workspacePath } from '../../frame/workspace.tsx';
 import { numberText } from '../../shared/quantities.ts';
 
-/** Groups of one answer; keys beyond them show no number. */
+/** Maximum number of groups in one answer; keys beyond it show no number. */
 const MAX_GROUPS = 1_000;
 const REFETCH_MS = 30_000;
 
@@ -15,7 +15,7 @@ interface DayCount {
   readonly rejected: number;
 }
 
-/** Undefined until they are known. */
+/** Undefined until the counts are loaded. */
 export type DayCounts = ReadonlyMap<string, DayCount> | undefined;
 
 /** The events of the last 24 hours by write key or by source, in one call. */

@@ -10,7 +10,7 @@ export function EnvironmentBadge({ environment }: { readonly environment: Enviro
   );
 }
 
-/** What becomes of the events of an environment. */
+/** The processing of the events of an environment, in words. */
 export const ENVIRONMENT_TEXTS: Readonly<Record<Environment, string>> = {
   production: 'Events of your live product: rules forward them and profiles learn from them.',
   development:

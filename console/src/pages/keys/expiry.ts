@@ -1,6 +1,6 @@
 const DAY_MS = 86_400_000;
 
-/** How long a new API key is good for. */
+/** Lifetimes of a new API key; a number is in days. */
 export const LIFETIMES = ['30', '90', '365', 'never', 'until'] as const;
 export type Lifetime = (typeof LIFETIMES)[number];
 
@@ -12,12 +12,12 @@ export const LIFETIME_LABELS: Readonly<Record<Lifetime, string>> = {
   until: 'Until a day …',
 };
 
-/** The end as the API takes it; null for never. `day` is a day of the viewer's calendar, and the key is good until it ends. */
+/** The expiry for the API; null for never. `day` is a day of the viewer's calendar, and the key is valid until its end. */
 export function expiryOf(lifetime: Lifetime, day: string, now: number): string | null {
   if (lifetime === 'never') return null;
   if (lifetime !== 'until') return new Date(now + Number(lifetime) * DAY_MS).toISOString();
   const end = new Date(`${day}T23:59:59.999`);
-  return Number.isNaN(end.getTime()) ? day : end.toISOString(); // the API says what is wrong with it
+  return Number.isNaN(end.getTime()) ? day : end.toISOString(); // the API refuses it and names the fault
 }
 
 type ExpiryState = 'never' | 'expired' | 'soon' | 'later';

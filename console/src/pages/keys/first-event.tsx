@@ -10,7 +10,7 @@ import type { WriteKey } from './queries.ts';
 
 const SAMPLE_POLL_MS = 3_000;
 
-/** Waits for the first event of a key, and leads to it once it came. The page of the key reads `last_used_at` again and again. */
+/** Waits for the first event of a key, then links to it. The page of the key polls `last_used_at`. */
 export function FirstEvent({
   writeKey: { id, status, last_used_at, environment },
 }: {
@@ -47,7 +47,7 @@ export function FirstEvent({
   );
 }
 
-/** Rules take production events unless they name the environment, so a first test event often goes nowhere. */
+/** Rules take production events unless they name the environment, so a first test event is often not forwarded. */
 function NoRuleForDevelopment() {
   const workspaceId = useWorkspaceId();
   const { data } = useQuery({
@@ -74,7 +74,7 @@ function NoRuleForDevelopment() {
   );
 }
 
-/** The newest event of the key that the funnel keeps a sample of: it is there some seconds after the event. */
+/** The newest event of the key that the funnel keeps a sample of: the sample appears some seconds after the event. */
 function EventLinks({ keyId }: { readonly keyId: string }) {
   const workspaceId = useWorkspaceId();
   const { data } = useQuery({

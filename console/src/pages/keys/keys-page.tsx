@@ -7,7 +7,7 @@ import type { KeyFilter, KeysTab } from './search.ts';
 import { Sources } from './sources.tsx';
 import { WriteKeys } from './write-keys.tsx';
 
-/** Sources and keys: what may send events, and what may call the API. */
+/** Sources, write keys for sending events, and API keys for calling the API. */
 export function KeysPage() {
   const { tab = 'write', ...filter } = useSearch({ from: '/w/$workspaceId/keys' });
   const navigate = useNavigate({ from: '/w/$workspaceId/keys' });

@@ -12,7 +12,7 @@ interface Props {
   readonly size?: 'xs' | 'sm';
 }
 
-/** Revokes a write key for good, after saying what that does. */
+/** Revokes a write key for good, after a dialog that explains the effect. */
 export function RevokeWriteKey({
   writeKey: { id, workspace_id, name, status, last_used_at },
   size = 'sm',

@@ -4,7 +4,7 @@ import { oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.t
 const TABS = ['write', 'sources', 'api'] as const;
 export type KeysTab = (typeof TABS)[number];
 
-/** What the list of a tab is narrowed by. Revoked keys are listed when asked for. */
+/** The filters of a tab's list. Revoked keys are listed only on request. */
 export interface KeyFilter extends ListSearch {
   readonly status?: 'revoked' | 'all';
   readonly environment?: 'production' | 'development';
@@ -33,7 +33,7 @@ export function keysSearchOf(search: RawSearch): KeysSearch {
 const SNIPPET_NAMES = ['curl', 'browser', 'node', 'python', 'go', 'rudderstack', 'batch'] as const;
 export type SnippetName = (typeof SNIPPET_NAMES)[number];
 
-/** Of the page of one write key. */
+/** The URL parameters of a write key's page. */
 export interface WriteKeySearch {
   readonly sdk?: SnippetName;
 }

@@ -7,7 +7,7 @@ import { PLACEHOLDER, snippetsOf } from './snippets.ts';
 const ROUTE = '/w/$workspaceId/keys/$keyId';
 
 interface Props {
-  /** Absent if the key was created elsewhere or before: then a placeholder stands for it. */
+  /** Absent unless the key was created in this tab; then a placeholder stands for it. */
   readonly rawKey: string | undefined;
   readonly prefix: string;
 }

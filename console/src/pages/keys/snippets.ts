@@ -10,16 +10,16 @@ export interface Snippet {
 }
 
 interface Filling {
-  /** Where the events go: `https://events.example.com`, without a slash at its end. */
+  /** The address that receives the events: `https://events.example.com`, without a trailing slash. */
   readonly url: string;
   readonly writeKey: string;
 }
 
-/** What stands for a key that nobody can read any more. */
+/** Stands for a key that can no longer be shown. */
 export const PLACEHOLDER = '<write key>';
 
 /**
- * What to put into an app, complete and ready to run. `test/console/snippets.long.spec.ts` runs each of them with its SDK against a
+ * Code for an app, complete and ready to run. `test/console/snippets.long.spec.ts` runs each snippet with its SDK against a
  * server and looks for the event.
  */
 export function snippetsOf({ url, writeKey }: Filling): readonly Snippet[] {

@@ -7,7 +7,7 @@ interface Props {
   readonly onFilter: (filter: KeyFilter) => void;
 }
 
-/** Active keys, unless others are asked for. */
+/** Chooses the status of the listed keys; active ones by default. */
 export function StatusFilter({ filter, onFilter }: Props) {
   return (
     <SegmentedControl
@@ -23,7 +23,7 @@ export function StatusFilter({ filter, onFilter }: Props) {
   );
 }
 
-/** What the API is asked for. */
+/** The status parameter of the API. */
 export function statusQuery({ status }: KeyFilter): { readonly status?: 'active' | 'revoked' } {
   return status === 'all' ? {} : { status: status ?? 'active' };
 }

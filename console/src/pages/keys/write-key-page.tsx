@@ -15,11 +15,11 @@ import { sourcesQuery, type WriteKey, writeKeyQuery } from './queries.ts';
 import { RevokeWriteKey } from './revoke-write-key.tsx';
 import { SnippetsPanel } from './snippets-panel.tsx';
 
-/** While no event came yet. */
+/** Poll interval until the first event arrives, ms. */
 const WAITING_POLL_MS = 1_500;
 const POLL_MS = 15_000;
 
-/** One write key: how to use it, whether its first event came, what it is. */
+/** One write key: its snippets, its first event, its settings. */
 export function WriteKeyPage() {
   const workspaceId = useWorkspaceId();
   const { keyId } = useParams({ from: '/w/$workspaceId/keys/$keyId' });

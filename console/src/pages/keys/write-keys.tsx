@@ -18,7 +18,7 @@ import { StatusFilter, statusQuery } from './status-filter.tsx';
 import { NewWriteKey } from './write-key-form.tsx';
 
 const PAGE = 50;
-/** So that a key that is used for the first time shows it without a reload. */
+/** Poll interval, ms: a key that is used for the first time shows it without a reload. */
 const REFETCH_MS = 15_000;
 
 interface Props {
@@ -106,7 +106,7 @@ export function WriteKeys({ filter, onFilter }: Props) {
   );
 }
 
-/** `q` and `sort` as the API takes them; the URL may say anything. */
+/** `q` and `sort` as the API takes them; the URL may hold any text. */
 function queryOf({ role: _, status, sort, ...rest }: KeyFilter) {
   return {
     ...rest,
