@@ -15,14 +15,14 @@ import type { EventRow } from './live-rows.ts';
 
 interface Props {
   readonly workspaceId: string;
-  /** Of the URL; undefined: closed. */
+  /** Message id of the open event, from the URL; undefined: closed. */
   readonly messageId: string | undefined;
-  /** The row of it, as long as it is kept. */
+  /** The row of the event, while the list keeps it. */
   readonly row: EventRow | undefined;
   readonly onClose: () => void;
 }
 
-/** An event of the live list. It stays as it is when the list has gone on without it. */
+/** An event of the live list. The drawer keeps showing it after the list has dropped it. */
 export function LiveEventDrawer({ workspaceId, messageId, row, onClose }: Props) {
   const seen = useRef<EventRow>(undefined);
   if (row !== undefined) seen.current = row;

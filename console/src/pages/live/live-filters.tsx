@@ -7,7 +7,7 @@ import { OUTCOME } from '../events/event-words.ts';
 import { NameFilter } from '../events/name-filter.tsx';
 import { type LiveSearch, OUTCOMES } from './search.ts';
 
-/** Two beside each other on a phone. */
+/** Two fields side by side on a phone. */
 const FIELD = '1 1 130px';
 
 interface Props {
@@ -15,7 +15,7 @@ interface Props {
   readonly onChange: (change: { readonly [Name in keyof LiveSearch]: LiveSearch[Name] | undefined }) => void;
 }
 
-/** What the list is narrowed by; all of it is in the URL. */
+/** The filters of the list; all of them are in the URL. */
 export function LiveFilters({ search, onChange }: Props) {
   return (
     <Group gap="xs" align="flex-end" maw={980}>

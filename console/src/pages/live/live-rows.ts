@@ -4,12 +4,13 @@ import { violationsIn } from '../../shared/violations.ts';
 import type { StreamItem } from './live-stream.ts';
 import type { LiveSearch } from './search.ts';
 
-/** Rows that are kept, and characters of their events: what a tab takes does not grow. */
+/** Maximum number of rows: bounds the memory of a tab, together with `MAX_CHARACTERS`. */
 export const MAX_ROWS = 1_000;
+/** Maximum number of characters in the events of the kept rows. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
-/** Seconds that the rate is an average of. */
+/** Seconds over which the rate is averaged. */
 const RATE_SECONDS = 10;
-/** More than clocks differ, ms. */
+/** An event older than this is history and does not count in the rate, ms. Greater than the difference of clocks. */
 const OLD_MS = 30_000;
 
 export interface EventRow {
@@ -23,7 +24,7 @@ export interface EventRow {
   readonly outcome: string;
   readonly violations: number;
   readonly receivedAt: string | undefined;
-  /** The event as it came, parsed again when it is opened. */
+  /** The event as received, parsed again when it is opened. */
   readonly json: string;
 }
 
@@ -41,9 +42,9 @@ export type RowFilter = Pick<LiveSearch, 'type' | 'name' | 'outcome' | 'q'>;
 export interface LiveSnapshot {
   /** Newest first. */
   readonly rows: readonly LiveRow[];
-  /** Rows that came while the list was held. */
+  /** Rows that arrived while the list was held. */
   readonly waiting: number;
-  /** Events a second, over the last seconds. */
+  /** Events a second, averaged over the last seconds. */
   readonly rate: number;
   readonly received: number;
 }
@@ -51,8 +52,9 @@ export interface LiveSnapshot {
 const NOTHING: LiveSnapshot = { rows: [], waiting: 0, rate: 0, received: 0 };
 
 /**
- * The rows of the live page. Events are added as they come, and shown by `flush`, which the page calls at most once a frame;
- * while the list is held they wait. However many come, a bounded number is kept, and what was dropped unseen is told.
+ * The rows of the live page. `add` collects events, and `flush`, which the page calls at most once a frame, shows them;
+ * while the list is held, new events wait. A bounded number is kept, and a notice counts the events that were dropped before
+ * they were shown.
  */
 export class LiveRows {
   #snapshot = NOTHING;
@@ -92,7 +94,7 @@ export class LiveRows {
     this.#push(row);
   }
 
-  /** Shows what came since. Returns whether anything changed. */
+  /** Shows the rows added since the last flush. Returns whether anything changed. */
   flush(): boolean {
     if (!this.#isHeld && (this.#incoming.length > 0 || this.#dropped > 0)) {
       const added = this.#dropped > 0 ? [this.#droppedNotice(), ...this.#incoming] : this.#incoming;
@@ -104,12 +106,12 @@ export class LiveRows {
     return this.#update();
   }
 
-  /** While held, the rows stay as they are. */
+  /** While the list is held, its rows stay the same, and new ones wait. */
   hold(isHeld: boolean): void {
     this.#isHeld = isHeld;
   }
 
-  /** Narrows the kept rows and those to come. */
+  /** Filters the kept rows and future ones. */
   filter(filter: RowFilter): void {
     this.#filter = filter;
     this.#matching = this.#kept.filter((row) => matches(row, filter));
@@ -131,8 +133,8 @@ export class LiveRows {
 
   #push(row: LiveRow): void {
     this.#incoming.push(row);
-    if (this.#incoming.length < MAX_ROWS) return; // one less, for the notice of those that were dropped
-    // In halves: moving a thousand rows for each that comes would take long.
+    if (this.#incoming.length < MAX_ROWS) return; // one row is reserved for the notice of dropped events
+    // Drops half of the rows at once: moving a thousand rows for each new event would be slow.
     const oldest = this.#incoming.splice(0, MAX_ROWS / 2);
     this.#dropped += oldest.filter(({ kind }) => kind === 'event').length;
   }
@@ -154,7 +156,7 @@ export class LiveRows {
     return true;
   }
 
-  /** One of those that the stream begins with, which say nothing about the rate. */
+  /** Whether the stream began with this event: such events do not count in the rate. */
   #isOld({ receivedAt }: EventRow): boolean {
     return receivedAt !== undefined && this.#now() - Date.parse(receivedAt) > OLD_MS;
   }
@@ -177,11 +179,11 @@ function rowOf(json: string, key: number): EventRow | undefined {
     const violations = violationsIn(event.violations).length;
     return { kind: 'event', key, ...eventFieldsOf(event), outcome, violations, json };
   } catch {
-    return undefined; // no event: nothing to show
+    return undefined; // not JSON: nothing to show
   }
 }
 
-/** Without the oldest beyond the bounds. */
+/** The rows without the oldest ones beyond the bounds. */
 function bounded(rows: readonly LiveRow[]): readonly LiveRow[] {
   let first = Math.max(0, rows.length - MAX_ROWS);
   let characters = 0;
@@ -193,7 +195,7 @@ function bounded(rows: readonly LiveRow[]): readonly LiveRow[] {
   return first === 0 ? rows : rows.slice(first);
 }
 
-/** Notices are shown whatever is looked for: they may stand for an event that is. */
+/** Notices match every filter: they may stand for an event that does. */
 function matches(row: LiveRow, { type, name, outcome, q }: RowFilter): boolean {
   if (row.kind === 'notice') return true;
   if (type !== undefined && row.type !== type) return false;

@@ -12,7 +12,7 @@ interface Followed {
   readonly askedAfter: readonly (string | null)[];
 }
 
-/** Answers the requests in turn; the stream is left when there are no more answers. */
+/** Answers the requests in turn, and aborts the stream when no answers are left. */
 async function follow(answers: readonly (() => Response)[], after?: string): Promise<Followed> {
   const stop = new AbortController();
   const askedAfter: (string | null)[] = [];
@@ -39,7 +39,7 @@ async function follow(answers: readonly (() => Response)[], after?: string): Pro
   return { items, states, places, askedAfter };
 }
 
-/** A stream that comes in pieces and then ends. */
+/** A stream that arrives in pieces and then ends. */
 const streamOf =
   (...pieces: readonly string[]) =>
   () => {

@@ -3,42 +3,47 @@ import { ApiError, apiErrorOf } from '../../api/errors.ts';
 import { bearer, sessionEnded } from '../../session/session.ts';
 import type { Environment } from '../../shared/event-fields.ts';
 
-/** What the stream brings, beside its connection. */
+/** An item of the stream; the state of the connection is reported apart. */
 export type StreamItem =
   | { readonly kind: 'event'; readonly json: string }
-  /** Events that are kept no more; null: nobody knows how many. */
+  /**
+   * Events that the stream did not deliver: the connection was too slow, or the server no longer keeps them; null: unknown.
+   */
   | { readonly kind: 'missed'; readonly count: number | null };
 
 export type StreamStatus =
   | { readonly state: 'connecting' | 'open' }
-  /** The engine behind the stream does not answer; the stream goes on by itself. */
+  /** The engine behind the stream does not answer; the stream resumes by itself. */
   | { readonly state: 'interrupted' }
   | { readonly state: 'waiting'; readonly until: number; readonly reason: string }
-  /** Trying again by itself would not help. */
+  /** A retry would not help. */
   | { readonly state: 'refused'; readonly error: ApiError };
 
 interface Follow {
   readonly workspaceId: string;
   readonly environment: Environment | undefined;
-  /** Begin behind the event of this id. */
+  /** Start after the event with this id. */
   readonly after: string | undefined;
   readonly signal: AbortSignal;
   onItem(item: StreamItem): void;
   onStatus(status: StreamStatus): void;
-  /** The id to come back with. */
+  /** Reports the id to resume from. */
   onPlace(id: string): void;
 }
 
-/** The server sends something every 15 s. A connection that is quiet for longer is gone, ms. */
+/** The server sends something every 15 s. A connection that is silent for longer than this is considered lost, ms. */
 const SILENCE_MS = 45_000;
 const MAX_WAIT_MS = 30_000;
-/** Somebody else needs the stream that was taken: come back later, ms. */
+/** Minimum wait after the server closed the stream to make room for another one, ms. */
 const TAKEN_WAIT_MS = 10_000;
 
-/** Until the server says otherwise, ms. */
+/** First wait before a reconnect, until the server sends another value, ms. */
 const FIRST_WAIT_MS = 1_500;
 
-/** Follows the events of a workspace until `signal` is aborted: comes back by itself, behind the last event it has seen. */
+/**
+ * Follows the events of a workspace until `signal` is aborted or the API refuses; reconnects after the last event it has
+ * seen.
+ */
 export async function followEvents(follow: Follow): Promise<void> {
   const { signal, onStatus } = follow;
   const connection = { place: follow.after, retryMs: FIRST_WAIT_MS, failures: 0 };
@@ -64,7 +69,7 @@ interface Connection {
   failures: number;
 }
 
-/** Resolves with why the server ended the stream, or undefined if the connection just ended. */
+/** Resolves with the server's reason for ending the stream, or undefined if the connection just ended. */
 async function connect(follow: Follow, connection: Connection): Promise<string | undefined> {
   const silence = new AbortController();
   let alarm = setTimeout(() => silence.abort(), SILENCE_MS);
@@ -104,7 +109,7 @@ async function connect(follow: Follow, connection: Connection): Promise<string |
   }
 }
 
-/** A comment comes with the id to come back with and no data; a parser of events does not report it. */
+/** A keep-alive comment has the id to resume from and no data; the event parser does not report it. */
 const PLACE_OF_COMMENT = /^: still here\nid: ([^\n]+)\n/m;
 
 function keepPlace(follow: Follow, connection: Connection, id: string): void {

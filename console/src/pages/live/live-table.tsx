@@ -6,9 +6,9 @@ import { OUTCOME } from '../events/event-words.ts';
 import type { EventRow, LiveRow } from './live-rows.ts';
 
 const ROW_PX = 40;
-/** Rows above and below those in sight that are drawn too. */
+/** Rows that are drawn above and below the visible ones. */
 const OVERSCAN = 8;
-/** Rows that fit on the highest screens, until it is known how many do. */
+/** Rows that fit on the highest screens; used until the height of the list is known. */
 const FIRST_WINDOW = 30;
 
 const CELL: CSSProperties = {
@@ -30,13 +30,13 @@ interface Props {
   /** Newest first. */
   readonly rows: readonly LiveRow[];
   readonly onOpen: (messageId: string) => void;
-  /** Somebody reads in the list: it is scrolled, or the keyboard is in it. */
+  /** Called with true while a person reads the list: it is scrolled, or has the keyboard focus. */
   readonly onReading: (isReading: boolean) => void;
 }
 
 /**
- * The rows in sight of a list that may have a thousand: all are of one height. Drawn again only for other rows and functions:
- * some dozens of rows take longer than the frame in which a click has to be seen.
+ * Draws the visible rows of a list that may have a thousand; all rows have the same height. Memoized, as drawing some dozens
+ * of rows takes longer than the frame in which a click must be visible.
  */
 export const LiveTable = memo(function LiveTable({ rows, onOpen, onReading }: Props) {
   const [view, setView] = useState({ top: 0, height: FIRST_WINDOW * ROW_PX });
@@ -110,7 +110,7 @@ export const LiveTable = memo(function LiveTable({ rows, onOpen, onReading }: Pr
   );
 });
 
-/** The room of rows that are not drawn. */
+/** Empty space in place of the rows that are not drawn. */
 function Space({ rows }: { readonly rows: number }) {
   if (rows <= 0) return null;
   return (

@@ -9,9 +9,9 @@ export function liveSearchOf(search: RawSearch) {
     type: oneIn(search, 'type', EVENT_TYPES),
     name: textIn(search, 'name'),
     outcome: oneIn(search, 'outcome', OUTCOMES),
-    /** Part of the event as JSON. */
+    /** A part of the event's JSON. */
     q: textIn(search, 'q'),
-    /** The message id of the event that is open. */
+    /** Message id of the open event. */
     open: textIn(search, 'open'),
   });
 }

@@ -9,7 +9,7 @@ interface Props {
   readonly isPaused: boolean;
 }
 
-/** How the connection is, in words; changes of it are read out. */
+/** The state of the connection in words; screen readers announce its changes. */
 export function StreamState({ status, isPaused }: Props) {
   return (
     <div role="status">
@@ -46,7 +46,7 @@ function State({ status, isPaused }: Props) {
   }
 }
 
-/** Not read out: it changes every second. */
+/** Hidden from screen readers, as it changes every second. */
 function Countdown({ until }: { readonly until: number }) {
   const [now, setNow] = useState(Date.now());
   const { start, stop } = useInterval(() => setNow(Date.now()), 1_000);

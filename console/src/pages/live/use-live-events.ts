@@ -4,16 +4,16 @@ import type { Environment } from '../../shared/event-fields.ts';
 import { LiveRows, type LiveSnapshot, type RowFilter } from './live-rows.ts';
 import { followEvents, type StreamStatus } from './live-stream.ts';
 
-/** Faster than that nobody reads, ms. */
+/** Minimum time between two updates of the list, ms: faster ones cannot be read. */
 const MIN_FLUSH_MS = 100;
-/** The rate falls also when nothing comes, ms. */
+/** Interval at which the rate is updated even without events, ms. */
 const TICK_MS = 1_000;
 
 interface Options {
   readonly workspaceId: string;
   readonly environment: Environment | undefined;
   readonly filter: RowFilter;
-  /** The rows stay as they are; events wait. */
+  /** The rows stay the same; new events wait. */
   readonly isHeld: boolean;
 }
 
@@ -21,7 +21,7 @@ interface LiveEvents {
   readonly rows: LiveRows;
   readonly snapshot: LiveSnapshot;
   readonly status: StreamStatus;
-  /** Tries again after a refusal. */
+  /** Connects again after a refusal. */
   readonly reconnect: () => void;
   readonly clear: () => void;
 }
@@ -81,10 +81,10 @@ export function useLiveEvents({ workspaceId, environment, filter, isHeld }: Opti
   };
 }
 
-/** Rows that are shown at the next frame, with some time between two. */
+/** Rows that are shown at the next frame, and at most every `MIN_FLUSH_MS`. */
 class FlushedRows {
   readonly rows = new LiveRows();
-  /** Workspace and environment that the rows are of. */
+  /** Workspace and environment of the rows. */
   readonly of: string;
   #listener: (() => void) | undefined;
   #isScheduled = false;
@@ -127,7 +127,7 @@ class FlushedRows {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     const waitMs = Math.max(0, this.#flushedAt + MIN_FLUSH_MS - performance.now());
-    // A hidden page gets no frames: what comes waits, bounded.
+    // A hidden page gets no frames: new rows wait, and `LiveRows` bounds them.
     setTimeout(() => requestAnimationFrame(() => this.#flush()), waitMs);
   }
 
