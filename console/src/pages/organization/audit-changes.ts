@@ -1,8 +1,8 @@
 import { isSame } from '../../shared/forms/versions.ts';
 
-/** A field that an entry of the audit log changed. A side is absent where the field was not there. */
+/** A field that an audit entry changed. A side is absent where the field did not exist. */
 export interface Change {
-  /** With dots: `settings.url`. */
+  /** Path with dots: `settings.url`. */
   readonly field: string;
   readonly before?: unknown;
   readonly after?: unknown;
@@ -10,7 +10,7 @@ export interface Change {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** They change with everything and say nothing that the entry does not. */
+/** Fields that change with every write and add nothing to the entry. */
 const NOISE = new Set(['updated_at', 'version']);
 const NOISE_OF_NEW = new Set([
   ...NOISE,
@@ -22,7 +22,10 @@ const NOISE_OF_NEW = new Set([
   'hash',
 ]);
 
-/** The fields that differ, objects by their members; lists whole. Of what is new or gone, those that say something. */
+/**
+ * The fields that differ: objects member by member, lists as a whole. Created and deleted entities without uninformative
+ * fields.
+ */
 export function changesOf(before: Fields | null, after: Fields | null): readonly Change[] {
   const noise = before === null || after === null ? NOISE_OF_NEW : NOISE;
   return differences(withoutNoise(before ?? {}, noise), withoutNoise(after ?? {}, noise), '').filter(
@@ -49,13 +52,13 @@ function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Nothing, `null`, an empty list or object: a new entity that has none of something says nothing by it. */
+/** Whether a value is absent, `null` or empty: such a field adds nothing to the entry of a new entity. */
 function isEmpty(value: unknown): boolean {
   if (value === null || value === undefined || value === '') return true;
   return typeof value === 'object' && Object.keys(value).length === 0;
 }
 
-/** A value on one line: texts as they are, anything else as JSON, long ones cut. */
+/** A value on one line: texts unchanged, anything else as JSON, long ones cut. */
 export function shortOf(value: unknown, max = 60): string {
   const text = (typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).replace(/\s+/g, ' ');
   return text.length > max ? `${text.slice(0, max - 1)}…` : text;

@@ -9,7 +9,7 @@ export function actorOf({ type, id, email, key_prefix }: AuditEntry['actor']): s
   return `${wordsOf(type)} ${key_prefix === null ? id : `${key_prefix}…`}`;
 }
 
-/** A member has no name but an address. */
+/** The name of the entity. A member has no name, but an e-mail address. */
 export function entityNameOf({ entity: { id, name }, before, after }: AuditEntry): string {
   const email = (after ?? before)?.email;
   return name ?? (typeof email === 'string' ? email : id);
@@ -34,7 +34,7 @@ export function rangeOf(
 
 function midnight(day: string, daysLater: number): string {
   const date = new Date(`${day}T00:00:00`);
-  if (Number.isNaN(date.getTime())) return day; // the API says what is wrong with it
+  if (Number.isNaN(date.getTime())) return day; // the API refuses it and names the fault
   date.setDate(date.getDate() + daysLater);
   return date.toISOString();
 }

@@ -10,7 +10,7 @@ import { type AuditEntry, actorOf, entityNameOf, titleOf } from './audit-entry.t
 import { type AuditedType, wordsOf } from './audited-types.ts';
 import type { AuditFilter } from './search.ts';
 
-/** Changes that a row shows; the rest is in the details. */
+/** Maximum number of changes in a row; the details show all of them. */
 const SHOWN_CHANGES = 3;
 const ACTIONS = [
   'created',

@@ -5,7 +5,7 @@ type AuditQuery = NonNullable<
 >;
 export type AuditedType = NonNullable<AuditQuery['entity_type']>;
 
-/** What is in the audit log of a workspace. */
+/** Types of entities in the audit log of a workspace. */
 export const WORKSPACE_TYPES = [
   'workspace',
   'workspace_member',
@@ -20,7 +20,7 @@ export const WORKSPACE_TYPES = [
   'alert',
 ] as const satisfies readonly AuditedType[];
 
-/** What is in the audit log of an organization. */
+/** Types of entities in the audit log of an organization. */
 export const ORGANIZATION_TYPES = [
   'organization',
   'organization_member',
@@ -33,5 +33,5 @@ export const AUDITED_TYPES: readonly AuditedType[] = [
   ...new Set([...ORGANIZATION_TYPES, ...WORKSPACE_TYPES]),
 ];
 
-/** `write_key` as a person reads it. */
+/** The words of a name: `write key` for `write_key`. */
 export const wordsOf = (name: string): string => name.replaceAll('_', ' ');

@@ -23,7 +23,7 @@ interface Props {
   readonly onClose: () => void;
 }
 
-/** A new client key, and then the key itself: it is shown until the person says that it is copied. */
+/** A new client key, and then the key itself: it is shown until the person confirms that it is copied. */
 export function NewClientKey({ organization, opened, onClose }: Props) {
   const [created, setCreated] = useState<CreatedClientKey>();
   const close = () => {
@@ -120,7 +120,7 @@ function Created({ organization, clientKey: { key, scopes }, onClose }: CreatedP
   );
 }
 
-/** A call that the key may make and that changes little; none for a key that only deletes. */
+/** A call that the key may make and that changes little; none for a key that can only delete. */
 function firstCallOf(
   { org_id, regions }: Organization,
   key: string,

@@ -6,13 +6,13 @@ import type { KeysDecision, MemberApi, MemberKey } from './member-api.ts';
 
 interface Props {
   readonly members: MemberApi;
-  /** Null of a person that never signed in: they have no keys. */
+  /** Null for a person that never signed in: there are no keys of such a person. */
   readonly accountId: string | null;
   readonly value: KeysDecision;
   readonly onChange: (value: KeysDecision) => void;
 }
 
-/** Whether the keys that a person created go with their role, and which ones these are. */
+/** Asks whether the keys that a person created are revoked with the role, and lists these keys. */
 export function KeysChoice({ members, accountId, value, onChange }: Props) {
   if (accountId === null) return null;
   return (
@@ -84,7 +84,7 @@ async function activeKeysOf({ scope, id }: MemberApi, accountId: string): Promis
   return page.items;
 }
 
-/** What became of the keys, for the notice. */
+/** The revoked keys, for the notice. */
 export function revokedText(keys: readonly MemberKey[]): string {
   const revoked = keys.filter(({ status }) => status === 'revoked');
   if (revoked.length === 0) return '';

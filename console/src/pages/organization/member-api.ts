@@ -35,9 +35,9 @@ export interface MemberApi {
   readonly scope: 'organization' | 'workspace';
   readonly id: string;
   readonly queryKey: readonly unknown[];
-  /** From least to most. */
+  /** From the least to the most permissions. */
   readonly roles: readonly RoleText[];
-  /** What a change or removal does to the keys of the person. */
+  /** The effect of a change or removal on the keys of the person. */
   readonly keysText: string;
   list(filter: MembersFilter, signal: AbortSignal): Promise<Page<Member>>;
   read(memberId: string): Promise<Versioned<Member>>;

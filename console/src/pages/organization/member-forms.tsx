@@ -124,7 +124,7 @@ function Roles({ roles, ...input }: { readonly roles: readonly RoleText[] } & Re
   );
 }
 
-/** Only owners make owners. */
+/** The roles that the person may assign: only owners appoint owners. */
 function rolesFor({ roles }: MemberApi, isOwner: boolean): readonly RoleText[] {
   return isOwner ? roles : roles.filter(({ role }) => role !== 'owner');
 }

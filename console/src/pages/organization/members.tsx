@@ -16,9 +16,9 @@ interface Props {
   readonly members: MemberApi;
   readonly filter: MembersFilter;
   readonly onFilter: (filter: MembersFilter) => void;
-  /** Adds, changes and removes members. */
+  /** Whether the signed-in person may add, change and remove members. */
   readonly isAdmin: boolean;
-  /** Whether the person may touch an owner and make one. */
+  /** Whether the signed-in person may change an owner and appoint one. */
   readonly isOwner: boolean;
 }
 

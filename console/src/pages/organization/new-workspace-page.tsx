@@ -11,9 +11,9 @@ import { QueryState } from '../../shared/query-state.tsx';
 import { includesOrganizationRole } from '../../shared/roles.ts';
 
 const ORGANIZATIONS = 200;
-/** The choice of an organization that the call makes. */
+/** Stands in the choice of organizations for a new one, created together with the workspace. */
 const NEW = 'new';
-/** The region that a new organization begins with. */
+/** The initial region of a new organization. */
 const FIRST_REGION = 'eu';
 
 export function NewWorkspacePage() {

@@ -147,7 +147,7 @@ function loadAudit(organizationId: string, search: AuditFilter, signal: AbortSig
   );
 }
 
-/** For people who are in several organizations. */
+/** Shown to people who are in several organizations. */
 function OrganizationChoice({ organizationId }: { readonly organizationId: string }) {
   const navigate = useNavigate();
   const { data } = useQuery({

@@ -44,7 +44,7 @@ interface Props {
   readonly isAdmin: boolean;
 }
 
-/** How the organization tells people apart: which identities count, and how many. */
+/** The identity rules of the organization: default country, blocked identities and limits. */
 export function ProfileSettingsTab({ organizationId, isAdmin }: Props) {
   const query = useQuery(queryOf(organizationId));
   return (
@@ -264,7 +264,7 @@ function newKey(rows: readonly { readonly key: string }[]): string {
 
 const COUNTRIES = new Intl.DisplayNames('en', { type: 'region', fallback: 'none' });
 
-/** ` Austria.` for what is typed, so that a wrong code is seen. */
+/** The name of a typed country code, so that a wrong code is noticed: ` Now: Austria.` */
 function countryOf(code: string): string {
   const name = /^[A-Za-z]{2}$/.test(code) ? COUNTRIES.of(code.toUpperCase()) : undefined;
   return name === undefined ? '' : ` Now: ${name}.`;

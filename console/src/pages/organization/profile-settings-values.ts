@@ -4,9 +4,9 @@ export type ProfileSettings = Schemas['ProfileSettings'];
 export type ProfileSettingsBody = Schemas['ProfileSettingsBody'];
 
 export interface BlockedRow {
-  /** Of the row in the form; no part of the settings. */
+  /** Identifies the row in the form; not part of the settings. */
   readonly key: string;
-  /** Empty: of every type. */
+  /** Empty: any type. */
   readonly type: string;
   readonly kind: 'value' | 'pattern';
   readonly text: string;
@@ -50,7 +50,7 @@ export function bodyOf(values: ProfileValues): ProfileSettingsBody {
     })),
     identity_limits: values.identity_limits.map(({ type, max, drop_oldest }) => ({
       type,
-      max: max === '' ? 0 : max, // which the API refuses, naming the field
+      max: max === '' ? 0 : max, // the API refuses 0 and names the field
       drop_oldest,
     })),
     max_user_ids_per_identity: most === '' ? null : most,

@@ -12,7 +12,7 @@ interface Props {
   readonly isMe: boolean;
 }
 
-/** Removes a member after saying what goes with them; a person may leave by themselves, but not keep their keys. */
+/** Removes a member, after a dialog that explains the effect. People may remove themselves, which revokes their keys. */
 export function RemoveMember({ members, member: { id, email, account_id, status }, isMe }: Props) {
   const queries = useQueryClient();
   const [keys, setKeys] = useState<KeysDecision>('revoke');

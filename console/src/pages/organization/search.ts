@@ -2,7 +2,7 @@ import { type ListSearch, listSearchOf } from '../../shared/paged-list.tsx';
 import { oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.ts';
 import { AUDITED_TYPES, type AuditedType } from './audited-types.ts';
 
-/** What an audit log is narrowed by. */
+/** The filters of an audit log. */
 export interface AuditFilter extends ListSearch {
   readonly actor?: string;
   readonly entity_type?: AuditedType;
@@ -31,7 +31,7 @@ export type OrganizationTab = (typeof ORGANIZATION_TABS)[number];
 const SETTINGS_TABS = ['general', 'members', 'audit-log'] as const;
 export type SettingsTab = (typeof SETTINGS_TABS)[number];
 
-/** The lists of a page share the names of their filters; a tab reads those that are its own. */
+/** The lists of a page share the names of their filters; each tab reads its own. */
 interface Filters extends Omit<AuditFilter, keyof ListSearch>, ListSearch {
   readonly role?: string;
   readonly status?: string;
@@ -72,7 +72,7 @@ function filtersOf(search: RawSearch): Filters {
 }
 
 export interface NewWorkspaceSearch {
-  /** The organization that is chosen at first. */
+  /** The organization selected at first. */
   readonly organization_id?: string;
 }
 

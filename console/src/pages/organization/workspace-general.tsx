@@ -49,7 +49,10 @@ function valuesOf({ name, alerts }: Workspace): Values {
   };
 }
 
-/** Without a recipient and not switched off, the workspace says nothing about notices: the organization's address gets them. */
+/**
+ * Without a recipient, and not switched off, the workspace has no settings for notices: they go to the organization's
+ * address.
+ */
 function bodyOf({ name, alerts: { enabled, destination_id, email } }: Values) {
   if (enabled && destination_id === null && email === '') return { name, alerts: null };
   return { name, alerts: { enabled, destination_id, email: email === '' ? null : email } };

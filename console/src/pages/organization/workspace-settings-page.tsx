@@ -15,7 +15,7 @@ import { WorkspaceGeneral } from './workspace-general.tsx';
 const ROUTE = '/w/$workspaceId/settings';
 const AUDIT_PAGE = 50;
 
-/** The workspace itself: its name, its people, who changed what. */
+/** The settings of a workspace, its members and its audit log. */
 export function WorkspaceSettingsPage() {
   const { tab = 'general', ...filter } = useSearch({ from: ROUTE });
   const navigate = useNavigate({ from: ROUTE });

@@ -1,4 +1,4 @@
-/** How a value is typed into a form. */
+/** The kinds of values that the form takes. */
 export const VALUE_KINDS = ['text', 'number', 'true or false', 'JSON'] as const;
 export type ValueKind = (typeof VALUE_KINDS)[number];
 
@@ -16,7 +16,7 @@ export function typedFormOf(value: unknown): string {
 
 export type ReadValue = { readonly value: unknown } | { readonly fault: string };
 
-/** Reads what was typed. `null` is refused: it would take the attribute away. */
+/** Reads a typed value. `null` is refused: it would remove the attribute. */
 export function readValue(kind: ValueKind, text: string): ReadValue {
   switch (kind) {
     case 'text':

@@ -9,10 +9,10 @@ import { ActionsHead, ProfileCard, type ProfileCardProps } from './profile-card.
 import { type Attribute, type Category, categoriesOf, textOf } from './profile-record.ts';
 import { ValueText } from './value-text.tsx';
 
-/** With fewer attributes nobody needs a filter. */
+/** Number of attributes from which a filter is shown. */
 const FILTER_FROM = 15;
 
-/** Attributes by category, with what writes the category and when it was written last. */
+/** Attributes by category, with the source of the category and the time of its last write. */
 export function AttributesCard({ scope, record, onChanged }: ProfileCardProps) {
   const mayWrite = useMay('editor');
   const [filter, setFilter] = useState('');
@@ -113,7 +113,7 @@ function CategoryRows({ category, mayWrite, ...props }: CategoryProps) {
 
 interface RowProps extends ProfileCardProps {
   readonly category: string;
-  /** An empty name: the category itself is the value. */
+  /** Its name is empty if the category itself is the value. */
   readonly attribute: Attribute;
   readonly mayWrite: boolean;
 }

@@ -35,7 +35,7 @@ export function DeleteProfileButton(props: Props) {
   );
 }
 
-/** Says what goes, and asks for the identity once more: there is no way back. */
+/** Lists the data that will be deleted, and asks for the identity once more, as a deletion cannot be undone. */
 function DeleteForm({ scope, record, lookup, onDeleted, onClose }: Props & { readonly onClose: () => void }) {
   const [typed, setTyped] = useState('');
   const [sendsMail, setSendsMail] = useState(false);

@@ -14,7 +14,7 @@ interface Props extends ProfileCardProps {
   readonly onLookUp: (lookup: ProfileLookup) => void;
 }
 
-/** What names the person, and the profiles that became part of this one. */
+/** The identities of the person, and the profiles that were merged into this one. */
 export function IdentitiesCard({ onLookUp, ...props }: Props) {
   const { scope, record, onChanged } = props;
   const mayWrite = useMay('editor');

@@ -11,7 +11,7 @@ import { IDENTITY_TYPES } from './profile-search-form.tsx';
 interface Props {
   readonly label: string;
   readonly scope: ProfileScope;
-  /** The profile that gets the identity; a new one is made without. */
+  /** The profile that gets the identity; absent: a new profile. */
   readonly ucid?: string;
   readonly initial?: Identity;
   readonly onWritten: (what: string) => void;
@@ -31,7 +31,7 @@ export function IdentityButton({ label, ...props }: Props) {
   );
 }
 
-/** Looks first whether another profile has the identity: to write it would make the two profiles one. */
+/** Looks first whether another profile has the identity: writing it would merge the two profiles. */
 function IdentityForm({
   scope,
   ucid,

@@ -107,7 +107,7 @@ function changeOf(kind: Kind, name: string, value: string | null): NonNullable<P
   return kind === 'consent' ? { consent: { [name]: value } } : { mkt_preferences: { [name]: value } };
 }
 
-/** The account or client key that wrote a preference; its id is all that the API tells. */
+/** The account or client key that wrote a preference; the API returns its id only. */
 function Writer({ id }: { readonly id: string | undefined }) {
   const { data: me } = useQuery(meQuery);
   if (id === undefined) return null;

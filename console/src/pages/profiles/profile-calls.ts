@@ -17,12 +17,12 @@ export function useProfileScope() {
   });
 }
 
-/** Names what was read of profiles in the cache. */
+/** Prefix of all profile queries in the cache. */
 export const profilesKey = (workspaceId: string) => ['profiles', workspaceId];
 
 type Scope = 'profile.read' | 'profile.write' | 'profile.delete';
 
-/** Each call names its organization, and the scopes that it uses at most. */
+/** Each call names its organization, and restricts itself to the scopes it needs. */
 function headersFor({ orgId }: ProfileScope, ...scopes: readonly Scope[]) {
   return { header: { orgId, scopes: scopes.join(',') } };
 }
@@ -42,10 +42,10 @@ export async function searchProfiles(
 }
 
 export interface ProfileChange {
-  /** The profile that is meant; without one the identities find it, or a new one is made. */
+  /** The profile to write; without it the identities find a profile, or a new one is created. */
   readonly ucid?: string;
   readonly ids?: Readonly<Record<string, string>>;
-  /** `null` takes a category, an attribute, a preference or a consent away. */
+  /** `null` removes a category, an attribute, a preference or a consent. */
   readonly upsert?: NonNullable<Schemas['ProfileWrite']['upsert']>;
 }
 
@@ -76,7 +76,7 @@ export function unlinkIdentity(scope: ProfileScope, ucid: string, { type, value 
   );
 }
 
-/** `ucid`: of the profile that became part of another one. */
+/** `ucid`: of the profile that was merged into another one. */
 export function splitProfile(scope: ProfileScope, ucid: string) {
   return dataOf(
     api.POST('/cdp/v1/users/_split', {

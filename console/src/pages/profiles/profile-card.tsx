@@ -3,11 +3,11 @@ import type { ReactNode } from 'react';
 import type { ProfileScope } from './profile-calls.ts';
 import type { ProfileRecord } from './profile-record.ts';
 
-/** What each part of a profile is given. */
+/** The properties that each part of a profile takes. */
 export interface ProfileCardProps {
   readonly scope: ProfileScope;
   readonly record: ProfileRecord;
-  /** Reads the profile again, and says what was done. */
+  /** Reads the profile again, and shows a notice of the change. */
   readonly onChanged: (what: string) => void;
 }
 

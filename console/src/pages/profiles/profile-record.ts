@@ -2,14 +2,14 @@ import type { Schemas } from '../../api/client.ts';
 
 export type ProfileRecord = Schemas['ProfileRecord'];
 
-/** An identity of a profile, or what somebody looks for: any usual type where none is named. */
+/** An identity of a profile, or of a search: an empty type stands for any usual type. */
 export interface Identity {
   readonly type: string;
   readonly value: string;
 }
 
 export interface HeldIdentity extends Identity {
-  /** ISO 8601: when it was written last. */
+  /** Time of the last write, ISO 8601. */
   readonly at: string | null;
 }
 
@@ -21,7 +21,7 @@ export interface Attribute {
 /** Attributes that were written below one name. */
 export interface Category {
   readonly name: string;
-  /** ISO 8601: when the newest of its attributes was written. The API has no time of a single attribute. */
+  /** Time of the newest write of its attributes, ISO 8601. The API has no time of a single attribute. */
   readonly at: string | null;
   readonly origin: string;
   readonly attributes: readonly Attribute[];
@@ -34,7 +34,7 @@ export interface NamedValue {
   readonly name: string;
   readonly value: string;
   readonly at: string | null;
-  /** The id of the client key or account that wrote it; preferences alone have it. */
+  /** The id of the client key or account that wrote it; only preferences have it. */
   readonly writtenBy?: string;
 }
 
@@ -48,7 +48,7 @@ const LINKED = 'linkedUcid';
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const SHA256 = /^[0-9a-f]{64}$/i;
 
-/** What a search asks for: without a type, every usual type that the value can be of. */
+/** The identities to search for: without a type, every usual type that the value can have. */
 export function searchOf({ type, value }: Identity): Record<string, string[]> {
   if (type !== '') return { [type]: [value] };
   const types: string[] = [...USUAL_TYPES];
@@ -75,7 +75,7 @@ export function categoriesOf({ profile }: ProfileRecord): readonly Category[] {
     .sort(byName);
 }
 
-/** What writes the attributes of a category. Callers of the profile API may write any of them, too. */
+/** The source of the attributes of a category. Callers of the profile API may write any category, too. */
 function originOf(category: string): string {
   if (category === 'traits') return 'identify events';
   if (category === 'groups') return 'group events';
@@ -94,7 +94,7 @@ export function identitiesOf({ ids }: ProfileRecord): readonly HeldIdentity[] {
     });
 }
 
-/** The ucids of the profiles that became part of this one. */
+/** The ucids of the profiles that were merged into this one. */
 export function linkedOf({ ids }: ProfileRecord): readonly string[] {
   const linked: unknown = ids[LINKED];
   return Array.isArray(linked) ? linked.filter((ucid) => typeof ucid === 'string') : [];
@@ -111,13 +111,13 @@ export function namedValuesOf(values: Readonly<Record<string, unknown>>): readon
     .sort(byName);
 }
 
-/** How many of each type: `2 email, 1 user_id`. */
+/** The number of identities of each type: `2 email, 1 user_id`. */
 export function countsByType(identities: readonly Identity[]): string {
   const counts = Map.groupBy(identities, ({ type }) => type);
   return [...counts].map(([type, of]) => `${of.length} ${type}`).join(', ');
 }
 
-/** Whether a typed text names the profile: what was looked for, its ucid, or one of its identities. */
+/** Whether a typed text names the profile: by the searched value, the ucid, or an identity. */
 export function namesProfile(typed: string, record: ProfileRecord, looked: Identity): boolean {
   const text = typed.trim();
   return (
@@ -130,7 +130,7 @@ export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Records have times as texts of epoch ms. */
+/** The time of a record, which is a text of ms since the epoch. */
 function timeOf(ts: unknown): string | null {
   const time = new Date(typeof ts === 'string' ? Number(ts) : Number.NaN);
   return Number.isNaN(time.getTime()) ? null : time.toISOString();

@@ -20,7 +20,7 @@ interface Props {
   readonly onLookUp: (lookup: ProfileLookup) => void;
 }
 
-/** All that is known of one person. */
+/** All data about one person. */
 export function ProfileView({ scope, record, lookup, onLookUp }: Props) {
   const queries = useQueryClient();
   const workspaceId = useWorkspaceId();

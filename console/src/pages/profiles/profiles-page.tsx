@@ -14,7 +14,7 @@ import { countsByType, identitiesOf, type ProfileRecord } from './profile-record
 import { ProfileSearchForm } from './profile-search-form.tsx';
 import { ProfileView } from './profile-view.tsx';
 
-/** Finds a person's profile by any identity. What is looked for is in memory alone, never in the URL. */
+/** Finds a person's profile by any identity. The identity is kept in memory only, never in the URL. */
 export function ProfilesPage() {
   const workspaceId = useWorkspaceId();
   const queries = useQueryClient();

@@ -3,7 +3,7 @@ import { Code, Spoiler, Text } from '@mantine/core';
 /** Longer values are folded. */
 const LONG = 300;
 
-/** A value as text: what people wrote is never markup here. */
+/** A value as text: input of people is never markup here. */
 export function ValueText({ value }: { readonly value: unknown }) {
   const isText = typeof value === 'string';
   const text = isText ? value : JSON.stringify(value, undefined, isDeep(value) ? 2 : undefined);
