@@ -30,7 +30,7 @@ interface Item {
   readonly text: ReactNode;
 }
 
-/** Dead deliveries, unhealthy destinations, rejected events and silent sources, each with the way to it. */
+/** Dead deliveries, unhealthy destinations, rejected events and silent sources, each with a link to its page. */
 export function AttentionCard(props: Props) {
   const { workspaceId, environment, totals } = props;
   const dead = useQuery(deadQuery(workspaceId));

@@ -9,7 +9,7 @@ interface Props {
   readonly hasKey: boolean;
 }
 
-/** What to do in a workspace that has had no event. It becomes the overview by itself once one has come. */
+/** The steps to the first event of a workspace. The overview replaces them by itself once an event has arrived. */
 export function FirstSteps({ workspaceId, hasKey }: Props) {
   const mayCreate = useMay('editor');
   const [curl] = snippetsOf({ url: location.origin, writeKey: PLACEHOLDER });

@@ -7,7 +7,7 @@ import { NumberButton } from './number-button.tsx';
 import type { FunnelCounts } from './overview-calls.ts';
 import { MEASURE, reasonText } from './words.ts';
 
-/** Reasons that are shown of a number; the others are the rest of it. */
+/** Maximum number of reasons shown for a number; the others are only counted. */
 const MAX_REASONS = 4;
 
 const UNITS: Readonly<Record<FunnelStep['counts'], string>> = {
@@ -21,7 +21,7 @@ interface Props {
   readonly totals: FunnelCounts;
 }
 
-/** From received to delivered, with what left at each step and why. Each number opens the events behind it. */
+/** The steps from received to delivered, each with its losses and their reasons. Each number opens the events behind it. */
 export function FunnelCard({ workspaceId, totals }: Props) {
   const steps = funnelStepsOf(totals);
   const rejectedBy = (totals.reasons ?? [])
@@ -41,7 +41,7 @@ export function FunnelCard({ workspaceId, totals }: Props) {
   );
 }
 
-/** Events are shares of what was received; rules and deliveries are shares of what rules took. */
+/** Steps of events are shares of the received events; steps of rules and deliveries are shares of the matches of rules. */
 function wholeOf(steps: readonly FunnelStep[], { counts }: FunnelStep): number {
   const first = steps.find((step) => (counts === 'events') === (step.counts === 'events'));
   return first?.count ?? 0;
@@ -95,7 +95,7 @@ function Step({ step, whole, contracts }: StepProps) {
 interface PartProps {
   readonly part: FunnelPart;
   readonly contracts: EntityNames;
-  /** It left the funnel here; else it is only noted. */
+  /** Whether these events left the funnel at the step; otherwise the number is a note. */
   readonly isLoss?: boolean;
 }
 

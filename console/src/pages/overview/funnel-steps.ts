@@ -1,26 +1,26 @@
 import type { FunnelCounts } from './overview-calls.ts';
 import type { Measure } from './search.ts';
 
-/** What left at a step, or is noted at it. */
+/** A number beside a step: a loss, or a note. */
 export interface FunnelPart {
   readonly measure: Measure;
   readonly count: number;
-  /** The largest first; what has no reason is not among them. */
+  /** The largest first. Counts without a reason are not in the list. */
   readonly reasons: readonly { readonly reason: string; readonly count: number }[];
 }
 
 export interface FunnelStep {
   readonly title: string;
   readonly count: number;
-  /** The numbers that it is the sum of. */
+  /** The measures that `count` is the sum of. */
   readonly measures: readonly Measure[];
-  /** What of the step before did not come this far. */
+  /** The losses between the step before and this one. */
   readonly left: readonly FunnelPart[];
-  /** Of these, those that are noteworthy. */
+  /** Noteworthy numbers of this step, which are no losses. */
   readonly notes: readonly FunnelPart[];
-  /** What is still on its way from the step before. */
+  /** Events between the step before and this one that are still being processed. */
   readonly underWay: number;
-  /** From here on an event counts once for each rule, or for each delivery. */
+  /** The unit of `count`: from a certain step on an event counts once for each rule, or for each delivery. */
   readonly counts: 'events' | 'rules' | 'deliveries';
 }
 
@@ -91,19 +91,19 @@ function reasonsOf({ reasons = [] }: FunnelCounts, measure: Measure) {
     .sort((left, right) => right.count - left.count);
 }
 
-/** Redrives that apply a rule again, in place of sending a delivery again. */
+/** Redrives that apply a rule again instead of sending a delivery again. */
 function redrivenRules(totals: FunnelCounts): number {
   return reasonsOf(totals, 'redriven').find(({ reason }) => reason === 'rule')?.count ?? 0;
 }
 
-/** Dead deliveries that had been made: the others failed before. */
+/** Dead deliveries that had been created; other causes stop an event before its delivery is created. */
 function deadOfDeliveries(totals: FunnelCounts): number {
   return reasonsOf(totals, 'dead')
     .filter(({ reason }) => ['destination', 'expired', 'rule'].includes(reason))
     .reduce((sum, { count }) => sum + count, 0);
 }
 
-/** Numbers of a moment may be read between two commits. */
+/** The counts may be read between two commits, so a difference may be negative for a moment. */
 function atLeast0(difference: number): number {
   return Math.max(0, difference);
 }

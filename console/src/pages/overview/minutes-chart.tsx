@@ -1,7 +1,7 @@
 import '@mantine/charts/styles.css';
 import { BarChart } from '@mantine/charts';
 
-/** Loaded when the overview is shown. The number beside it says the same to readers of the screen. */
+/** Loaded when the overview is shown. Hidden from screen readers: the number beside it has the content for them. */
 export function MinutesChart({ counts }: { readonly counts: readonly number[] }) {
   return (
     <BarChart
@@ -15,7 +15,7 @@ export function MinutesChart({ counts }: { readonly counts: readonly number[] })
       withTooltip={false}
       gridAxis="none"
       barProps={{ isAnimationActive: false }}
-      // Without it the chart takes the focus, for nothing.
+      // Otherwise the chart takes the keyboard focus without an action to offer.
       barChartProps={{ accessibilityLayer: false }}
     />
   );

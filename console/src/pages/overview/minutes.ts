@@ -6,9 +6,9 @@ const MINUTES = 60;
 export interface Minutes {
   /** Received events of each of the last sixty full minutes, oldest first. */
   readonly counts: readonly number[];
-  /** Of the last full minute. */
+  /** Received events of the last full minute. */
   readonly last: number;
-  /** Of the minute that goes on. */
+  /** Received events of the current minute. */
   readonly current: number;
 }
 

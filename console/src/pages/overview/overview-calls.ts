@@ -10,15 +10,16 @@ export type DestinationHealth = Schemas['DestinationHealth'];
 
 export const RANGE_HOURS: Readonly<Record<Range, number>> = { '24h': 24, '7d': 168, '30d': 720 };
 const HOUR_MS = 3_600_000;
-/** Hours in which a source counts as one that sends. */
+/** Hours of events that are read for each source. */
 const SOURCE_HOURS = 48;
-/** Sources and contracts that are looked at: those with the most events, or changed last. */
+/** Maximum number of sources: those with the most events. */
 const MAX_SOURCES = 20;
+/** Maximum number of contracts: those changed last. */
 const MAX_CONTRACTS = 100;
 export const MAX_DESTINATIONS = 8;
 const MAX_GROUPS = 20;
 
-/** How often the numbers are read again, ms. */
+/** Poll intervals, ms. */
 const NOW_MS = 5_000;
 const SOON_MS = 15_000;
 const LATER_MS = 60_000;
@@ -153,7 +154,7 @@ export function healthQuery(workspaceId: string) {
   });
 }
 
-/** What dead deliveries failed with. */
+/** Dead deliveries grouped by failure. */
 export function deadQuery(workspaceId: string) {
   return queryOptions({
     queryKey: ['deliveries', workspaceId, 'dead groups'],
@@ -204,7 +205,7 @@ export function violationsQuery(scope: Scope, range: Range) {
   });
 }
 
-/** Whether no write key of the workspace was ever used. */
+/** Whether no write key of the workspace was ever used, and whether it has an active one. */
 export function isUnusedQuery(workspaceId: string) {
   return queryOptions({
     queryKey: ['write keys', workspaceId, 'unused'],

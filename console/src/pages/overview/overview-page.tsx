@@ -19,7 +19,7 @@ import { VolumeCard } from './volume-card.tsx';
 const ROUTE = '/w/$workspaceId/overview';
 const RANGE_LABELS = { '24h': '24 hours', '7d': '7 days', '30d': '30 days' } as const;
 
-/** Is data coming in, what is wrong with it, and where does it stop. */
+/** The overview of a workspace: incoming events, problems, and losses on the path of events. */
 export function OverviewPage() {
   const { workspaceId } = useParams({ from: ROUTE });
   const { range = '24h', environment, by = 'name', measure, reason } = useSearch({ from: ROUTE });

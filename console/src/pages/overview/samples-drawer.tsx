@@ -13,7 +13,7 @@ interface Props {
   readonly workspaceId: string;
   readonly environment: Environment | undefined;
   readonly range: Range;
-  /** Of the URL; undefined: closed. */
+  /** From the URL; undefined: closed. */
   readonly measure: Measure | undefined;
   readonly reason: string | undefined;
 }

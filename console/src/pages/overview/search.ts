@@ -33,10 +33,11 @@ export function overviewSearchOf(search: RawSearch) {
     /** Default: `24h`. */
     range: oneIn(search, 'range', RANGES),
     environment: oneIn(search, 'environment', ENVIRONMENTS),
-    /** What the volume is divided by. Default: `name`. */
+    /** The division of the volume into series. Default: `name`. */
     by: oneIn(search, 'by', ['type', 'name']),
-    /** The number whose events are open, and the reason of it. */
+    /** The measure whose events are open. */
     measure: oneIn(search, 'measure', MEASURES),
+    /** A reason of that measure. */
     reason: textIn(search, 'reason'),
   });
 }

@@ -1,9 +1,9 @@
 import type { FunnelGroup } from './overview-calls.ts';
 
 const HOUR_MS = 3_600_000;
-/** A source with fewer hours of events has no habit yet. */
+/** A source with fewer hours of events has no pattern to compare with. */
 const MIN_ACTIVE_HOURS = 3;
-/** Full hours without an event from which on a source may be silent. */
+/** Full hours without an event after which a source may be silent. */
 const MIN_QUIET_HOURS = 2;
 
 export interface SilentSource {
@@ -14,8 +14,8 @@ export interface SilentSource {
 }
 
 /**
- * Sources that sent events and stopped: quiet for two hours at least, and for longer than twice their longest pause before, so
- * that one that sends at night is not reported by day.
+ * Sources that sent events and stopped: silent for two hours at least, and for longer than twice their longest pause before,
+ * so that a source that sends at night is not reported by day.
  */
 export function silentSourcesOf(groups: readonly FunnelGroup[], now: number): readonly SilentSource[] {
   return groups

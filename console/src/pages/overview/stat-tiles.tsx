@@ -18,7 +18,7 @@ interface Props {
   readonly totals: FunnelCounts;
 }
 
-/** The numbers that are looked at first. */
+/** The most important numbers of a workspace. */
 export function StatTiles({ workspaceId, environment, totals }: Props) {
   const {
     received = 0,

@@ -48,7 +48,7 @@ const KINDS: Readonly<Record<string, string>> = {
   schema: 'against the schema',
 };
 
-/** A reason of the funnel in words. Of rejected events it is a contract and a kind of violation. */
+/** A reason of the funnel in words. The reason of rejected events is a contract and a kind of violation. */
 export function reasonText(measure: Measure, reason: string, contracts: Pick<EntityNames, 'get'>): string {
   if (measure === 'rejected') {
     const [contractId = '', kind = ''] = reason.split('/');
