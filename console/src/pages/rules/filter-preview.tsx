@@ -27,7 +27,7 @@ interface Props {
   readonly values: RuleValues;
 }
 
-/** Which recent events the rule would take, as it is typed. Nothing is delivered. */
+/** The recent events that the rule would take, updated while it is edited. Nothing is delivered. */
 export function FilterPreview({ workspaceId, values }: Props) {
   const [body] = useDebouncedValue(JSON.stringify(selectionBodyOf(values)), DEBOUNCE_MS);
   const query = useQuery({

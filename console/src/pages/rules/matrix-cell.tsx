@@ -22,7 +22,7 @@ interface Props {
   readonly environment: Environment;
 }
 
-/** Whether such events go to the destination, with the rules that say so; else the way to a rule. */
+/** Whether such events go to the destination, with a link to the rules for it, or to a new rule. */
 export function MatrixCell({ workspaceId, event, destination, rules, environment }: Props) {
   const mayEdit = useMay('editor');
   const navigate = useNavigate();

@@ -10,7 +10,7 @@ import { RuleFields } from './rule-fields.tsx';
 import { RuleLayout } from './rule-layout.tsx';
 import { newRuleValues, ruleBodyOf, ruleErrorsOf } from './rule-values.ts';
 
-/** Which events go to which destination. */
+/** Creates a rule, with a preview of the events that it takes. */
 export function NewRulePage() {
   const workspaceId = useWorkspaceId();
   const navigate = useNavigate();

@@ -32,7 +32,7 @@ export function deleteRule(workspaceId: string, ruleId: string, etag: string) {
   return dataOf(api.DELETE(ONE, { params: { path, header: { ...header, 'If-Match': etag } } }));
 }
 
-/** Which recent events a selection and a filter would take. */
+/** The recent events that a selection and a filter would take. */
 export function dryRun(workspaceId: string, body: Schemas['RuleDryRunBody'], signal: AbortSignal) {
   return dataOf(api.POST(`${ALL}/dry-run`, { params: workspacePath(workspaceId), body, signal }));
 }

@@ -9,7 +9,7 @@ interface Props {
   readonly children: ReactNode;
 }
 
-/** The form, and beside it what it would take. */
+/** The form beside a preview of the events that the rule would take. */
 export function RuleLayout({ workspaceId, values, children }: Props) {
   return (
     <SimpleGrid cols={{ base: 1, md: 2 }} spacing="xl">

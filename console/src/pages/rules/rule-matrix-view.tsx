@@ -17,10 +17,11 @@ import { type EventRow, eventRowsOf, isNamed } from './rule-matrix.ts';
 import type { Rule } from './rule-selection.ts';
 import type { RulesSearch } from './search.ts';
 
-/** A page of the matrix has 20 events by 6 destinations at most, however many the workspace has. */
+/** Maximum number of events on a page of the matrix. */
 const ROWS = 20;
+/** Maximum number of destinations on a page of the matrix. */
 const COLUMNS = 6;
-/** Rules of one destination that are looked at. */
+/** Maximum number of rules read for one destination. */
 const MAX_RULES = 1_000;
 
 type Destination = Schemas['Destination'];
@@ -31,7 +32,7 @@ interface Props {
   readonly onSearch: (search: RulesSearch) => void;
 }
 
-/** Events by destinations: one look says what goes where, and what does not. */
+/** Events by destinations: shows at a glance which events are delivered where, and which are not. */
 export function RuleMatrix({ workspaceId, search, onSearch }: Props) {
   const environment = search.environment ?? 'production';
   const { cursor } = search;

@@ -3,13 +3,13 @@ import type { Environment, EventType } from '../../shared/event-fields.ts';
 import { type EventKind, NAMED_TYPES, type Rule, selects } from './rule-selection.ts';
 
 export interface EventRow extends EventKind {
-  /** Accepted in the time that is counted; 0 for one that only a rule names. */
+  /** Accepted events in the counted period; 0 for an event that only a rule names. */
   readonly events: number;
 }
 
 type Volume = Pick<Schemas['EventVolume'], 'event_type' | 'event_name' | 'event_count'>;
 
-/** The kinds of events that came, the most frequent first, and then those that only rules name. */
+/** The received kinds of events, the most frequent first, and then those that only rules name. */
 export function eventRowsOf(volume: readonly Volume[], rules: readonly Rule[]): readonly EventRow[] {
   const rows = new Map<string, EventRow>();
   const keyOf = (type: EventType, name: string) => `${type} ${name}`;
@@ -20,7 +20,7 @@ export function eventRowsOf(volume: readonly Volume[], rules: readonly Rule[]): 
   for (const { event_types, event_names } of rules)
     for (const name of event_names) {
       const types = event_types.filter((type) => NAMED_TYPES.includes(type));
-      // Without a type the name is that of track events or of pages: of the kind that came, else of track events.
+      // A name without a type is of track events or of pages: of the received kinds, or else of track events.
       const wanted = types.length > 0 ? types : NAMED_TYPES.filter((type) => rows.has(keyOf(type, name)));
       for (const type of wanted.length > 0 ? wanted : (['track'] as const))
         if (!rows.has(keyOf(type, name))) rows.set(keyOf(type, name), { type, name, events: 0 });

@@ -19,7 +19,7 @@ import { RuleLayout } from './rule-layout.tsx';
 import type { Rule } from './rule-selection.ts';
 import { ruleBodyOf, ruleErrorsOf, ruleValuesOf } from './rule-values.ts';
 
-/** One rule: change it with a preview of what it takes. */
+/** One rule: its form, with a preview of the events that it takes. */
 export function RulePage() {
   const workspaceId = useWorkspaceId();
   const { ruleId } = useParams({ from: '/w/$workspaceId/rules/$ruleId' });

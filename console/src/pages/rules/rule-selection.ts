@@ -6,7 +6,7 @@ export type Rule = Schemas['Rule'];
 /** An event as rules select it. */
 export interface EventKind {
   readonly type: EventType;
-  /** Of track events and pages; else empty. */
+  /** Name of a track event or page; otherwise empty. */
   readonly name: string;
 }
 
@@ -15,7 +15,7 @@ const SHOWN_NAMES = 3;
 /** Types whose events have names. */
 export const NAMED_TYPES: readonly EventType[] = ['track', 'page'];
 
-/** Which events a rule takes, in words. */
+/** The events that a rule takes, in words. */
 export function selectionOf({ event_types, event_names }: Pick<Rule, 'event_types' | 'event_names'>): string {
   const types = event_types.length === 0 ? 'all types' : event_types.join(', ');
   if (event_names.length === 0) return event_types.length === 0 ? 'all events' : `all ${types} events`;
@@ -26,7 +26,7 @@ export function selectionOf({ event_types, event_names }: Pick<Rule, 'event_type
 
 type Selecting = Pick<Rule, 'event_types' | 'event_names' | 'environments'>;
 
-/** Whether a rule takes such events, its filter and its switch apart. */
+/** Whether a rule selects such events, regardless of its filter and of whether it is enabled. */
 export function selects(rule: Selecting, { type, name }: EventKind, environment: Environment): boolean {
   const { event_types, event_names, environments } = rule;
   if (!environments.includes(environment)) return false;

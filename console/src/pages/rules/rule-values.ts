@@ -2,7 +2,7 @@ import type { Schemas } from '../../api/client.ts';
 import type { Environment, EventType } from '../../shared/event-fields.ts';
 import { NAMED_TYPES, type Rule } from './rule-selection.ts';
 
-/** What the form of a rule holds, named as in the body. */
+/** The values of a rule's form, named as in the body. */
 export interface RuleValues {
   name: string;
   destination_id: string;
@@ -58,7 +58,7 @@ export function ruleBodyOf(values: RuleValues): Schemas['RuleBody'] {
   };
 }
 
-/** The part that selects events: what a dry run needs. */
+/** The part that selects events; a dry run takes it alone. */
 export function selectionBodyOf({ event_types, event_names, environments, filter }: RuleValues) {
   return {
     event_types: event_types as EventType[],

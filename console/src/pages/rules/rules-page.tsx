@@ -8,7 +8,7 @@ import { RuleMatrix } from './rule-matrix-view.tsx';
 import { RULE_VIEWS, type RulesSearch } from './search.ts';
 import { TryRules } from './try-rules.tsx';
 
-/** Which events go where. */
+/** The rules of a workspace: as a matrix, as a list, and a trial with an event. */
 export function RulesPage() {
   const workspaceId = useWorkspaceId();
   const navigate = useNavigate();

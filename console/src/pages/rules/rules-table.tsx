@@ -10,7 +10,7 @@ interface Props {
   readonly label: string;
 }
 
-/** Rules on the page of something that they use. */
+/** The rules that use an entity, on the page of that entity. */
 export function RulesTable({ rules, label }: Props) {
   const workspaceId = useWorkspaceId();
   return (

@@ -14,7 +14,7 @@ export function rulesSearchOf(search: RawSearch) {
       environment: oneIn(search, 'environment', ENVIRONMENTS),
       destination: idIn(search, 'destination'),
       enabled: oneIn(search, 'enabled', ['true', 'false']),
-      /** Of the events of the matrix, from 1. */
+      /** Page of the events of the matrix, from 1. */
       page: wholeIn(search, 'page', 2, MAX_PAGE),
       /** An event to try rules with. */
       message: textIn(search, 'message'),
@@ -24,7 +24,7 @@ export function rulesSearchOf(search: RawSearch) {
 
 export type RulesSearch = ReturnType<typeof rulesSearchOf>;
 
-/** What a new rule begins with: a cell of the matrix. */
+/** The initial values of a new rule: those of a cell of the matrix. */
 export function newRuleSearchOf(search: RawSearch) {
   return stated({
     destination: idIn(search, 'destination'),

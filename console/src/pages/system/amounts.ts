@@ -6,7 +6,7 @@ export function countText(count: number): string {
   return COUNT.format(count);
 }
 
-/** Records per second. Null until the gateway has looked twice. */
+/** Records per second. The rate is null until the gateway has measured twice. */
 export function rateText(perSecond: number | null): string {
   return perSecond === null ? '–' : `${RATE.format(perSecond)}/s`;
 }

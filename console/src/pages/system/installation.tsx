@@ -5,7 +5,7 @@ interface Props {
   readonly system: System;
 }
 
-/** The engines below, as the process that has the most trouble with one finds it. */
+/** The engines, each with the state that the process with the most trouble reports. */
 export function EnginesTable({ system: { engines, processes } }: Props) {
   const names = new Map(processes.map((process) => [process.process, nameOf(process)]));
   return (
@@ -53,7 +53,7 @@ export function EnginesTable({ system: { engines, processes } }: Props) {
   );
 }
 
-/** What the processes run. More than one release is marked. */
+/** The releases that the processes run. More than one is marked. */
 export function VersionsTable({ system: { versions } }: Props) {
   return (
     <Stack component="section" gap="xs" aria-label="Versions">

@@ -10,9 +10,9 @@ const COLUMNS = 6;
 
 interface Props {
   readonly processes: readonly Process[];
-  /** Several releases run, so versions matter. */
+  /** Several releases run, so each process is shown with its version. */
   readonly isMixed: boolean;
-  /** The id of the process that is shown with its parts. */
+  /** The id of the process whose parts are shown. */
   readonly opened: string | undefined;
   readonly onOpen: (process: string | undefined) => void;
 }

@@ -2,7 +2,7 @@ import { oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.t
 
 export type SystemSearch = ReturnType<typeof systemSearchOf>;
 
-/** What the URL of the page says: the filter, and the stage and process that are open. */
+/** The URL parameters of the page: the filter, and the open stage and process. */
 export function systemSearchOf(search: RawSearch) {
   return stated({
     q: textIn(search, 'q'),

@@ -22,7 +22,7 @@ interface Props {
   readonly processes: readonly Process[];
 }
 
-/** The topics of a stage: which process has which partitions, and where each is. */
+/** The topics of a stage: the process of each partition, and its position. */
 export function StagePartitions({ stage, processes }: Props) {
   return (
     <Stack gap="lg" py="xs">

@@ -15,7 +15,7 @@ interface Props {
   readonly onOpen: (stage: string | undefined) => void;
 }
 
-/** Every stage of the pipeline: what is left to do, and whether it keeps up. */
+/** Every stage of the pipeline with its lag, and whether it keeps up. */
 export function StagesTable({ stages, processes, opened, onOpen }: Props) {
   return (
     <Stack component="section" gap="xs" aria-label="Stages">

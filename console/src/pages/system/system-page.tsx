@@ -16,7 +16,7 @@ import type { SystemSearch } from './search.ts';
 import { StagesTable } from './stages-table.tsx';
 import { problemsOf, processesMatching, type System, stagesMatching } from './system-state.ts';
 
-/** The gateway reads the installation every two seconds at most. */
+/** Poll interval, ms. The gateway reads the installation every two seconds at most. */
 const REFRESH_MS = 3_000;
 
 /** The installation as a whole, for the people who operate it. */

@@ -12,10 +12,10 @@ export interface Problem {
   readonly text: string;
 }
 
-/** A stage whose oldest record is older is behind, s. */
+/** A stage is behind if its oldest record is older than this, s. */
 const BEHIND_AFTER_S = 60;
 
-/** Retries and paced replays wait in their topics until their time comes. */
+/** Retries and rate-limited replays stay in these topics until they are due. */
 const WAITS_ON_PURPOSE = /^(deliveries\.retry\..+|mail\.retry|replays)$/;
 
 export function waitsOnPurpose(topic: string): boolean {
@@ -26,13 +26,13 @@ export function isBehind({ lag_records, lag_seconds }: Stage): boolean {
   return lag_records > 0 && (lag_seconds ?? 0) > BEHIND_AFTER_S;
 }
 
-/** Whether the lag of a stage is known not to become less. */
+/** Whether the lag of a stage is known not to shrink. */
 export function doesNotShrink(stage: Stage): boolean {
   const { lag_records, seconds_to_empty, drain_per_second } = stage;
   return lag_records > 0 && seconds_to_empty === null && drain_per_second !== null;
 }
 
-/** What needs an operator, the worst first. */
+/** The problems that need an operator, the worst first. */
 export function problemsOf(system: System): readonly Problem[] {
   const { engines, processes, stages, versions } = system;
   const errors: Problem[] = [
@@ -101,7 +101,7 @@ function adviceFor(stage: Stage): string {
   return seconds_to_empty === null ? `${left}.` : `${left}; done in ${durationText(seconds_to_empty)}.`;
 }
 
-/** Partitions with records whose stage no process has, although processes report what they own. */
+/** Partitions with records that no process reads. Empty if no process reports its partitions. */
 function orphansOf({ topics }: Stage, processes: readonly Process[]): readonly Partition[] {
   if (!processes.some(({ stages }) => stages.length > 0)) return [];
   return topics
@@ -115,7 +115,7 @@ function checksOf({ checks }: Process): string {
     .join(', ');
 }
 
-/** `processor host-3:17`: what people know a process by. */
+/** The name of a process for people: `processor host-3:17`. */
 export function nameOf({ role, host, pid }: Pick<Process, 'role' | 'host' | 'pid'>): string {
   return `${role} ${host}:${pid}`;
 }
@@ -129,7 +129,7 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${countText(count)} ${count === 1 ? one : many}`;
 }
 
-/** Stages whose name or a topic of theirs has the text; with `behind` only those that are. */
+/** Stages with the text in their name or a topic; with `show` only those that are behind or whose lag does not shrink. */
 export function stagesMatching(
   stages: readonly Stage[],
   { q = '', show }: { readonly q?: string; readonly show?: string },
@@ -157,7 +157,7 @@ export function processesMatching(processes: readonly Process[], q = ''): readon
   );
 }
 
-/** What one process has of a topic. */
+/** The partitions of a topic that one process owns. */
 export interface Ownership {
   /** Absent for partitions that no process reports. */
   readonly process: Process | undefined;
@@ -165,7 +165,7 @@ export interface Ownership {
   readonly lag: number;
 }
 
-/** The partitions of a topic by the process that owns them, those of nobody first. */
+/** The partitions of a topic by the process that owns them, those without an owner first. */
 export function ownershipOf(
   partitions: readonly Partition[],
   processes: readonly Process[],
@@ -192,7 +192,7 @@ export function rangesText(numbers: readonly number[]): string {
   return ranges.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)).join(', ');
 }
 
-/** The partitions that matter most first: the most records, then by number. */
+/** The partitions with the most records first, then by number. */
 export function byLag(partitions: readonly Partition[]): readonly Partition[] {
   return partitions.toSorted((a, b) => b.lag - a.lag || a.partition - b.partition);
 }
