@@ -12,7 +12,7 @@ import { createTransformation } from './transformation-calls.ts';
 
 const FROM = '/w/$workspaceId/transformations/new';
 
-/** A new transformation, from a recipe: code with a test that passes, to go on from. */
+/** A new transformation from a recipe: code with a passing test, as a starting point. */
 export function NewTransformationPage() {
   const workspaceId = useWorkspaceId();
   const queries = useQueryClient();

@@ -2,7 +2,7 @@ interface EventOfTest {
   [field: string]: unknown;
 }
 
-/** A transformation to begin with. Its test passes, so it may be used at once. */
+/** A transformation to start from. Its test passes, so it may be used at once. */
 export interface Recipe {
   readonly id: string;
   readonly name: string;

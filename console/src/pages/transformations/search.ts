@@ -4,7 +4,7 @@ import { oneIn, type RawSearch, stated, textIn, wholeIn } from '../../shared/url
 export const TRANSFORMATION_TABS = ['code', 'runs', 'versions', 'rules'] as const;
 export const STATUSES = ['draft', 'active', 'error'] as const;
 
-/** Ranges of the runs, in hours. */
+/** Ranges of the table of runs, in hours. */
 export const RUN_HOURS = [24, 168, 720] as const;
 
 export function transformationListSearchOf(search: RawSearch) {

@@ -4,7 +4,7 @@ import { EVENT_TYPES, type EventType } from '../../shared/event-fields.ts';
 import type { TransformationListSearch } from './search.ts';
 import type { EventJson, Transformation, Trial } from './transformation-values.ts';
 
-/** Rows of a page of the list; the runs of so many are read by one call. */
+/** Rows of a page of the list. One call reads the runs of all of them. */
 const LIST_LIMIT = 50;
 const RECENT = 20;
 const MAX_RULES = 100;
@@ -38,7 +38,7 @@ export function listTransformations(
   );
 }
 
-/** What the runs of several transformations came to. */
+/** The results of the runs of several transformations. */
 export const metricsQuery = (workspaceId: string, ids: readonly string[], hours: number) => ({
   queryKey: ['transformation-metrics', workspaceId, ids.join(','), hours],
   queryFn: async (): Promise<ReadonlyMap<string, Schemas['TransformationMetrics']>> => {
@@ -141,7 +141,7 @@ export const usedByQuery = (workspaceId: string, id: string) => ({
     ),
 });
 
-/** What samples are narrowed to: the events that the rules take, where that is one type or one name. */
+/** The filter of samples: the events that the rules take, if those have a single type or a single name. */
 export interface SampleFilter {
   readonly event_type?: EventType;
   readonly event_name?: string;
@@ -160,7 +160,7 @@ export function sampleFilterOf(rules: readonly Schemas['Rule'][]): SampleFilter 
   };
 }
 
-/** Events that were accepted lately: samples for a trial. */
+/** Recently accepted events: samples for a trial. */
 export const recentEventsQuery = (workspaceId: string, filter: SampleFilter | undefined) => ({
   queryKey: ['recent-events', workspaceId, 'samples', filter],
   queryFn: async (): Promise<readonly EventJson[]> => {
@@ -176,6 +176,6 @@ export const recentEventsQuery = (workspaceId: string, filter: SampleFilter | un
     return events;
   },
   enabled: filter !== undefined,
-  // The samples stay while they are looked at.
+  // The samples stay the same while they are shown.
   staleTime: Number.POSITIVE_INFINITY,
 });

@@ -83,7 +83,7 @@ function Loaded({ stored }: { readonly stored: Versioned<Transformation> }) {
             </Tabs.Tab>
           ))}
         </Tabs.List>
-        {/* Stays mounted, with what was typed. */}
+        {/* Stays mounted, so that unsaved input is kept. */}
         <Tabs.Panel value="code">
           <Workbench stored={stored} isReadOnly={!mayEdit} />
         </Tabs.Panel>
@@ -101,7 +101,7 @@ function Loaded({ stored }: { readonly stored: Versioned<Transformation> }) {
   );
 }
 
-/** Why it may not be used, and what to do. */
+/** The reason why the transformation may not be used, and the remedy. */
 function StatusAlert({ transformation }: { readonly transformation: Transformation }) {
   const { status, test_error, last_error } = transformation;
   if (status === 'draft')
@@ -127,7 +127,7 @@ function StatusAlert({ transformation }: { readonly transformation: Transformati
 
 interface DeleteProps {
   readonly stored: Versioned<Transformation>;
-  /** How many rules use it; undefined while that is not known. */
+  /** Number of rules that use it; undefined while that is unknown. */
   readonly rules: number | undefined;
 }
 

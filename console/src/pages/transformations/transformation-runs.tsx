@@ -23,7 +23,7 @@ interface Props {
   readonly onSearch: (search: TransformationSearch) => void;
 }
 
-/** How often a transformation ran, and what came of it, by the hour. */
+/** The number of runs of a transformation and their results, by the hour. */
 export function TransformationRuns({ id, search, onSearch }: Props) {
   const workspaceId = useWorkspaceId();
   const hours = search.hours ?? RUN_HOURS[0];

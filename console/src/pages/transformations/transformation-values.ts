@@ -4,7 +4,7 @@ export type Transformation = Schemas['Transformation'];
 export type Trial = Schemas['TransformationTrial'];
 export type EventJson = Readonly<Record<string, unknown>>;
 
-/** What the form of a transformation holds. The test is kept as texts, also while they are no JSON. */
+/** The values of a transformation's form. The test is kept as texts, so that invalid JSON is kept while it is edited. */
 export type TransformationValues = {
   readonly name: string;
   readonly description: string;
@@ -40,7 +40,7 @@ function read<T extends object>(text: string): T | null {
   return text.trim() === '' ? null : JSON.parse(text);
 }
 
-/** Why a text is no event, or no list of events where that may be; undefined where it is, or is empty. */
+/** Why a text is not an event (or, where allowed, a list of events); undefined for a valid or empty text. */
 export function jsonFault(text: string, mayBeList: boolean): string | undefined {
   if (text.trim() === '') return undefined;
   try {
@@ -53,7 +53,7 @@ export function jsonFault(text: string, mayBeList: boolean): string | undefined 
   }
 }
 
-/** The expected result that a test compares with: an event, several, or none where it was dropped. */
+/** The expected result of a test: one event, several, or an empty list where the event was dropped. */
 export function expectedOf({ output }: Trial): string {
   return textOf(output ?? []);
 }
@@ -62,7 +62,7 @@ export function fieldOfBody(path: string): string {
   return path === 'test_input' || path === 'test_output' ? `${path}_text` : path;
 }
 
-/** What became of an event, in words. */
+/** The result of a trial, in words. */
 export function outcomeOf({ ok, output, error }: Trial): string {
   if (!ok) return error ?? 'It failed.';
   if (output === null) return 'dropped';

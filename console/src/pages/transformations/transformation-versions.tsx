@@ -19,7 +19,9 @@ interface Props {
   readonly onSearch: (search: TransformationSearch) => void;
 }
 
-/** The versions of the code and its test, newest first; each against the one that runs, with the way back to it. */
+/**
+ * The versions of the code and its test, newest first, each compared with the current one and with a button to restore it.
+ */
 export function TransformationVersions({ stored, search, onSearch }: Props) {
   const workspaceId = useWorkspaceId();
   const { id, version } = stored.value;

@@ -28,7 +28,7 @@ export function TransformationsPage() {
   const mayEdit = useMay('editor');
   const queryKey = ['transformations', workspaceId];
   const onSearch = (next: TransformationListSearch) => void navigate({ search: next });
-  // The page that the list below has loaded: its runs are read by one call.
+  // The page that the list below has loaded: one call reads the runs of its transformations.
   const { data: shown } = useQuery<PageOf<Transformation>>({
     queryKey: [...queryKey, search],
     enabled: false,

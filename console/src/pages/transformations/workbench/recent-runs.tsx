@@ -18,11 +18,11 @@ interface Props {
   readonly transformationId: string;
   readonly events: readonly EventJson[];
   readonly sourceOf: () => string;
-  /** Makes it the sample. */
+  /** Makes the event the sample. */
   readonly onOpen: (event: EventJson) => void;
 }
 
-/** The code as it is typed, run on recent events: what became of each. */
+/** Runs the typed code on recent events, and shows the result of each run. */
 export function RecentRuns({ transformationId, events, sourceOf, onOpen }: Props) {
   const workspaceId = useWorkspaceId();
   const [runs, setRuns] = useState<readonly Run[]>([]);

@@ -19,7 +19,7 @@ interface Props {
   readonly height: string;
 }
 
-/** The event that the code is run on: a recent one, that of the test, or one's own. */
+/** The event that the code is run on: a recent one, that of the test, or a typed one. */
 export function SamplePanel({ text, fault, recent, testInput, onChange, onRun, height }: Props) {
   const events = recent.data ?? [];
   const texts = new Map(events.map((event, index) => [String(index), textOf(event)]));

@@ -16,7 +16,7 @@ interface Props {
   readonly height: string;
 }
 
-/** What the code made of the sample: events, logs, time; or where it failed. */
+/** The output of the code for the sample: events, logs and time, or the place of the failure. */
 export function TrialPanel({ trial, canRun, isReadOnly, onRun, onTakeAsTest, height }: Props) {
   const { data, error, isPending } = trial;
   return (

@@ -45,7 +45,7 @@ interface Props {
   readonly isReadOnly: boolean;
 }
 
-/** The code between a sample event and what it makes of it. Trying it stores and delivers nothing. */
+/** The code between a sample event and its output. A trial stores and delivers nothing. */
 export function Workbench({ stored, isReadOnly }: Props) {
   const workspaceId = useWorkspaceId();
   const queries = useQueryClient();
@@ -72,7 +72,7 @@ export function Workbench({ stored, isReadOnly }: Props) {
   });
   const { form } = state;
   const usedBy = useQuery(usedByQuery(workspaceId, id));
-  // Where the rules cannot be read, any events are samples.
+  // If the rules cannot be read, the samples are any events.
   const rules = usedBy.data?.items ?? (usedBy.error === null ? undefined : []);
   const recent = useQuery(recentEventsQuery(workspaceId, rules && sampleFilterOf(rules)));
   const [typed, setTyped] = useState<string>();
