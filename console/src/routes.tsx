@@ -23,10 +23,10 @@ import {
 import { EmptyState } from './shared/empty-state.tsx';
 import { ErrorAlert } from './shared/error-alert.tsx';
 
-/** The identity that a user looks up on a page is personal data, and never in its URL. */
+/** The identity that a person looks up is personal data, so the page of profiles has no URL parameters. */
 const nothingOf = () => ({});
 
-/** Every page, with what its URL may say. A page is loaded when it is first opened. */
+/** Every page with its URL parameters. A page is loaded when it is first opened. */
 const root = createRootRoute({
   component: Frame,
   notFoundComponent: () => <EmptyState title="There is no such page">Choose one in the menu.</EmptyState>,

@@ -12,7 +12,7 @@ export function takeSecret(): string | undefined {
 
 /**
  * Signs in by the link, or by the cookie that an earlier use of it left in this browser (HTTP only, of this start). Resolves
- * to whether it could.
+ * to whether that succeeded.
  */
 export async function signInByLink(secret?: string): Promise<boolean> {
   const credentials = (secret && (await exchange(secret))) || (await exchange());
@@ -29,7 +29,7 @@ const LINK: CredentialSource = {
   },
 };
 
-/** With a secret, or with the cookie. Undefined where the gateway knows neither. */
+/** Exchanges the secret, or else the cookie, for credentials. Undefined where the gateway knows neither. */
 async function exchange(secret?: string): Promise<Credentials | undefined> {
   const response = await fetch('/console/session', {
     method: 'POST',

@@ -1,7 +1,7 @@
 import { Modal, Stack, Text } from '@mantine/core';
 import { SignInOptions } from './sign-in-options.tsx';
 
-/** Over the page of a session that has ended. The page stays as it is, and what was sent meanwhile is sent after signing in. */
+/** Covers the page of an expired session. The page keeps its input, and calls made meanwhile are sent after the sign-in. */
 export function ExpiredDialog() {
   return (
     <Modal

@@ -4,11 +4,11 @@ import { claimsOf } from './claims.ts';
 import type { Issuer } from './server-config.ts';
 import type { CredentialSource, Credentials } from './session.ts';
 
-/** How long an issuer may take to answer without asking the person, ms. */
+/** Time for an issuer to answer without asking the person, ms. */
 const SILENT_TIMEOUT_MS = 10_000;
 const WINDOW = 'popup,width=520,height=720';
 
-/** What a sign-in gives. */
+/** The result of a sign-in. */
 interface SignIn {
   readonly credentials: Credentials;
   readonly source: CredentialSource;
@@ -34,7 +34,7 @@ export class OidcSignIn {
     });
   }
 
-  /** Asks the person in a window. Call it while a click is handled: browsers block other windows. */
+  /** Asks the person in a window. Must be called while a click is handled: browsers block other windows. */
   async inWindow(signal: AbortSignal): Promise<SignIn> {
     const opened = window.open('about:blank', '_blank', WINDOW);
     if (opened === null)
@@ -50,7 +50,10 @@ export class OidcSignIn {
     }
   }
 
-  /** Asks the issuer alone, in a hidden frame. Undefined where it wants to ask the person, or keeps its cookies from frames. */
+  /**
+   * Asks the issuer in a hidden frame. Undefined if it wants to ask the person, gets no cookies in frames, or does not
+   * answer.
+   */
   async silently(): Promise<SignIn | undefined> {
     const { url, state } = await this.#client.createSigninRequest({ prompt: 'none' });
     const frame = document.createElement('iframe');
@@ -68,7 +71,7 @@ export class OidcSignIn {
     }
   }
 
-  /** Where the session at the issuer ends; undefined if the issuer has no such address. */
+  /** The address that ends the session at the issuer; undefined if the issuer has none. */
   async #signOutUrl(): Promise<string | undefined> {
     if ((await this.#client.metadataService.getEndSessionEndpoint()) === undefined) return undefined;
     const idToken = this.#last?.id_token;
@@ -83,7 +86,7 @@ export class OidcSignIn {
     return (refreshed ?? (await this.silently()))?.credentials;
   }
 
-  /** By the refresh token, if the issuer gave one. */
+  /** Renews by the refresh token; undefined if the issuer gave none. */
   async #refresh(): Promise<SignIn | undefined> {
     if (this.#last?.refresh_token === undefined) return undefined;
     const { refresh_token, session_state, profile } = this.#last;

@@ -1,8 +1,8 @@
-/** What the gateway says about itself before anybody has signed in. */
+/** The gateway's configuration of the sign-in, readable before anybody has signed in. */
 export interface ServerConfig {
   readonly version: string;
   readonly issuers: readonly Issuer[];
-  /** Whether a link of `tributary dev` signs in. */
+  /** Whether a link printed by `tributary dev` signs in. */
   readonly hasDevelopmentLink: boolean;
 }
 
@@ -18,7 +18,7 @@ interface Answer {
   readonly development_link: boolean;
 }
 
-/** Rejects if the server does not answer. */
+/** Rejects if the server does not answer, or answers with an error. */
 export async function readServerConfig(): Promise<ServerConfig> {
   const response = await fetch('/console/config.json');
   if (!response.ok) throw new Error(`The server answered ${response.status}.`);

@@ -23,14 +23,14 @@ export interface CredentialSource {
  */
 export type SessionStatus = 'starting' | 'unreachable' | 'signed-out' | 'signed-in' | 'expired';
 
-/** Credentials are renewed so long before they expire, ms. */
+/** Credentials are renewed this long before they expire, ms. */
 const RENEW_BEFORE_MS = 120_000;
 
 interface State {
   readonly status: SessionStatus;
   readonly credentials?: Credentials;
   readonly source?: CredentialSource;
-  /** After signing out: where the session at the issuer ends. */
+  /** Address that ends the session at the issuer; set after signing out. */
   readonly issuerSignOutUrl?: string;
 }
 
@@ -46,22 +46,22 @@ export function signedIn(credentials: Credentials, source: CredentialSource): vo
   update({ status: 'signed-in', credentials, source });
 }
 
-/** No credentials could be had at the start of the page. */
+/** Ends the start of the page without credentials. */
 export function nobodySignedIn(): void {
   update({ status: 'signed-out' });
 }
 
-/** The gateway does not say how people sign in. */
+/** The gateway's configuration of the sign-in could not be read. */
 export function serverUnreachable(): void {
   update({ status: 'unreachable' });
 }
 
-/** The person has to sign in again. */
+/** The person must sign in again. Without effect unless a person is signed in. */
 export function sessionEnded(): void {
   if (state.status === 'signed-in') update({ ...state, status: 'expired' });
 }
 
-/** What the address says after signing out: an issuer is not asked silently then. */
+/** Query of the address after signing out: the issuers are then not asked silently. */
 const SIGNED_OUT = '?signed-out';
 
 export async function signOut(): Promise<void> {
@@ -114,7 +114,7 @@ function renew(): Promise<void> {
 
 async function tryRenewal(): Promise<void> {
   const { credentials, source } = state;
-  const renewed = await source?.renew().catch(() => undefined); // the old ones are used as long as they last
+  const renewed = await source?.renew().catch(() => undefined); // the old credentials are used until they expire
   if (state.source !== source) return; // signed out, or in again, meanwhile
   if (renewed !== undefined && source !== undefined) signedIn(renewed, source);
   else if (credentials !== undefined && credentials.expiresAt <= Date.now()) sessionEnded();
@@ -136,7 +136,7 @@ function update(next: State): void {
   for (const listener of [...listeners]) listener();
 }
 
-/** Calls back after each change; returns what ends that. */
+/** Calls back after each change; returns a function that unsubscribes. */
 export function onSessionChange(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);

@@ -30,7 +30,7 @@ export function SignInOptions() {
   );
 }
 
-/** Names of hosts are long, and screens narrow. */
+/** Wraps names of hosts that are longer than a narrow screen. */
 const LABEL = { whiteSpace: 'normal', overflowWrap: 'anywhere' } as const;
 
 function IssuerButton({ issuer, label }: { readonly issuer: Issuer; readonly label: string }) {
@@ -38,7 +38,7 @@ function IssuerButton({ issuer, label }: { readonly issuer: Issuer; readonly lab
   const [error, setError] = useState<unknown>();
   const attempt = useRef<AbortController>(undefined);
   useEffect(() => {
-    void import('./oidc.ts'); // before the click, which opens a window
+    void import('./oidc.ts'); // loaded before the click: a window must open while the click is handled
     return () => attempt.current?.abort();
   }, []);
 
@@ -74,7 +74,7 @@ function IssuerButton({ issuer, label }: { readonly issuer: Issuer; readonly lab
   );
 }
 
-/** Another tab of this browser that opened the link signs this one in as well, once it is looked at again. */
+/** Signs this tab in when it gets the focus, after another tab of this browser has opened the link. */
 function LinkHint() {
   useEffect(() => {
     const retry = () => void signInByLink().catch(() => false);

@@ -1,6 +1,8 @@
 import { CALLBACK_CHANNEL } from './callback-channel.ts';
 
-/** In the window or frame of a sign-in: the code in the URL is worth nothing without the verifier of the page that began. */
+/**
+ * Runs in the window or frame of a sign-in. The code in the URL is worthless without the verifier of the page that began it.
+ */
 const channel = new BroadcastChannel(CALLBACK_CHANNEL);
 channel.postMessage(location.href);
 channel.close();

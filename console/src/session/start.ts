@@ -2,10 +2,10 @@ import { signInByLink, takeSecret } from './development-link.ts';
 import { type Issuer, readServerConfig } from './server-config.ts';
 import { hasSignedOut, nobodySignedIn, serverUnreachable, sessionStatus, signedIn } from './session.ts';
 
-/** After this time people see how to sign in, while the issuers are still asked, ms. */
+/** Time after which the page shows the ways to sign in, while the issuers are still asked, ms. */
 const SHOW_SIGN_IN_AFTER_MS = 2_000;
 
-/** Signs in without asking, if the link, a session of this browser or an issuer lets it. */
+/** Signs in without asking the person, if the link, a session of this browser or an issuer allows it. */
 export async function startSession(): Promise<void> {
   const secret = takeSecret();
   try {
