@@ -7,12 +7,12 @@ export type { EditorMark } from './code-mirror/lint.ts';
 
 export interface CodeEditorProps {
   readonly language: CodeLanguage;
-  /** What the text is, for readers of the screen: `Schema of the contract`. */
+  /** Names the text for screen readers: `Schema of the contract`. */
   readonly label: string;
   readonly value: string;
   /** Absent: the text is only shown. */
   readonly onChange?: ((value: string) => void) | undefined;
-  /** Ctrl-Enter in the editor. */
+  /** Called on Ctrl-Enter in the editor. */
   readonly onRun?: (() => void) | undefined;
   /** Faults that the server found. Keep the same array while nothing changes. */
   readonly marks?: readonly EditorMark[] | undefined;

@@ -13,11 +13,11 @@ export interface CodeMark {
 export interface CodeViewProps {
   readonly value: string;
   readonly language: CodeLanguage;
-  /** What the text is, for readers of the screen: `Event as received`. */
+  /** Names the text for screen readers: `Event as received`. */
   readonly label: string;
-  /** Keep the same array while nothing changes: another one makes the view anew. */
+  /** Keep the same array while nothing changes: another one rebuilds the view. */
   readonly marks?: readonly CodeMark[];
-  /** CSS length from which on it scrolls. */
+  /** CSS length of the height from which the text scrolls. */
   readonly maxHeight?: string;
 }
 
@@ -25,7 +25,7 @@ const Viewer = lazy(() => import('./code-mirror/viewer.tsx').then(({ Viewer }) =
 
 const NO_MARKS: readonly CodeMark[] = [];
 
-/** A text of code to read, with marked lines. The plain text stands there until CodeMirror is loaded. */
+/** A text of code to read, with marked lines. The plain text is shown until CodeMirror is loaded. */
 export function CodeView({ marks = NO_MARKS, maxHeight = '480px', ...props }: CodeViewProps) {
   return (
     <Suspense fallback={<PlainCode value={props.value} maxHeight={maxHeight} label={props.label} />}>

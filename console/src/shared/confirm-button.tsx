@@ -10,12 +10,12 @@ interface Props extends Pick<ButtonProps, 'size' | 'variant' | 'color' | 'disabl
   /** The accessible name of the button, where several on the page have the same label: `Remove plan`. */
   readonly name?: string;
   readonly question: string;
-  /** What it will do, in plain words: what goes, what stays, whether it can be undone. */
+  /** The effect in plain words: the losses, the data that is kept, whether it can be undone. */
   readonly children: ReactNode;
   readonly action: () => Promise<unknown>;
 }
 
-/** A destructive action: asks first, says what it will do, and shows why it failed. */
+/** A destructive action: asks first, explains the effect, and shows the error of a failure. */
 export function ConfirmButton({ label, name, question, children, action, color = 'red', ...look }: Props) {
   const [opened, { open, close }] = useDisclosure(false);
   const run = useMutation({ mutationFn: action, onSuccess: close });

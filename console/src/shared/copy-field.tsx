@@ -3,12 +3,12 @@ import { CheckIcon, CopyIcon } from '@radix-ui/react-icons';
 
 interface Props {
   readonly value: string;
-  /** What is copied, for readers of the screen: `the key`. */
+  /** Names the text for screen readers: `the key`. */
   readonly label: string;
   readonly block?: boolean;
 }
 
-/** A text to take elsewhere, with a button that copies it. */
+/** A text to use elsewhere, with a button that copies it. */
 export function CopyField({ value, label, block = false }: Props) {
   return (
     <Group gap="xs" wrap="nowrap" align={block ? 'flex-start' : 'center'}>

@@ -13,7 +13,7 @@ interface Props extends Omit<SelectProps, 'data' | 'value' | 'onChange' | 'searc
   readonly onChange?: (id: string) => void;
 }
 
-/** Chooses a destination of the workspace; what is typed looks through all of them. Empty: none. */
+/** Chooses a destination of the workspace; the typed text searches all of them. Empty: none. */
 export function DestinationSelect({ value, onChange, ...props }: Props) {
   const workspaceId = useWorkspaceId();
   const chosen = value === '' || value == null ? undefined : value;

@@ -12,13 +12,13 @@ interface Named {
 
 export type NamedKind = 'destination' | 'rule' | 'contract' | 'transformation' | 'source' | 'writeKey';
 
-/** What a page shows for the ids that it refers to. */
+/** The names of the entities that a page refers to by id. */
 export interface EntityNames {
-  /** Undefined for what is gone or not loaded yet. */
+  /** Undefined for an entity that is deleted or not loaded yet. */
   readonly get: (id: string) => string | undefined;
-  /** Its name, or the end of the id of what is gone or not loaded yet. */
+  /** The name, or the end of the id of an entity that is deleted or not loaded yet. */
   readonly nameOf: (id: string) => string;
-  /** False too while it is not known. */
+  /** Whether the entity is deleted. False while that is unknown. */
   readonly isGone: (id: string) => boolean;
 }
 
@@ -72,7 +72,7 @@ const LOADERS: Readonly<Record<NamedKind, Load>> = {
     ),
 };
 
-/** The names of the entities that a page refers to. What is no id has none. */
+/** The names of the entities that a page refers to. A value that is not an id has no name. */
 export function useEntityNames(
   workspaceId: string,
   kind: NamedKind,

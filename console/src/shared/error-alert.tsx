@@ -3,7 +3,7 @@ import { ApiError } from '../api/errors.ts';
 
 const MAX_FAULTS = 10;
 
-/** The reasons of a conflict that a person can do something about. */
+/** The reasons of a conflict that a person can resolve. */
 const REASONS: Readonly<Record<string, string>> = {
   taken: 'Something else has this already.',
   in_use: 'Something else uses it.',
@@ -20,7 +20,7 @@ interface Props {
   readonly retry?: () => void;
 }
 
-/** What went wrong, in the words of the API, and the id of the request. */
+/** The failure in the words of the API, with the id of the request. */
 export function ErrorAlert({ error, retry }: Props) {
   const { title, hint } = describe(error);
   return (
@@ -76,7 +76,7 @@ function sentence(text: string | undefined): string | undefined {
   return text === undefined ? undefined : `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
-/** Why a change conflicts with what there is; the entities that prevent it by kind and id. */
+/** The reason of a conflict, with the entities that prevent the change by kind and id. */
 function conflictOf({ reason = '', body: { causes, quota, limit } }: ApiError): string {
   if (typeof quota === 'string') return `At most ${limit}: ${quota.replaceAll('_', ' ')}.`;
   const named = (Array.isArray(causes) ? causes : []).map(({ kind, id }) => `${kind} ${id}`);

@@ -13,11 +13,11 @@ export function isEnvironment(value: unknown): value is Environment {
   return ENVIRONMENTS.some((environment) => environment === value);
 }
 
-/** What lists show of an event. */
+/** The fields of an event that lists show. */
 export interface EventFields {
   readonly messageId: string;
   readonly type: string;
-  /** Of a track or page event, else empty. */
+  /** Name of a track or page event, otherwise empty. */
   readonly name: string;
   /** The user or the anonymous visitor that it is about. */
   readonly subject: string;
@@ -25,7 +25,7 @@ export interface EventFields {
   readonly receivedAt: string | undefined;
 }
 
-/** Reads an event of the API, which may have been made by a transformation: no field is sure to be there. */
+/** Reads an event of the API. It may be the output of a transformation, so any field may be missing. */
 export function eventFieldsOf(event: Readonly<Record<string, unknown>>): EventFields {
   const text = (name: string) => (typeof event[name] === 'string' ? event[name] : '');
   return {
@@ -43,7 +43,7 @@ export function eventTitle({ type, name }: Pick<EventFields, 'type' | 'name'>): 
   return name === '' ? type : name;
 }
 
-/** The part of an event that contracts are about. */
+/** The part of an event that contracts validate. */
 export function payloadOf(type: string): 'properties' | 'traits' {
   return type === 'identify' || type === 'group' ? 'traits' : 'properties';
 }

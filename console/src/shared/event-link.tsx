@@ -5,11 +5,11 @@ import { TextLink } from './links.tsx';
 interface Props {
   readonly messageId: string;
   readonly environment?: Environment;
-  /** About when it was received: an old event with an id of the caller's own is found by it. */
+  /** Approximate time of receipt: with it an old event is found whose id was chosen by the caller. */
   readonly around?: string;
 }
 
-/** Leads to the path of an event. */
+/** Links to the path of an event. */
 export function EventLink({ messageId, environment, around }: Props) {
   return (
     <TextLink

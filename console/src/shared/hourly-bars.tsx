@@ -5,7 +5,7 @@ export interface HourlyBarsProps {
   /** One entry for each hour, oldest first: when it began, and a number for each series. */
   readonly data: readonly Readonly<Record<string, number | string> & { at: string }>[];
   readonly series: readonly { readonly name: string; readonly label: string; readonly color: string }[];
-  /** What it shows, in words and numbers. */
+  /** Describes the chart in words and numbers. */
   readonly label: string;
   readonly height?: number;
 }

@@ -3,7 +3,7 @@ import { lazy, Suspense } from 'react';
 
 export interface HourlySparkProps {
   readonly values: readonly number[];
-  /** What it shows, in words and numbers: `12 violations in 24 hours`. */
+  /** Describes the chart in words and numbers: `12 violations in 24 hours`. */
   readonly label: string;
   readonly color?: string;
   readonly width?: number;

@@ -1,6 +1,6 @@
 const HOUR_MS = 3_600_000;
 
-/** One value for each hour, oldest first and the current one last: the API leaves out hours without anything. */
+/** One value for each hour, oldest first and the current one last: the API leaves out empty hours. */
 export function everyHour<T extends { readonly hour_bucket: string }>(
   buckets: readonly T[],
   hours: number,

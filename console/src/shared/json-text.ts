@@ -1,7 +1,7 @@
-/** JSON as it is shown, indented by two spaces, and where each value begins in it. */
+/** The displayed text of a JSON value, indented by two spaces, with the line of each value in it. */
 export interface JsonText {
   readonly text: string;
-  /** The line (from 1) of the value that a JSON pointer names; of the nearest value around it where there is none. */
+  /** The line (from 1) of the value at a JSON pointer; of the nearest value around it if there is none. */
   lineOf(pointer: string): number;
 }
 
@@ -22,12 +22,12 @@ export function jsonTextOf(value: unknown): JsonText {
   };
 }
 
-/** Writes what `JSON.stringify(value, null, 2)` writes, and notes the line of each value. */
+/** Writes the text of `JSON.stringify(value, null, 2)`, and records the line of each value. */
 class Writer {
   readonly lines: string[] = [];
   readonly lineByPointer = new Map<string, number>();
 
-  /** `head` is what stands before the value on its line. */
+  /** `head` is the text before the value on its line. */
   write(value: unknown, pointer: string, head: string, tail: string): void {
     this.lineByPointer.set(pointer, this.lines.length + 1);
     if (typeof value !== 'object' || value === null) {
@@ -57,8 +57,8 @@ function memberPointer(pointer: string, name: string): string {
 }
 
 /**
- * The value with its members in the order in which `model` has them, new ones last: so that a diff shows what differs and
- * not what a program wrote in another order.
+ * The value with its members in the order of `model`, new ones last, so that a diff shows changed values and not another
+ * order.
  */
 export function inOrderOf(value: unknown, model: unknown): unknown {
   if (Array.isArray(value))

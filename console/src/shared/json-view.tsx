@@ -6,7 +6,7 @@ import { DiffView } from './diff-view.tsx';
 import { inOrderOf, jsonTextOf } from './json-text.ts';
 
 export interface JsonMark {
-  /** JSON pointer from the root of the value; a value that is missing is marked at what is around it. */
+  /** JSON pointer from the root of the value; a missing value is marked at the nearest value around it. */
   readonly path: string;
   readonly message: string;
   readonly severity: CodeMark['severity'];
@@ -14,7 +14,7 @@ export interface JsonMark {
 
 interface Props {
   readonly value: unknown;
-  /** What it is, for readers of the screen: `Event as received`. */
+  /** Names the value for screen readers: `Event as received`. */
   readonly label: string;
   /** Keep the same array while nothing changes. */
   readonly marks?: readonly JsonMark[];
@@ -66,7 +66,7 @@ interface DiffProps {
   readonly maxHeight?: string;
 }
 
-/** What differs between two JSON values; the order of members does not count. */
+/** The differences between two JSON values, regardless of the order of members. */
 export function JsonDiff({ before, after, label, maxHeight }: DiffProps) {
   const texts = useMemo(
     () => ({ before: jsonTextOf(before).text, after: jsonTextOf(inOrderOf(after, before)).text }),

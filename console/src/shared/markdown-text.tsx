@@ -29,7 +29,7 @@ export function MarkdownText({ children }: { readonly children: string }) {
   );
 }
 
-/** One line of it, within other text. */
+/** One line of Markdown within other text. */
 export function MarkdownLine({ children }: { readonly children: string }) {
   return <Inlines content={inlinesOf(children)} />;
 }

@@ -8,7 +8,7 @@ export type Block =
 
 const INLINE = /`([^`]+)`|\[([^\]]+)\]\(([^)\s]+)\)/g;
 
-/** The Markdown that descriptions of the API are written in: paragraphs, lists, code and links. All else is text. */
+/** The Markdown used in descriptions of the API: paragraphs, lists, code and links. Anything else is shown as text. */
 export function blocksOf(markdown: string): readonly Block[] {
   return markdown
     .split(/\n{2,}/)
@@ -51,7 +51,7 @@ export function inlinesOf(text: string): readonly Inline[] {
     if (match.index > from) inlines.push({ kind: 'text', text: text.slice(from, match.index) });
     if (code !== undefined) inlines.push({ kind: 'code', text: code });
     else if (href.startsWith('https://')) inlines.push({ kind: 'link', text: label, href });
-    else inlines.push({ kind: 'text', text: label }); // a place in another document
+    else inlines.push({ kind: 'text', text: label }); // links within another document stay text
     from = match.index + whole.length;
   }
   if (from < text.length) inlines.push({ kind: 'text', text: text.slice(from) });

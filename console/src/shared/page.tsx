@@ -36,8 +36,8 @@ export function Page({ title, description, actions, children }: Props) {
 let hasArrived = false;
 
 /**
- * Moves the focus to the heading of a page that the user has navigated to, so that a screen reader reads it and Tab goes on
- * from there. The first page and a field that is being filled in keep theirs.
+ * Moves the focus to the heading of a page that the person has navigated to, so that a screen reader reads it and Tab
+ * continues from there. The first page, and a field that is being filled in, keep the focus.
  */
 function useFocusOnArrival(heading: RefObject<HTMLElement | null>) {
   useEffect(() => {

@@ -7,7 +7,7 @@ import type { Page } from '../api/client.ts';
 import { Deferred } from './deferred.tsx';
 import { QueryState } from './query-state.tsx';
 
-/** What the URL of a list says; the same URL shows a colleague the same page of it. */
+/** The URL parameters of a list; the same URL shows another person the same page of it. */
 export interface ListSearch {
   readonly q?: string;
   readonly sort?: string;
@@ -25,25 +25,25 @@ export function listSearchOf(search: Record<string, unknown>): ListSearch {
 export interface Column<T> {
   readonly title: string;
   readonly cell: (item: T) => ReactNode;
-  /** The field that `sort` of the API knows it by; a column without one cannot be sorted. */
+  /** Name of the column in `sort` of the API; a column without one cannot be sorted. */
   readonly sort?: string;
 }
 
 interface Props<T, S extends ListSearch> {
-  /** Names the list in the cache, with everything beside `search` that it depends on. */
+  /** Identifies the list in the cache: all that it depends on beside `search`. */
   readonly queryKey: readonly unknown[];
   readonly load: (search: S, signal: AbortSignal) => Promise<Page<T>>;
   readonly search: S;
-  /** Puts it into the URL. */
+  /** Puts the search into the URL. */
   readonly onSearch: (search: S) => void;
   readonly columns: readonly Column<T>[];
   readonly rowKey: (item: T) => string;
   readonly label: string;
-  /** Shown when there is nothing at all. */
+  /** Shown when the list is empty without any filter. */
   readonly empty: ReactNode;
   /** Filters of this list beside the field for text. */
   readonly filters?: ReactNode;
-  /** Whether the API can look for `q` in it. Default: yes. */
+  /** Whether the API can search the list for `q`. Default: yes. */
   readonly hasText?: boolean;
   readonly refetchMs?: number;
   /** From this width on, px, the table scrolls: more for many columns. */

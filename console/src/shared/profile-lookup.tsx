@@ -3,15 +3,15 @@ import { type QueryClient, useQuery, useQueryClient } from '@tanstack/react-quer
 import { useNavigate } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
-/** The identity that a user looks up on the page of profiles. An empty type stands for all usual types. */
+/** The identity that a person looks up on the page of profiles. An empty type stands for all usual types. */
 export interface ProfileLookup {
   readonly type: string;
   readonly value: string;
 }
 
 /*
- * Personal data never goes into the URL or the history of the browser, so what is looked for is kept in memory, beside
- * what the API answered, and forgotten with it.
+ * Personal data never goes into the URL or the history of the browser: the identity is kept in memory, beside the answers of
+ * the API, and discarded with them.
  */
 const keyOf = (workspaceId: string) => ['profile-lookup', workspaceId];
 

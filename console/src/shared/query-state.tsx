@@ -10,7 +10,7 @@ interface Props<T> {
   readonly children: (data: T) => ReactNode;
 }
 
-/** Waits, fails or shows: what every page does with an answer. Data of before stays while a later request fails. */
+/** Shows the loading, the error or the data of a query. Earlier data stays while a later request fails. */
 export function QueryState<T>({ query, rows = 4, children }: Props<T>) {
   const retry = () => void query.refetch();
   if (query.data !== undefined)

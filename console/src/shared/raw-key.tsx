@@ -4,7 +4,7 @@ import { CopyField } from './copy-field.tsx';
 
 const rawKeyQuery = (keyId: string) => ['raw key', keyId] as const;
 
-/** Keeps a raw key in the memory of this tab, so that the pages which show how to use it can fill it in. */
+/** Keeps a raw key in the memory of this tab, so that pages with instructions can fill it in. */
 export function useRememberRawKey(): (key: { readonly id: string; readonly key: string }) => void {
   const queries = useQueryClient();
   return ({ id, key }) => {
@@ -13,7 +13,7 @@ export function useRememberRawKey(): (key: { readonly id: string; readonly key: 
   };
 }
 
-/** The raw key, if it was created in this tab since it was loaded. */
+/** The raw key, if it was created in this tab since the page was loaded. */
 export function useRawKey(keyId: string): string | undefined {
   return useQuery<string>({
     queryKey: rawKeyQuery(keyId),
@@ -23,7 +23,7 @@ export function useRawKey(keyId: string): string | undefined {
   }).data;
 }
 
-/** Shows a new key, which nobody can read again later. */
+/** Shows a new key. Later it cannot be shown again. */
 export function RawKey({ value }: { readonly value: string }) {
   return (
     <Alert color="yellow" title="Copy the key now">

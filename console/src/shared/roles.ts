@@ -5,7 +5,7 @@ export type WorkspaceRole = (typeof WORKSPACE_ROLES)[number];
 export type OrganizationRole = (typeof ORGANIZATION_ROLES)[number];
 
 /**
- * Whether a role includes another one: a button is shown to those alone who may use it. The API decides again by itself, see
+ * Whether a role includes another one: a button is shown only to people who may use it. The API checks the role itself, see
  * `docs/reference/permissions.md`.
  */
 export function includesRole(own: WorkspaceRole | undefined, needed: WorkspaceRole): boolean {

@@ -13,7 +13,7 @@ const COLORS: Readonly<Record<Tone, string>> = {
 
 interface Props {
   readonly tone: Tone;
-  /** The status in words: the colour alone tells nothing. */
+  /** The status in words, as colour alone is not accessible. */
   readonly children: ReactNode;
 }
 
@@ -30,7 +30,7 @@ export function StatusBadge({ tone, children }: Props) {
 export interface Status {
   readonly label: string;
   readonly tone: Tone;
-  /** More of it, on hover and on focus. */
+  /** More details, shown on hover and on focus. */
   readonly detail?: string;
 }
 

@@ -1,9 +1,9 @@
-/** What a URL says, as the router has parsed it: anything. */
+/** The parameters of a URL as the router parsed them: of any type. */
 export type RawSearch = Readonly<Record<string, unknown>>;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** A text of the URL; a number counts, as the router makes one of `q=12`. */
+/** A text parameter; a number counts, as the router parses `q=12` as one. */
 export function textIn(search: RawSearch, name: string): string | undefined {
   const value = search[name];
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
@@ -28,7 +28,7 @@ export function wholeIn(search: RawSearch, name: string, min: number, max: numbe
   return Number.isInteger(value) && value >= min && value <= max ? value : undefined;
 }
 
-/** Without what is undefined: it does not appear in the URL. */
+/** Omits undefined values, so that they do not appear in the URL. */
 export function stated<T extends object>(search: T): Stated<T> {
   return Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined)) as Stated<T>;
 }

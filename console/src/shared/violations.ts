@@ -1,7 +1,7 @@
 import { payloadOf } from './event-fields.ts';
 import type { JsonMark } from './json-view.tsx';
 
-/** What contracts, traces and the live stream say about a fault of an event. */
+/** A violation as contracts, traces and the live stream report it. */
 export interface ShownViolation {
   readonly kind: string;
   /** JSON pointer below `properties` or `traits`. */
@@ -23,7 +23,7 @@ export function violationMarks(
   }));
 }
 
-/** The violations in an event of the live stream, or of anything that comes from outside. */
+/** The violations of an event from the live stream, or from any other external data. */
 export function violationsIn(value: unknown): readonly ShownViolation[] {
   return Array.isArray(value) ? value.filter(isViolation) : [];
 }

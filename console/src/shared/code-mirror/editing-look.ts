@@ -8,7 +8,7 @@ const SURFACE = inScheme('white', 'dark-7');
 const BORDER = `1px solid ${inScheme('gray-4', 'dark-4')}`;
 const TEXT = inScheme('gray-9', 'dark-0');
 
-/** What a text that is edited has beside a text that is read: the caret, the selection, brackets, faults, the search. */
+/** Styles of an editor that a viewer does not need: caret, selection, brackets, faults, search. */
 export const EDITING_LOOK: Extension = EditorView.theme({
   '.cm-cursor, .cm-dropCursor': { borderLeftColor: TEXT },
   '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': {

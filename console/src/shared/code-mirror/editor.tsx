@@ -20,7 +20,7 @@ export function Editor(props: CodeEditorProps) {
   const parent = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(undefined);
   const [look] = useState(() => new Compartment());
-  // The view outlives renders: it calls what the last of them was given.
+  // The view outlives renders: it calls the functions of the last render.
   const latest = useRef({ value, onChange, onRun, marks, isDark });
   latest.current = { value, onChange, onRun, marks, isDark };
 

@@ -15,7 +15,7 @@ export interface EditorMark {
 
 export const setMarks = StateEffect.define<readonly EditorMark[]>();
 
-/** Faults from outside stay at their text while it is edited around them. */
+/** Marks from the server stay at their text while it is edited around them. */
 const marked = StateField.define<readonly Diagnostic[]>({
   create: () => [],
   update(current, { changes, docChanged, effects, newDoc }) {
@@ -35,7 +35,7 @@ const marked = StateField.define<readonly Diagnostic[]>({
   },
 });
 
-/** Faults of syntax while it is typed, and those that were set from outside. */
+/** Shows faults of syntax while the text is typed, and the marks from the server. */
 export function linting(language: CodeLanguage): Extension {
   const syntaxFaults = language === 'json' ? jsonFaults : javascriptFaults;
   return [
@@ -55,7 +55,7 @@ function jsonFaults(view: EditorView): readonly Diagnostic[] {
   return view.state.doc.length === 0 ? [] : parseJson(view);
 }
 
-/** The first place that is no JavaScript. The sandbox says it exactly, once the source is run. */
+/** The first syntax error of JavaScript. The sandbox reports it exactly, once the source is run. */
 function javascriptFaults({ state }: EditorView): readonly Diagnostic[] {
   const at = firstSyntaxError(state);
   if (at === undefined) return [];

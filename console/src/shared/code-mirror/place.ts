@@ -3,7 +3,7 @@ import type { Text } from '@codemirror/state';
 
 type Node = ReturnType<typeof jsonLanguage.parser.parse>['topNode'];
 
-/** Where something is in a text: by line and column, both from 1, or by a JSON pointer into it. */
+/** A place in a text: line and column, both from 1, or a JSON pointer into it. */
 export type Place =
   | { readonly line: number; readonly column?: number | undefined }
   | { readonly pointer: string };
@@ -13,7 +13,7 @@ export interface Range {
   readonly to: number;
 }
 
-/** The range of a place in the text. A place that the text does not have is its nearest one that it has. */
+/** The range of a place in the text. A place that does not exist has the range of the nearest one that does. */
 export function rangeOf(text: Text, place: Place): Range {
   return 'pointer' in place ? rangeOfPointer(text.toString(), place.pointer) : rangeOfLine(text, place);
 }
@@ -27,7 +27,7 @@ function rangeOfLine(text: Text, { line, column }: { line: number; column?: numb
   return { from, to: Math.min(from + word, found.to) };
 }
 
-/** The name of the member that the pointer names, or the item of an array; the nearest of its parents that is there. */
+/** The name of the member at the pointer, or the item of an array; if it is missing, its nearest parent. */
 function rangeOfPointer(text: string, pointer: string): Range {
   let value = jsonLanguage.parser.parse(text).topNode.firstChild;
   let range: Range = { from: 0, to: value?.name === 'Object' ? Math.min(1, text.length) : text.length };

@@ -8,13 +8,13 @@ import { codeTheme, maxHeightOf } from './theme.ts';
 
 interface Options {
   readonly language: CodeLanguage;
-  /** Names it to readers of the screen. */
+  /** Names the text for screen readers. */
   readonly label: string;
   readonly maxHeight: string;
   readonly isDark: boolean;
 }
 
-/** At the right: a button that copies the text may stand there. */
+/** Room at the right for a button that copies the text. */
 const ROOM_FOR_BUTTON = EditorView.theme({ '.cm-content': { paddingInlineEnd: '48px' } });
 
 /** A text that can be read, selected, folded and scrolled by keyboard, and not changed. */

@@ -57,7 +57,7 @@ const LOOK = {
     color: inScheme('red-9', 'red-3'),
   },
   '.cm-mark-message-warning': { color: inScheme('gray-8', 'yellow-3') },
-  // Of a comparison. The backgrounds are pale: the text on them keeps its colours.
+  // Styles of a comparison. The backgrounds are pale, so that the text on them keeps its colours.
   '&.cm-merge-b .cm-changedLine': { backgroundColor: inScheme('teal-0', 'dark-7') },
   '&.cm-merge-b .cm-changedText, &.cm-merge-b .cm-insertedLine': {
     background: inScheme('teal-0', 'dark-7'),
@@ -68,7 +68,7 @@ const LOOK = {
     background: inScheme('red-0', 'dark-7'),
     boxShadow: `inset 0 -1px ${inScheme('red-7', 'red-5')}`,
   },
-  // The signs of CodeMirror are missing in many fonts.
+  // Many fonts do not have the characters that CodeMirror uses.
   '.cm-collapsedLines:before, .cm-collapsedLines:after': { content: '"…"' },
   '.cm-foldPlaceholder, .cm-collapsedLines': {
     color: inScheme('gray-8', 'dark-0'),
@@ -86,7 +86,7 @@ export function codeTheme(isDark: boolean): Extension {
   ];
 }
 
-/** CSS length of the height from which on it scrolls. */
+/** CSS length of the height from which the text scrolls. */
 export function maxHeightOf(length: string): Extension {
   return EditorView.theme({ '&': { maxHeight: length }, '.cm-scroller': { overflow: 'auto' } });
 }

@@ -12,9 +12,9 @@ interface Props<V extends FormValues> {
   /** `Create source`, `Save`. */
   readonly submitLabel: string;
   readonly onCancel?: () => void;
-  /** Names of the fields for the comparison of versions, where the key does not do. */
+  /** Names of fields for the comparison of versions, where the key is not clear enough. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** A comparison of a field of its own, of code for example. */
+  /** Renders the values of a field for the comparison, for example of code. */
   readonly renderValue?: (field: string, value: unknown) => ReactNode;
   /** Whether the form is gone when the URL names another `tab`. Default: no. */
   readonly isOfTab?: boolean;
@@ -22,7 +22,7 @@ interface Props<V extends FormValues> {
   readonly actions?: ReactNode;
 }
 
-/** What all forms over the API have: why it failed, both versions on a conflict, the buttons, the guard of what was typed. */
+/** The parts that all forms over the API share: errors, both versions on a conflict, buttons, the guard of unsaved input. */
 export function ApiFormFrame<V extends FormValues>({
   state,
   children,
@@ -80,7 +80,7 @@ function Failure<V extends FormValues>({
   const marked = Object.keys(form.errors).length;
   const hasFaults = error instanceof ApiError && error.faults.length > 0;
   if (!hasFaults) return <ErrorAlert error={error} />;
-  if (marked === 0 && otherFaults.length === 0) return null; // each marked field was typed into since
+  if (marked === 0 && otherFaults.length === 0) return null; // each marked field was edited since
   return (
     <Alert color="red" role="alert" title="Not saved">
       {marked > 0 && (

@@ -21,7 +21,7 @@ export function CodeField<V extends FormValues>({
   isReadOnly = false,
   ...editor
 }: Props<V>) {
-  // `place` is what the form finds the field by, to put the focus there.
+  // `place` holds the attributes by which the form finds the field, to focus it.
   const {
     value,
     onChange,

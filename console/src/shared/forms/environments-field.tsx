@@ -1,12 +1,12 @@
 import { Checkbox, type CheckboxGroupProps, Group } from '@mantine/core';
 
 interface Props extends Omit<CheckboxGroupProps, 'children' | 'label'> {
-  /** What it means that none, or one, is chosen. */
+  /** Explains the effect of the choice, also of none. */
   readonly description: string;
   readonly disabled: boolean;
 }
 
-/** The environments whose events something is for. Takes the input properties of the form. */
+/** Chooses the environments whose events an entity takes. Takes the input properties of the form. */
 export function EnvironmentsField({ disabled, ...group }: Props) {
   return (
     <Checkbox.Group label="Environments" {...group}>

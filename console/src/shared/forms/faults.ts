@@ -9,7 +9,7 @@ function segmentsOf(pointer: string): readonly string[] {
 export interface PlacedFaults {
   /** Messages by path of the field. */
   readonly fields: Readonly<Record<string, string>>;
-  /** Those of what is no field. */
+  /** Faults of parts without a field. */
   readonly others: readonly Fault[];
 }
 

@@ -3,11 +3,11 @@ import { useBlocker } from '@tanstack/react-router';
 
 interface Props {
   readonly isDirty: () => boolean;
-  /** The form is gone when the URL names another `tab`. Any other change of the URL's search is no leaving. */
+  /** The form is gone when the URL names another `tab`. Any other change of the URL's parameters keeps it. */
   readonly isOfTab: boolean;
 }
 
-/** Asks before the page is left with something typed that is not saved. */
+/** Asks before a page with unsaved input is left. */
 export function LeaveGuard({ isDirty, isOfTab }: Props) {
   const blocker = useBlocker({
     shouldBlockFn: ({ current, next }) =>

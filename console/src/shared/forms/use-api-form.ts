@@ -6,17 +6,17 @@ import { ApiError, type Fault } from '../../api/errors.ts';
 import { type PlacedFaults, placeFaults } from './faults.ts';
 import { differencesOf, type FieldDifference, isSame, mergedOf } from './versions.ts';
 
-/** What Mantine takes for the values of a form: an object with fields of any type. */
+/** The type of a form's values in Mantine: an object with fields of any type. */
 export type FormValues = NonNullable<NonNullable<Parameters<typeof useForm>[0]>['initialValues']>;
 
-/** Somebody else saved another version while the form was open. */
+/** Another person saved a version while the form was open. */
 export interface VersionConflict {
   readonly differences: readonly FieldDifference[];
   /** Saves the fields that were typed into, on top of the version that is stored. */
   readonly saveMine: () => void;
   /** Takes the stored version into the form. */
   readonly takeStored: () => void;
-  /** Back to the form as it is. */
+  /** Closes the dialog; the form stays as it is. */
   readonly dismiss: () => void;
 }
 
@@ -25,13 +25,13 @@ export interface ApiForm<V extends FormValues> {
   readonly form: UseFormReturnType<V>;
   readonly submit: (event?: SyntheticEvent<HTMLFormElement>) => void;
   readonly isSending: boolean;
-  /** Whether something was typed that is not saved. Reads the present state, also between two renders. */
+  /** Whether the form has unsaved input. Reads the current state, also between two renders. */
   readonly isDirty: () => boolean;
-  /** Whether there is something to save without anything typed: a form that creates. */
+  /** Whether the form can be saved without any input: it creates a resource. */
   readonly isNew: boolean;
-  /** Why the last attempt failed; null while there is nothing to say. */
+  /** The error of the last attempt; null without one. */
   readonly error: Error | null;
-  /** Faults of what is no field of the form. */
+  /** Faults of parts without a field in the form. */
   readonly otherFaults: readonly Fault[];
   readonly conflict: VersionConflict | undefined;
   /** Another version is stored than the one this form was opened with. */
@@ -40,14 +40,14 @@ export interface ApiForm<V extends FormValues> {
 
 interface Options<V extends FormValues> {
   readonly validate?: UseFormInput<V>['validate'];
-  /** The field that shows a part of the body, where it has another name; both with dots. */
+  /** Maps a path of the body to the field that shows it, where their names differ; both with dots. */
   readonly fieldOf?: (path: string) => string;
 }
 
 interface CreateOptions<V extends FormValues, Answer> extends Options<V> {
   readonly initialValues: V;
   readonly send: (values: V) => Promise<Answer>;
-  /** The form is empty again by then. */
+  /** Called after the form was reset. */
   readonly onSent: (answer: Answer) => void;
 }
 
@@ -94,15 +94,15 @@ interface EditOptions<T, V extends FormValues> extends Options<V> {
   readonly valuesOf: (resource: T) => V;
   /** Sends `If-Match: etag`. */
   readonly save: (values: V, etag: string) => Promise<Versioned<T>>;
-  /** Reads what is stored now, not from a cache. */
+  /** Reads the stored version, not a cached one. */
   readonly reload: () => Promise<Versioned<T>>;
-  /** Puts the new version into the cache, says so, closes the form. */
+  /** Puts the new version into the cache, shows a notice, closes the form. */
   readonly onSaved: (saved: Versioned<T>) => void;
 }
 
 /**
- * A form that changes a resource. What was typed stays until it is saved or given up by the person: a query that brings another
- * version refills the form only while nothing is typed, and a 412 shows both versions. Give it the `Versioned` of a query.
+ * A form that changes a resource. Input is kept until the person saves or discards it: a newer version from the query fills
+ * the form only while it has no input, and a 412 shows both versions. `stored` is the `Versioned` of a query.
  */
 export function useEditForm<T, V extends FormValues>(options: EditOptions<T, V>): ApiForm<V> {
   const { stored, valuesOf, save, reload, onSaved } = options;
@@ -130,7 +130,7 @@ export function useEditForm<T, V extends FormValues>(options: EditOptions<T, V>)
     onError: failed,
     onSuccess: (saved, { values }) => {
       setNewer(undefined);
-      // What was typed while the request was under way stays.
+      // Keeps text that was typed during the request.
       if (isSame(form.getValues(), values)) show(saved);
       else show(saved, form.getValues());
       onSaved(saved);
@@ -141,7 +141,7 @@ export function useEditForm<T, V extends FormValues>(options: EditOptions<T, V>)
     saving.mutate({ values, etag });
   };
 
-  // Another version came by the query: it is shown at once while nothing is typed, and else when that is saved or given up.
+  // The query brought another version: it is shown at once in a form without input, otherwise after a save or discard.
   const isOutdated = stored.etag !== seenEtag && stored.etag !== base.etag;
   useEffect(() => {
     if (stored.etag === seenEtag) return;
@@ -179,7 +179,7 @@ export function useEditForm<T, V extends FormValues>(options: EditOptions<T, V>)
   };
 }
 
-/** 412, or 409 where the change was overtaken between its check and its commit. */
+/** 412, or 409 if another change was committed between the check and the commit of this one. */
 function isVersionMismatch(error: unknown): boolean {
   return (
     error instanceof ApiError &&
@@ -196,7 +196,7 @@ function useFormOfApi<V extends FormValues>(initialValues: V, { validate, fieldO
     others,
     clearFaults: () => setOthers([]),
     failed: (error: Error) => {
-      // A path with a quote names no field of ours, and would end the selector that Mantine makes of it.
+      // A path with a quote belongs to no field, and would end the selector that Mantine makes of it.
       const hasField = (path: string) => !/["\\]/.test(path) && form.getInputNode(path) !== null;
       const placed = placeFaults(error instanceof ApiError ? error.faults : [], hasField, fieldOf);
       setOthers(placed.others);

@@ -9,7 +9,7 @@ interface Props {
   readonly renderValue?: (field: string, value: unknown) => ReactNode;
 }
 
-/** Somebody else was faster: what was typed and what is stored now, side by side, and the choice between them. */
+/** Another person saved first: shows the typed and the stored values side by side, and offers the choice between them. */
 export function VersionConflictDialog({ conflict, labels = {}, renderValue = renderJson }: Props) {
   const { differences, saveMine, takeStored, dismiss } = conflict;
   const hasClash = differences.some(({ isClash }) => isClash);

@@ -1,12 +1,12 @@
-/** A field in which what was typed differs from what is stored by now. */
+/** A field whose typed value differs from the stored one. */
 export interface FieldDifference {
   readonly field: string;
-  /** As it was when the form was opened. */
+  /** The value when the form was opened. */
   readonly base: unknown;
   readonly mine: unknown;
   readonly stored: unknown;
   readonly isMine: boolean;
-  /** Both changed it: only one of the two values can stay. */
+  /** Both versions changed the field: only one of the values can stay. */
   readonly isClash: boolean;
 }
 
@@ -26,7 +26,7 @@ export function differencesOf<V extends object>(base: V, mine: V, stored: V): re
     });
 }
 
-/** The stored version with the fields that were typed into. */
+/** The stored version with the typed fields on top. */
 export function mergedOf<V extends object>(base: V, mine: V, stored: V): V {
   const merged = { ...stored };
   for (const field of fieldsOf(base, mine, stored))
