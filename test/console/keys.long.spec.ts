@@ -90,7 +90,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     const row = page.getByRole('row').filter({ hasText: 'Old app' });
     await row.getByRole('button', { name: 'Revoke' }).click();
     const dialog = page.getByRole('dialog', { name: 'Revoke the write key "Old app"?' });
-    await dialog.getByText('Whatever sends with it is refused from now on').waitFor();
+    await dialog.getByText('Requests with this key are refused from now on').waitFor();
     await expectAccessible(page);
     await dialog.getByRole('button', { name: 'Revoke' }).click();
     await row.waitFor({ state: 'detached' });

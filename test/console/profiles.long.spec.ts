@@ -158,7 +158,7 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
       .getByRole('row')
       .filter({ has: page.getByRole('cell', { name: person, exact: true }) });
     await row.getByRole('button', { name: /^Unlink/ }).click();
-    await dialogOn(page).getByText('belongs to nobody').waitFor();
+    await dialogOn(page).getByText('belongs to no profile').waitFor();
     await dialogOn(page).getByRole('button', { name: 'Unlink' }).click();
     await row.waitFor({ state: 'detached' });
     await rowOf(identities, `user ${person}`).waitFor();

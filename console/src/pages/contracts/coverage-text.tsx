@@ -2,10 +2,10 @@ import type { Schemas } from '../../api/client.ts';
 import { Timestamp } from '../../shared/timestamp.tsx';
 
 const STOPPED = {
-  events: 'as many events as were asked for',
-  records: 'as much of the log as one look may take',
-  bytes: 'as much of the log as one look may take',
-  time: 'as much of the log as one look may take',
+  events: 'as many events as requested',
+  records: 'as much of the log as one request may read',
+  bytes: 'as much of the log as one request may read',
+  time: 'as much of the log as one request may read',
 } as const;
 
 /** The range of the log that was read, in a sentence. */
@@ -22,7 +22,8 @@ export function CoverageText({ coverage }: { readonly coverage: Schemas['Coverag
           Looked back to <Timestamp value={oldest ?? since} />, {STOPPED[stopped_by]}.
         </>
       )}
-      {omitted > 0 && ` ${omitted} of them had lost undeclared fields before, and were seen without.`}
+      {omitted > 0 &&
+        ` ${omitted} of them had undeclared fields removed before, and were read without these.`}
     </>
   );
 }

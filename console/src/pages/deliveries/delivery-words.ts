@@ -5,7 +5,11 @@ export const STATUS: Readonly<Record<Delivery['status'], Status>> = {
   dead: { label: 'Dead', tone: 'bad', detail: 'It failed for good. It can be redriven or discarded.' },
   retrying: { label: 'Retrying', tone: 'warning', detail: 'It is tried again by itself.' },
   delivered: { label: 'Delivered', tone: 'good' },
-  discarded: { label: 'Discarded', tone: 'neutral', detail: 'Somebody decided to let it be.' },
+  discarded: {
+    label: 'Discarded',
+    tone: 'neutral',
+    detail: 'It was discarded on request, and is not sent again.',
+  },
 };
 
 export const OUTCOME: Readonly<Record<Delivery['attempts'][number]['outcome'], Status>> = {

@@ -149,5 +149,5 @@ function Switches({ workspaceId, stored }: Props) {
 function messageOf(before: Destination, after: Destination): string {
   if (before.enabled !== after.enabled)
     return after.enabled ? 'Enabled. Rules deliver to it again.' : 'Disabled. Nothing is delivered to it.';
-  return after.paused ? 'Paused. Deliveries wait.' : 'Resumed. What waited is delivered now.';
+  return after.paused ? 'Paused. Deliveries wait.' : 'Resumed. Waiting deliveries are sent now.';
 }

@@ -16,7 +16,11 @@ type Switches = Pick<Destination, 'enabled' | 'paused' | 'paused_because'>;
 export function statusOf(destination: Switches, health: DestinationHealth | undefined): Status {
   const { enabled, paused, paused_because } = destination;
   if (!enabled)
-    return { label: 'Disabled', tone: 'neutral', detail: 'Nothing is delivered, and nothing waits for it.' };
+    return {
+      label: 'Disabled',
+      tone: 'neutral',
+      detail: 'Nothing is delivered, and no deliveries are kept for later.',
+    };
   if (paused && paused_because !== null)
     return {
       label: 'Paused: gone',

@@ -44,7 +44,7 @@ function Verdict({ workspaceId, trace: { contract, event } }: Props) {
       </Text>
     );
   const { violations } = contract;
-  if (violations.length === 0) return <Text size="sm">It keeps its contract.</Text>;
+  if (violations.length === 0) return <Text size="sm">It conforms to its contract.</Text>;
   const isRejected = contract.outcome === 'rejected';
   return (
     <Alert

@@ -184,7 +184,7 @@ function Summary({ workspaceId, trace }: Omit<TraceProps, 'onRedriven'>) {
             {looked.unanswered.length > 0
               ? `No answer from: ${looked.unanswered.join(', ')}.`
               : 'The time for one look was not enough.'}{' '}
-            What rests on it is shown as unknown. Look again in a moment.
+            Results that depend on it are shown as unknown. Look again in a moment.
           </Text>
         </Alert>
       )}

@@ -62,12 +62,12 @@ export const NOT_MATCHED: Readonly<Record<NonNullable<TracedRule['because']>, st
   environment: 'The rule takes no events of this environment.',
   event_type: 'The rule takes no events of this type.',
   event_name: 'The rule takes no events of this name.',
-  filter: 'The filter says no.',
+  filter: 'The filter does not match.',
   filter_failed: 'The filter failed for this event.',
   filter_not_evaluated: 'The filters of the rules before it took all the time there is for one event.',
   destination_disabled: 'The destination is disabled.',
   destination_environment: 'The destination takes no events of this environment.',
-  not_at_the_time: 'Nothing of the event went this way: the rule did not match at that time.',
+  not_at_the_time: 'The rule did not match at that time, so it did not forward the event.',
 };
 
 /** The cause of a dead delivery, in words. */
@@ -77,5 +77,5 @@ export const CAUSE: Readonly<Record<NonNullable<TracedDelivery['cause']>, string
   transformation: 'The transformation failed',
   rule: 'The rule was changed',
   destination: 'The destination refused it',
-  expired: 'It was tried for as long as it may be',
+  expired: 'The time for its retries was over',
 };

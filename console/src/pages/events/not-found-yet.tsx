@@ -57,7 +57,7 @@ function AroundForm({ around }: { readonly around: string | undefined }) {
         <TextInput
           type="datetime-local"
           label="Older than a day, with an id of your own?"
-          description="Say about when it was received; two minutes around it are looked at"
+          description="Enter the approximate time of receipt; two minutes around it are searched"
           value={text}
           onChange={({ currentTarget }) => setText(currentTarget.value)}
         />

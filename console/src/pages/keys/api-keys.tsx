@@ -81,7 +81,7 @@ export function ApiKeys({ filter, onFilter }: Props) {
           <EmptyState title="No API key yet">
             <Text c="dimmed">
               A program that calls the API for this workspace needs one: a deployment that writes contracts,
-              an export, a dashboard. Whatever this console does, such a program can do.
+              an export, a dashboard. Such a program can do all that this console does.
             </Text>
             {create}
           </EmptyState>

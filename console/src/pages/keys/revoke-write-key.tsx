@@ -35,7 +35,8 @@ export function RevokeWriteKey({
     <ConfirmButton label="Revoke" question={`Revoke the write key "${name}"?`} action={revoke} size={size}>
       <List size="sm">
         <List.Item>
-          Whatever sends with it is refused from now on (401): its events are lost if it does not keep them.
+          Requests with this key are refused from now on (401): events are lost if their sender does not keep
+          them.
         </List.Item>
         <List.Item>Events that were received stay, with their deliveries and profiles.</List.Item>
         <List.Item>This cannot be undone. To change the key of an app, create another one first.</List.Item>

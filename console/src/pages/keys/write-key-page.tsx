@@ -66,7 +66,7 @@ function Content({ writeKey }: { readonly writeKey: WriteKey }) {
     <Stack gap="lg">
       {!isActive && (
         <Alert color="red" variant="light" title="Revoked">
-          Whatever sends with this key is refused (401). The events it sent before are kept.
+          Requests with this key are refused (401). Events received with it before are kept.
         </Alert>
       )}
       {isActive && rawKey !== undefined && <RawKey value={rawKey} />}

@@ -140,7 +140,7 @@ export class LiveRows {
   }
 
   #droppedNotice(): NoticeRow {
-    const text = `${plural(this.#dropped, 'event')} came while the list was held, more than are kept here.`;
+    const text = `${plural(this.#dropped, 'event')} came while the list was held and were dropped: the page keeps ${plural(MAX_ROWS, 'row')} at most.`;
     return { kind: 'notice', key: this.#nextKey++, text };
   }
 
@@ -205,6 +205,7 @@ function matches(row: LiveRow, { type, name, outcome, q }: RowFilter): boolean {
 }
 
 function missedText(count: number | null): string {
-  if (count === null) return 'Events may be missing here: nobody knows how many are kept no more.';
+  if (count === null)
+    return 'Events may be missing here: the server no longer keeps them and cannot count them.';
   return `${plural(count, 'event')} missing here: more came than this connection could read, or than the server keeps.`;
 }

@@ -163,7 +163,7 @@ function waitOf(outcome: unknown, { retryMs, failures }: Connection): number {
 const ENDED: Readonly<Record<string, string>> = {
   'not authenticated': 'The sign-in ended.',
   'permission denied': 'You may not see this workspace any more.',
-  unavailable: 'The server cannot tell at the moment who may see the stream.',
+  unavailable: 'The server cannot check permissions at the moment.',
   'shutting down': 'The server is restarting.',
   'too many streams': 'Too many streams are open at this server.',
 };

@@ -29,7 +29,7 @@ const FILTERED: Readonly<Record<string, string>> = {
   environment: 'other environment',
   event_type: 'other type',
   event_name: 'other name',
-  filter: 'filter says no',
+  filter: 'filter does not match',
   filter_failed: 'filter failed',
   filter_not_evaluated: 'filter not evaluated',
   destination_disabled: 'destination disabled',

@@ -68,7 +68,7 @@ function DeleteForm({ scope, record, lookup, onDeleted, onClose }: Props & { rea
           <Text fw={500}>This stays:</Text>
           <List size="sm">
             <List.Item>The person's events and deliveries, until their retention is over.</List.Item>
-            <List.Item>What destinations were sent.</List.Item>
+            <List.Item>Data that destinations have received.</List.Item>
             <List.Item>An entry in the audit log with the ucid and counts, without any value.</List.Item>
           </List>
         </div>

@@ -125,11 +125,13 @@ function IdentityRow({ identity, mayWrite, scope, record, onChanged, onUnlinked 
               <Stack gap="xs">
                 <Code block>{value}</Code>
                 <List size="sm">
-                  <List.Item>It belongs to nobody then, and finds no profile.</List.Item>
+                  <List.Item>It then belongs to no profile, and finds none.</List.Item>
                   <List.Item>
                     No event brings it back to this profile. It may become another profile's.
                   </List.Item>
-                  <List.Item>Attributes stay: nobody knows under which identity one came.</List.Item>
+                  <List.Item>
+                    Attributes stay: the profile does not record which identity they came with.
+                  </List.Item>
                   <List.Item>To undo it, add the identity to the profile again.</List.Item>
                 </List>
               </Stack>
@@ -152,7 +154,7 @@ function SplitEffects({ ucid }: { readonly ucid: string }) {
           It gets back the identities and values that were written to it before the merge.
         </List.Item>
         <List.Item>
-          What was written after the merge stays here. Of two values at one place the older one does not come
+          Values written after the merge stay here. Of two values at one place the older one does not come
           back.
         </List.Item>
         <List.Item>

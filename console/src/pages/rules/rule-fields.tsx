@@ -96,7 +96,7 @@ export function RuleFields({ state: { form, isSending } }: { readonly state: Api
       />
       <Switch
         label="Enabled"
-        description="A disabled rule delivers nothing, and nothing waits for it."
+        description="A disabled rule delivers nothing, and no events are kept for it."
         disabled={isSending}
         {...form.getInputProps('enabled', { type: 'checkbox' })}
       />

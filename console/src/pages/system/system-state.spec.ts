@@ -116,7 +116,7 @@ describe('the problems of an installation', () => {
     expect(problems[0]?.text).toBe('Seen by 1 of 2 processes.');
     expect(problems[1]?.text).toBe('kafka: does not answer');
     expect(problems[3]?.text).toBe(
-      '12 records are left, and more come than it does. It keeps up with 3 processes, it has 1.',
+      '12 records are left, and more arrive than are processed. It needs 3 processes to keep up, and has 1.',
     );
     expect(problems[5]?.text).toContain('0.1.0 (abc) in 1 process, 0.2.0 in 2 processes');
   });

@@ -71,7 +71,7 @@ export function problemsOf(system: System): readonly Problem[] {
     warnings.push({
       severity: 'warning',
       title: `${counted(silent.length, 'process', 'processes')} without a report`,
-      text: `${silent.map(nameOf).join(', ')}: cut off, or ended without a word. A restart shows a new one.`,
+      text: `${silent.map(nameOf).join(', ')}: cut off, or ended without a report. A restarted process is listed as a new one.`,
     });
   if (versions.length > 1)
     warnings.push({
@@ -94,9 +94,9 @@ function adviceFor(stage: Stage): string {
   if (doesNotShrink(stage)) {
     const more =
       members !== null && wanted_processes !== null && wanted_processes > members
-        ? ` It keeps up with ${wanted_processes} processes, it has ${members}.`
+        ? ` It needs ${wanted_processes} processes to keep up, and has ${members}.`
         : '';
-    return `${left}, and more come than it does.${more}`;
+    return `${left}, and more arrive than are processed.${more}`;
   }
   return seconds_to_empty === null ? `${left}.` : `${left}; done in ${durationText(seconds_to_empty)}.`;
 }

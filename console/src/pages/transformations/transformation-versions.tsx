@@ -111,8 +111,8 @@ function RollBackButton({ stored, version }: Pick<Props, 'stored'> & { readonly 
         notifyDone(`Version ${version} is back, as version ${saved.value.version}`);
       }}
     >
-      Its code and test come back as a new version, which runs from then on. The test is run again first. What
-      was delivered stays as it is.
+      Its code and test come back as a new version, which runs from then on. The test is run again first.
+      Events already delivered do not change.
     </ConfirmButton>
   );
 }

@@ -56,10 +56,7 @@ export function NewReplayPage() {
   const values = state.form.getValues();
   const { nameOf } = useEntityNames(workspaceId, 'rule', values.rule_id === '' ? [] : [values.rule_id]);
   return (
-    <Page
-      title="Replay past events"
-      description="Deliver events of before once more, or evaluate rejected ones."
-    >
+    <Page title="Replay past events" description="Deliver past events once more, or evaluate rejected ones.">
       <Stack maw={720}>
         <ApiFormFrame state={state} submitLabel="Start replay" onCancel={toList}>
           <ReplayFields state={state} workspaceId={workspaceId} />

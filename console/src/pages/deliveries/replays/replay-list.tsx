@@ -65,7 +65,7 @@ export function ReplayList({ workspaceId, search, onSearch }: Props) {
         <EmptyState title="No replay yet">
           <Stack align="center" gap="sm">
             <Text c="dimmed">
-              A replay delivers events of before once more: after a destination lost data, or for a new rule.
+              A replay delivers past events once more: after a destination lost data, or for a new rule.
             </Text>
             {mayEdit && (
               <ButtonLink to="/w/$workspaceId/replays/new" params={{ workspaceId }}>
@@ -145,8 +145,8 @@ function columnsOf(
             }}
           >
             <Text>
-              No further events are sent on. What went on already is delivered. It cannot be continued; a new
-              replay can begin where it ended.
+              No further events are sent on. Events sent on before are delivered. The replay cannot be
+              continued; a new one can begin where it ended.
             </Text>
           </ConfirmButton>
         ),

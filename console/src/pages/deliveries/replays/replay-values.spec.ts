@@ -32,7 +32,7 @@ it('finds times that make no range', () => {
 
 it('says what it will do', () => {
   expect(summaryOf({ ...values, event_names: ['Order'] }, 'CRM')).toBe(
-    'Accepted events ("Order") are delivered once more, for the rule "CRM" alone. Destinations receive the ids of before, so those that know them drop repeats.',
+    'Accepted events ("Order") are delivered once more, for the rule "CRM" alone. Destinations receive the original ids, so those that recognize them drop repeats.',
   );
   expect(summaryOf({ ...values, outcome: 'rejected' }, undefined)).toContain('evaluated again');
 });

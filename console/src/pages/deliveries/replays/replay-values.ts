@@ -69,7 +69,7 @@ export function summaryOf(values: ReplayValues, ruleName: string | undefined): s
   const to = ruleName === undefined ? 'for every enabled rule' : `for the rule "${ruleName}" alone`;
   const ids = new_ids
     ? 'Destinations receive new ids, so they take each event as a new one.'
-    : 'Destinations receive the ids of before, so those that know them drop repeats.';
+    : 'Destinations receive the original ids, so those that recognize them drop repeats.';
   return `Accepted events (${what}${where}) are delivered once more, ${to}. ${ids}`;
 }
 
