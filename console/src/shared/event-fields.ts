@@ -47,3 +47,11 @@ export function eventTitle({ type, name }: Pick<EventFields, 'type' | 'name'>): 
 export function payloadOf(type: string): 'properties' | 'traits' {
   return type === 'identify' || type === 'group' ? 'traits' : 'properties';
 }
+
+/** Fields that the server adds to an event; a producer may not send them. */
+const ADDED = new Set(['received_at', 'environment', 'workspace_id', 'source_id']);
+
+/** The event as its producer sent it, without the fields that the server added. */
+export function producerEventOf(event: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(event).filter(([name]) => !ADDED.has(name)));
+}

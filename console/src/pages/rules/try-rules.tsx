@@ -6,17 +6,16 @@ import { workspacePath } from '../../frame/workspace.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { useEntityNames } from '../../shared/entity-names.ts';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
-import { type Environment, eventFieldsOf, eventTitle } from '../../shared/event-fields.ts';
+import { type Environment, eventFieldsOf, eventTitle, producerEventOf } from '../../shared/event-fields.ts';
 import { TextLink } from '../../shared/links.tsx';
 import { plural } from '../../shared/quantities.ts';
 import { type Status, StatusLabel } from '../../shared/status-badge.tsx';
-import { producerEventOf } from './producer-event.ts';
 import { tryRules } from './queries.ts';
 
 type Verdict = Schemas['RuleVerdict'];
 
 const SAMPLES = 50;
-/** Rows at once: what forwards the event comes first. */
+/** Maximum number of verdicts shown: rules that forward the event come first. */
 const SHOWN = 50;
 
 const EXAMPLE = `{
@@ -38,7 +37,7 @@ const BECAUSE: Readonly<Record<NonNullable<Verdict['because']>, string>> = {
   destination_environment: 'The destination takes no events of this environment',
 };
 
-/** An event, real or written, and what every rule says to it. Nothing is delivered. */
+/** Evaluates every rule on a recent or written event. Nothing is delivered. */
 export function TryRules({ workspaceId }: { readonly workspaceId: string }) {
   const [text, setText] = useState(EXAMPLE);
   const [environment, setEnvironment] = useState<Environment>('production');

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { producerEventOf } from './producer-event.ts';
+import { producerEventOf } from './event-fields.ts';
 
 it('leaves out what the server added', () => {
   const sent = { type: 'track', event: 'Order', user_id: 'ada', properties: { total: 1 }, message_id: 'm' };
