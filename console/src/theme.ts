@@ -25,16 +25,16 @@ export const theme = createTheme({
   cursorType: 'pointer',
   respectReducedMotion: true,
   components: {
-    // A long line in it scrolls, and does not widen it beyond the screen of a phone.
+    // A long line in an alert scrolls, and does not widen the alert beyond the screen of a phone.
     Alert: Alert.extend({ styles: { body: { minWidth: 0 } } }),
-    // Its word is not cut off in a narrow column.
+    // The word of a badge is not cut off in a narrow column.
     Badge: Badge.extend({ defaultProps: { miw: 'max-content' } }),
     Drawer: Drawer.extend({ defaultProps: CLOSABLE }),
     Modal: Modal.extend({ defaultProps: CLOSABLE }),
-    // Its labels would keep the colours of the other scheme for a moment when the scheme changes.
+    // The labels would keep the colours of the other scheme for a moment when the scheme changes.
     SegmentedControl: { defaultProps: { transitionDuration: 0 } },
     Notification: Notification.extend({ defaultProps: CLOSABLE }),
-    // A <header> outside of an article or a section is the banner of the page for readers of the screen.
+    // A <header> outside of an article or a section is the banner of the page for screen readers.
     DrawerHeader: DrawerHeader.extend({ defaultProps: { role: 'presentation' } }),
     ModalHeader: ModalHeader.extend({ defaultProps: { role: 'presentation' } }),
   },

@@ -7,7 +7,7 @@ afterEach(() => {
   vi.resetModules();
 });
 
-/** The modules of a page whose person is signed in, and the requests that it sends. */
+/** The modules of a page with a signed-in person, and the requests that it sends. */
 async function signedInPage({
   answer = async () => Response.json([]),
   expiresInMs = HOUR_MS,

@@ -18,7 +18,7 @@ export interface CredentialSource {
 }
 
 /**
- * `expired`: the person was signed in. Pages stay as they are, with what was typed into them, and a dialog over them asks
+ * `expired`: the session of a signed-in person has ended. Pages keep their input, and a dialog over them asks the person
  * to sign in again.
  */
 export type SessionStatus = 'starting' | 'unreachable' | 'signed-out' | 'signed-in' | 'expired';

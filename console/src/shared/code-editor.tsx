@@ -16,8 +16,9 @@ export interface CodeEditorProps {
   readonly onRun?: (() => void) | undefined;
   /** Faults that the server found. Keep the same array while nothing changes. */
   readonly marks?: readonly EditorMark[] | undefined;
-  /** CSS lengths. */
+  /** CSS length. */
   readonly minHeight?: string;
+  /** CSS length of the height from which the text scrolls. */
   readonly maxHeight?: string;
 }
 

@@ -5,9 +5,9 @@ interface Props {
 }
 
 /**
- * Content that takes longer to draw than the frame in which a click must be visible, such as a table with many rows. In that
- * frame the content of before stays, at first none, and the new one is drawn afterwards, piece by piece. It must not contain
- * a field with a value from outside, as typed text would appear late: see `DeferredMount`.
+ * Content that takes longer to draw than the frame in which a click must be visible, such as a table with many rows. That
+ * frame still shows the earlier content (at first none); the new content is drawn afterwards, piece by piece. It must not
+ * contain a field with a value from outside, as typed text would appear late: see `DeferredMount`.
  */
 export function Deferred({ children }: Props) {
   return useDeferredValue(children, null);

@@ -2,7 +2,7 @@ import { Anchor, Code, List, Stack, Text } from '@mantine/core';
 import { useMemo } from 'react';
 import { blocksOf, type Inline, inlinesOf } from './markdown.ts';
 
-/** A description of the API as it is meant to be read. */
+/** Renders a description from the API, which is Markdown. */
 export function MarkdownText({ children }: { readonly children: string }) {
   const blocks = useMemo(() => blocksOf(children), [children]);
   return (

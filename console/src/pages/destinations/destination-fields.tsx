@@ -12,7 +12,7 @@ interface Props {
   readonly root: Field;
 }
 
-/** The fields of a destination: its settings by their schema, and what every destination has. */
+/** The fields of a destination: its settings by their schema, and the fields that all destinations have. */
 export function DestinationFields({ state: { form, isSending }, root }: Props) {
   const values = form.getValues();
   const access = {

@@ -18,7 +18,7 @@ export interface VolumeKind {
 }
 
 export interface VolumeSeries {
-  /** Names it in the bars. Not the name of an event: charts read a name with dots as a path. */
+  /** Names the series in the bars. Not the name of an event: charts read a name with dots as a path. */
   readonly key: string;
   readonly label: string;
 }

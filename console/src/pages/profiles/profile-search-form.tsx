@@ -11,7 +11,7 @@ interface Props {
   readonly onSearch: (lookup: ProfileLookup) => void;
 }
 
-/** The browser is asked not to remember what is typed here: it is personal data. */
+/** Asks the browser not to remember the typed identity, as it is personal data. */
 export function ProfileSearchForm({ lookup, onSearch }: Props) {
   const [value, setValue] = useState(lookup?.value ?? '');
   const [type, setType] = useState(lookup?.type ?? '');

@@ -5,7 +5,7 @@ import { useEffect, useRef } from 'react';
 import type { DiffViewProps } from '../diff-view.tsx';
 import { readOnlyCode } from './read-only.ts';
 
-/** How long a diff of large texts may take before it becomes coarser, ms. */
+/** Time limit for the exact diff of large texts, after which it is coarser, ms. */
 const DIFF_MS = 200;
 
 /** Loaded by `DiffView`. */

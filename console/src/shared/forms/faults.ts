@@ -14,8 +14,8 @@ export interface PlacedFaults {
 }
 
 /**
- * Puts each fault at its field. Where the field shows a whole object or list, the message names the place in it. `fieldOf` is for
- * forms whose fields are named otherwise than in the body: it gets the path with dots.
+ * Puts each fault at its field. If the field shows a whole object or list, the message names the place in it. `fieldOf` is
+ * for forms with other names of fields than in the body: it gets the path with dots.
  */
 export function placeFaults(
   faults: readonly Fault[],

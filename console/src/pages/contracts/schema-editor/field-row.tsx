@@ -108,7 +108,7 @@ interface PartsProps extends Shared {
   readonly onChange: UpdateForm;
 }
 
-/** The details of a schema, folded, and below them what it holds: fields, or items. */
+/** The details of a schema, folded, and below them its fields or items. */
 function SchemaParts({ form, of, onChange, ...shared }: PartsProps) {
   const [isOpen, { toggle }] = useDisclosure(false);
   const summary = summaryOf(form);

@@ -7,7 +7,7 @@ import {
   TEXT_KEYWORDS,
 } from './model.ts';
 
-/** The `schema_definition` of a form: members in the order they were read in, new ones behind them. */
+/** The `schema_definition` of a form: members in the order they were read in, new ones last. */
 export function formToSchema(form: SchemaForm): JsonObject {
   const members = membersOf(form);
   const known = form.order.filter((name) => members.has(name));
@@ -17,7 +17,7 @@ export function formToSchema(form: SchemaForm): JsonObject {
   );
 }
 
-/** In the order in which a schema that is written anew has them. */
+/** The members of a form, in the order that a new schema gets. */
 function membersOf(form: SchemaForm): ReadonlyMap<string, Json> {
   const members = new Map<string, Json>();
   const put = (name: string, value: Json | undefined) => {
