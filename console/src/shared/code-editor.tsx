@@ -24,7 +24,7 @@ export interface CodeEditorProps {
 
 const Editor = lazy(() => import('./code-mirror/editor.tsx').then(({ Editor }) => ({ default: Editor })));
 
-/** An editor for JavaScript or JSON, with faults of syntax marked. Escape, then Tab leaves it. It is loaded when first shown. */
+/** An editor for JavaScript or JSON that marks syntax errors. Escape, then Tab leaves it. Loaded when first shown. */
 export function CodeEditor(props: CodeEditorProps) {
   return (
     <Suspense
