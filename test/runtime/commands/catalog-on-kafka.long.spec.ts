@@ -163,9 +163,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     });
     await rm(snapshot(), { force: true });
     const gateway = start('gateway');
-    const [, adminUrl = ''] = await gateway.logged(
-      /"adminUrl":"([^"]+)".*"message":"admin port open"/,
-    );
+    const [, adminUrl = ''] = await gateway.logged(/"adminUrl":"([^"]+)".*"message":"admin port open"/);
     await gateway.logged(/the catalog is incomplete: this process is not ready and stays so/);
     const readyz = await fetch(`${adminUrl}/readyz`);
     expect(readyz.status).toBe(503);

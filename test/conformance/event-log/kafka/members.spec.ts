@@ -74,7 +74,12 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
       'not all is copied',
     );
     expect(work.twice()).toEqual([]);
-    expect(first.lines.filter(({ message }) => message === 'lost its partitions: no longer a member of this generation of the group')).toEqual([]);
+    expect(
+      first.lines.filter(
+        ({ message }) =>
+          message === 'lost its partitions: no longer a member of this generation of the group',
+      ),
+    ).toEqual([]);
   });
 
   it('two who start and stop at the same time lose and double nothing', async () => {
