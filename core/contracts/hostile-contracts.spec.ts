@@ -324,7 +324,7 @@ describe('the events of another contract', () => {
     for (let round = 0; round < 3; round++) {
       const stuck = evaluator.evaluate(hostile, track({ a: times(1_000, () => 1) }));
       const [why, ...found] = stuck.violations;
-      expect(why?.message).toBe('cannot be judged: it takes too much work');
+      expect(why?.message).toBe('cannot be evaluated: it takes too much work');
       expect(found.every(({ message }) => message === 'must be a string')).toBe(true);
       expect(evaluator.evaluate(honest, track({ plan: 'pro', x: 1 })).outcome).toBe('omitted');
     }

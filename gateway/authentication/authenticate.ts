@@ -32,7 +32,7 @@ type Authenticate = (request: FastifyRequest, credential: string | undefined) =>
  * credentials are accepted from such an address too, as a broken producer may share it with the people repairing it.
  */
 export function createAuthenticate(dependencies: AuthenticationDependencies): Authenticate {
-  const { catalog, identity, clock, logger } = dependencies;
+  const { catalog, identity, clock } = dependencies;
   const failures = new FailedAuthentications(clock);
   const catchUp = shareCatchUps(catalog, CATCH_UP_MS);
   const findAccount = createFindAccount(dependencies);
@@ -55,17 +55,15 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
     return refusedCredential(token, catalog.state.keyByHash(hashKey(token)), clock());
   }
 
-  /** A key without a valid checksum does not wait for the catalog, nor does a key from a throttled address. */
+  /**
+   * A key without a valid checksum does not wait for the catalog, nor does a key from a throttled address. While the
+   * catalog cannot catch up, an unknown key is answered with 503: it may be a new one, and a 401 would make a producer
+   * drop its events.
+   */
   async function callerOfNewKey(token: string, address: IpAddress): Promise<Caller | undefined> {
     const parsed = parseKey(token);
     if (parsed === undefined || failures.waitOf(address) > 0) return undefined;
-    if (catalog.state.keyByHash(parsed.hash) === undefined) {
-      try {
-        await catchUp();
-      } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'the catalog did not catch up while an unknown key waited');
-      }
-    }
+    if (catalog.state.keyByHash(parsed.hash) === undefined) await catchUp();
     return usableKey(catalog.state, parsed.hash, clock());
   }
 

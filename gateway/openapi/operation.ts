@@ -38,7 +38,7 @@ export function documentedSchema({ url, schema, operation, sdk }: DocumentedRout
   const permission = operation === undefined ? undefined : permissionOf(operation);
   const told = [
     ...(schema.description === undefined ? [] : [schema.description]),
-    ...(permission === undefined ? [] : [`Who may: ${describePermission(permission)}.`]),
+    ...(permission === undefined ? [] : [`Permitted for: ${describePermission(permission)}.`]),
   ];
   return {
     tags: [sdk ? 'sdks' : tagOf(url)],

@@ -208,7 +208,7 @@ function defer(
   const now = clock();
   const since = deferredSince ?? now;
   if (now - since >= expiryMs) {
-    const reason = 'expired; its destination took no more';
+    const reason = 'expired: its destination had no room for it';
     return { delivery, outcome: { kind: 'dead', cause: 'expired', reason } };
   }
   metrics.count('tributary_deliveries_total', { outcome: 'deferred', connector: type });

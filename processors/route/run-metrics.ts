@@ -76,7 +76,7 @@ export class RunMetrics {
     } catch (error) {
       this.#dependencies.logger.warn(
         { error: messageOf(error) },
-        'runs of transformations wait to be counted',
+        'the counts of transformation runs could not be stored; they are kept and stored later',
       );
       for (const tally of tallies.values()) this.#add(tally);
     }

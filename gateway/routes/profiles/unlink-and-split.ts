@@ -33,7 +33,7 @@ export const unlinkRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
         operationId: 'unlinkIdentities',
         summary: 'Take identities away from a profile',
         description:
-          'An extension of the specification. The identities, all of one profile, belong to nobody then, and no event brings them back to that profile, whenever it happened; a write that names them beside an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. What was written stays with the profile.',
+          'An extension of the specification. The identities, all of one profile, belong to nobody then, and no event brings them back to that profile, whenever it happened; a write that names them beside an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. Values written before stay with the profile.',
         body: unlinkBody,
         response: { 200: unlinkAnswer, ...errorAnswers },
       },
@@ -77,7 +77,7 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
         operationId: 'splitProfile',
         summary: 'Undo a merge of two profiles',
         description:
-          'An extension of the specification. The ucid, which became part of another profile, names a profile of its own again. It gets the identities and values that were written to it before the merge, as far as no newer one replaced them; the other one, the survivor, loses them and keeps everything else. What was written after the merge cannot be told apart: it stays and is listed as `kept`. No event makes them one again; a write that names identities of both does. 409 with the reason `not_merged` where the ucid is a profile of its own, as after a split that was done, and `unknown_origin` where nothing of the profile is known to have come from it: it was merged before version 0.2.0, everything was replaced since, or the profile is too large to keep origins.',
+          'An extension of the specification. The ucid, which became part of another profile, names a profile of its own again. It gets the identities and values that were written to it before the merge, as far as no newer one replaced them; the other one, the survivor, loses them and keeps everything else. Values written after the merge cannot be attributed: they stay and are listed as `kept`. No event makes them one again; a write that names identities of both does. 409 with the reason `not_merged` where the ucid is a profile of its own, as after a split that was done, and `unknown_origin` where nothing of the profile is known to have come from it: it was merged before version 0.2.0, everything was replaced since, or the profile is too large to keep origins.',
         body: splitBody,
         response: { 200: splitAnswer, ...errorAnswers },
       },

@@ -19,7 +19,7 @@ import { chosenStages, type StagesOptions } from './stages-option.ts';
 
 /**
  * `tributary processor [--stages a,b]`: all stages or some, as one of any number of processes that share their partitions.
- * Ends on SIGTERM or SIGINT; exits with code 1 if a stage died, to be started again.
+ * Ends on SIGTERM or SIGINT; exits with code 1 if a stage failed for good, to be started again.
  */
 export async function runProcessor(options: StagesOptions, environment: Environment): Promise<number> {
   const stages = chosenStages(options);
@@ -61,7 +61,7 @@ async function work(
     ),
   );
   await thread.running;
-  logger.info({ stages: stages ?? STAGE_NAMES }, 'the stages run');
+  logger.info({ stages: stages ?? STAGE_NAMES }, 'all stages are running');
   const board = await openProcessBoard(config, logger);
   const { readiness } = operations;
   const reported = {

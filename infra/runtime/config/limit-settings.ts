@@ -126,7 +126,7 @@ export const QUOTA_SETTINGS = {
     'TRIBUTARY_CHANGE_RATE',
     '10',
     rate(10_000_000),
-    'Changes a second of one workspace, or of what an organization has beside its workspaces, that one gateway takes, and at once as many as a minute allows; more is answered 429. A change of more than 16 KiB counts for one each 16 KiB. What removes something is not counted.',
+    'Changes a second of one workspace, or of what an organization has beside its workspaces, that one gateway takes, and at once as many as a minute allows; more is answered 429. A change of more than 16 KiB counts for one each 16 KiB. Removals are not counted.',
   ),
   accountChangeRate: setting(
     'TRIBUTARY_CHANGE_RATE_PER_ACCOUNT',

@@ -116,7 +116,7 @@ export function createScrape(
     } catch (error) {
       logger.warn(
         { part, error: messageOf(error) },
-        'metrics are not reported: the last known ones are served',
+        'metrics could not be collected: the last values are served',
       );
     } finally {
       pending.delete(part);

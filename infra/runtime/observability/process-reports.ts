@@ -67,7 +67,11 @@ export function reportProcess(
       });
       isDown = false;
     } catch (error) {
-      if (!isDown) logger.warn({ error: messageOf(error) }, 'this process cannot be reported to operators');
+      if (!isDown)
+        logger.warn(
+          { error: messageOf(error) },
+          'the report of this process could not be stored: the system page shows its last one',
+        );
       isDown = true;
     }
   }

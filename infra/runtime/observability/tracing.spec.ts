@@ -91,7 +91,9 @@ describe('tracing', () => {
       },
     );
     tracing?.begin('s', { kind: 'server' })?.end();
-    await expect.poll(() => reported.join(), { timeout: 20_000 }).toMatch(/spans are not exported and lost/);
+    await expect
+      .poll(() => reported.join(), { timeout: 20_000 })
+      .toMatch(/spans could not be exported and are lost/);
     const began = performance.now();
     await tracing?.close();
     expect(performance.now() - began).toBeLessThan(4_000);

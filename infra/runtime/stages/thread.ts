@@ -147,12 +147,12 @@ async function noteInTime(noting: Promise<unknown>, reason: string, logger: Logg
     await Promise.race([noting, late]);
     logger.error(
       { reason },
-      'the stages ended; what they had in hand is noted, and tried one by one at the next start',
+      'the thread of the stages ended; its records in flight are noted and retried one by one at the next start',
     );
   } catch (error) {
     logger.error(
       { reason, error: messageOf(error) },
-      'the stages ended, and what they had in hand is not noted',
+      'the thread of the stages ended; its records in flight could not be noted',
     );
   } finally {
     clearTimeout(timer);

@@ -73,7 +73,7 @@ try {
 
 /** The stages of this process and the ports they use. */
 export interface RunningStages {
-  /** Rejects when a stage died. */
+  /** Rejects when a stage failed for good. */
   readonly ended: Promise<unknown>;
   readiness(): Readiness;
   /** The partitions that each stage owns now. */

@@ -141,7 +141,7 @@ export async function checkStores(
       if (catalog.state.organizationCount > 0)
         logger.error(
           { index },
-          'the index of the profiles was not there, although there are organizations, and was made, empty: if it held profiles, stop all processes, delete it and restore a snapshot',
+          'the index of the profiles was missing although there are organizations; an empty one was created: if it held profiles, stop all processes, delete it and restore a snapshot',
         );
     };
     const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark), onProfilesCreated);

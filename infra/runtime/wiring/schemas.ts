@@ -42,7 +42,7 @@ export function lateSchemas(
     if (closed) return; // closed during the attempt
     logger.warn(
       { error: messageOf(error) },
-      'what is written to public topics waits for the schema registry',
+      'records for public topics wait until the schema registry answers',
     );
     again = setTimeout(() => void attempt().catch(retryLater), retryEveryMs).unref();
   };

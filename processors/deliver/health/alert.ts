@@ -205,7 +205,7 @@ export class GoneDestinations {
       const { logger } = this.#dependencies;
       logger.warn(
         { destination: id, error: messageOf(error) },
-        'a destination that is gone cannot be paused',
+        'a destination that answered 410 Gone could not be paused; the next round tries again',
       );
     } finally {
       this.#pausing.delete(id);

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { makeKey } from '@tributary/core';
+import { makeKey, Unavailable } from '@tributary/core';
 import { UnsecuredJWT } from 'jose';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import {
   type InjectClient,
   type Injected,
@@ -94,6 +94,19 @@ describe('a 401 says', () => {
       );
     }
   });
+});
+
+it('a key made a moment ago at another gateway was refused with 401 while the log did not answer: 503 now', async () => {
+  const fresh = owner.with({ token: makeKey('write_key', randomBytes(32)).raw });
+  const catchingUp = vi
+    .spyOn(test.dependencies.catalog, 'catchUp')
+    .mockRejectedValue(new Unavailable('Kafka: reading the end of the catalog: no answer within 250 ms'));
+  onTestFinished(() => catchingUp.mockRestore());
+  const send = () => fresh.call('POST', './events/track', { event: 'Paid', user_id: 'u' });
+  expect(await send()).toMatchObject({ status: 503, headers: { 'retry-after': expect.any(String) } });
+  expect((await owner.call('GET', './event-keys')).status).toBe(200);
+  catchingUp.mockRestore();
+  expect((await send()).status).toBe(401);
 });
 
 describe('a 403 says', () => {

@@ -132,7 +132,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
       SCHEMA_REGISTRY_URL: `http://127.0.0.1:${await freePort()}`,
     });
     const url = await readyAt(server);
-    expect(server.log).toContain('what is written to public topics waits for the schema registry');
+    expect(server.log).toContain('records for public topics wait until the schema registry answers');
     expect(await status(`${url}/livez`)).toBe(200);
     expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ status: 'ok' });
     const adminUrl = await adminOf(server);
@@ -252,7 +252,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
       SCHEMA_REGISTRY_URL: `http://127.0.0.1:${await freePort()}`,
     });
     const url = await readyAt(server);
-    expect(server.log).toContain('what is written to public topics waits for the schema registry');
+    expect(server.log).toContain('records for public topics wait until the schema registry answers');
     const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
     const person = new Client(url, token);
     const { id: workspaceId } = await person.post<{ id: string }>('/workspaces', { name: 'W' });

@@ -48,7 +48,7 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
     if (lost > 0) {
       logger.error(
         { lost },
-        'Redis lost claims and other positions won them meanwhile: their messages are emitted twice',
+        'Redis lost dedupe claims and took repeated messages as new: their events are processed twice',
       );
     }
   };

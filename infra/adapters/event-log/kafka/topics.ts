@@ -153,7 +153,7 @@ async function createMissing(
   if (replication < SAFE_REPLICATION) {
     logger.warn(
       { replication, brokers: brokers.length },
-      'TOPICS ARE MADE WITH FEWER THAN THREE REPLICAS: the loss of a broker can lose acknowledged events',
+      'TOPICS ARE CREATED WITH FEWER THAN THREE REPLICAS: the loss of a broker can lose acknowledged events',
     );
   }
   try {

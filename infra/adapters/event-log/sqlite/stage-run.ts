@@ -141,7 +141,10 @@ export class SqliteStageRun implements StageRun {
     } catch (thrown) {
       const reason =
         thrown instanceof PartitionLost && thrown.cause instanceof Fenced ? thrown.cause : thrown;
-      this.#options.logger.error({ stage: this.#stage.name, error: messageOf(reason) }, 'stage died');
+      this.#options.logger.error(
+        { stage: this.#stage.name, error: messageOf(reason) },
+        'a stage failed for good; the process ends',
+      );
       this.#stopping.abort();
       this.#leave();
       await Promise.allSettled(loops);

@@ -171,7 +171,7 @@ async function afterThrow(
     entries: range.to - range.from,
     error: messageOf(cause),
   };
-  logger.warn(fields, 'stage threw');
+  logger.warn(fields, 'a stage failed on a record and tries it again');
   if (verdict.kind === 'again') await pause(backoffMs(verdict.throws - 1, backoff), signal);
   if (verdict.kind === 'poison' && guilty) {
     await commitPart([guilty], deadLetter(work, guilty.entry, cause), work);

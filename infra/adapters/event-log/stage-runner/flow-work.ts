@@ -186,7 +186,10 @@ export class FlowWork implements Dispatcher {
         this.#finish(record, deadLetter(this.#work, record.entry, thrown));
         return;
       }
-      logger.warn({ stage, position, throws, error: messageOf(thrown) }, 'stage threw');
+      logger.warn(
+        { stage, position, throws, error: messageOf(thrown) },
+        'a stage failed on a record and tries it again',
+      );
       void this.#dispatchAgain(record, backoffMs(throws - 1, backoff));
     }
   }

@@ -107,7 +107,9 @@ export class ProfileWriter {
       execArgv: ['--report-exclude-env'],
     });
     thread.on('message', (reply: ThreadReply) => this.#onReply(reply));
-    thread.on('error', (error) => this.#logger.error({ file, error: error.message }, 'profile thread died'));
+    thread.on('error', (error) =>
+      this.#logger.error({ file, error: error.message }, 'the thread that writes profiles failed'),
+    );
     thread.on('exit', () => {
       if (this.#thread === thread) this.#thread = undefined;
       for (const pending of this.#pending.values()) pending.reject(new Unavailable('profile thread ended'));

@@ -177,7 +177,10 @@ async function exporterOf({ protocol, url, headers }: TracingOptions): Promise<S
 /** The SDK reports failed exports there, and nowhere else. */
 function reportFailures(logger: Logger): void {
   const report = (...parts: readonly unknown[]) =>
-    logger.warn({ error: parts.map(String).join(' ').slice(0, 500) }, 'spans are not exported and lost');
+    logger.warn(
+      { error: parts.map(String).join(' ').slice(0, 500) },
+      'spans could not be exported and are lost',
+    );
   const nothing = () => {};
   diag.setLogger(
     { error: report, warn: report, info: nothing, debug: nothing, verbose: nothing },

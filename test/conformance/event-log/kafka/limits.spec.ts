@@ -121,7 +121,9 @@ describe.skipIf(engines() === undefined)('an operator who lowers max.message.byt
           .map(({ position }) => (JSON.parse(at.get(JSON.stringify(position)) ?? '{}') as { n: number }).n)
           .sort((a, b) => a - b),
       ).toEqual(guilty);
-      expect(lines.some(({ message }) => message === 'stage died')).toBe(false);
+      expect(lines.some(({ message }) => message === 'a stage failed for good; the process ends')).toBe(
+        false,
+      );
     },
   );
 

@@ -99,7 +99,7 @@ export class PartitionWork {
         }
         const fields = { stage: stage.name, topic: source.topic, partition, error: messageOf(thrown) };
         if (thrown instanceof TributaryError && !thrown.retryable)
-          logger.error(fields, 'the partition cannot go on; it will be taken over again');
+          logger.error(fields, 'the partition stopped with an error and is taken over again');
         else logger.warn(fields, 'the partition will be taken over again');
         await pause(backoffMs(failures++, backoff), this.#stopping.signal);
       }

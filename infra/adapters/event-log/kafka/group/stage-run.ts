@@ -346,7 +346,8 @@ export class KafkaStageRun implements StageRun {
 
   /** A fault that no repetition heals: `ended` rejects with it, and the process exits. */
   #die(thrown: unknown): void {
-    this.#options.logger.error({ stage: this.#stage.name, error: messageOf(thrown) }, 'stage died');
+    const fields = { stage: this.#stage.name, error: messageOf(thrown) };
+    this.#options.logger.error(fields, 'a stage failed for good; the process ends');
     this.#end.reject(thrown);
     for (const name of [...this.#atWork.keys()]) this.#drop(name);
     void this.stop();
@@ -362,12 +363,11 @@ export class KafkaStageRun implements StageRun {
   }
 
   async #watchAll(): Promise<void> {
-    const { logger } = this.#options;
-    const stage = this.#stage.name;
     try {
       for (const progress of await this.#progress(stableEnds)) this.#watch(progress);
     } catch (error) {
-      logger.warn({ stage, error: messageOf(error) }, 'the lag is not known');
+      const fields = { stage: this.#stage.name, error: messageOf(error) };
+      this.#options.logger.warn(fields, 'the lag is not known');
     }
   }
 

@@ -124,7 +124,9 @@ export class TopicGroupWriter {
       execArgv: ['--report-exclude-env'],
     });
     worker.on('message', (reply: WorkerReply) => this.#onReply(reply));
-    worker.on('error', (error) => logger.error({ folder, error: error.message }, 'append thread died'));
+    worker.on('error', (error) =>
+      logger.error({ folder, error: error.message }, 'the thread that writes the event log failed'),
+    );
     worker.on('exit', () => {
       if (this.#worker === worker) this.#worker = undefined;
       for (const pending of this.#pending.values()) pending.reject(new Unavailable('append thread ended'));
@@ -138,7 +140,7 @@ export class TopicGroupWriter {
       const { folder, logger } = this.#options;
       logger.error(
         { folder, error: reply.error },
-        'the event log file was not rolled; a later write tries again',
+        'a new segment of the event log could not be begun; a later write tries again',
       );
       return;
     }

@@ -146,7 +146,7 @@ export class ElasticsearchDocuments implements Documents {
     if (isCreated && this.#wasThere)
       this.#logger.error(
         { index: this.#index.alias },
-        'the index of the profiles was removed with all profiles in it, and was made again, empty: to have them back, stop all processes, delete it and restore a snapshot',
+        'the index of the profiles was deleted with all profiles in it; an empty one was created: to restore them, stop all processes, delete it and restore a snapshot',
       );
     this.#wasThere = true;
   }
