@@ -5,6 +5,7 @@ import { keepPreviousData, type UseQueryResult, useQuery } from '@tanstack/react
 import { type ReactNode, useEffect, useState } from 'react';
 import type { Page } from '../api/client.ts';
 import { Deferred } from './deferred.tsx';
+import { PageButtons } from './page-buttons.tsx';
 import { QueryState } from './query-state.tsx';
 
 /** The URL parameters of a list; the same URL shows another person the same page of it. */
@@ -72,7 +73,7 @@ export function PagedList<T, S extends ListSearch>(props: Props<T, S>) {
       <QueryState query={query as UseQueryResult<Page<T>>}>
         {(page) => (
           <Deferred>
-            <Rows {...props} page={page} />
+            <Rows {...props} page={page} isStale={query.isPlaceholderData} />
           </Deferred>
         )}
       </QueryState>
@@ -121,8 +122,9 @@ function Rows<T, S extends ListSearch>({
   empty,
   search,
   onSearch,
+  isStale,
   minWidth = 520,
-}: Props<T, S> & { readonly page: Page<T> }) {
+}: Props<T, S> & { readonly page: Page<T>; readonly isStale: boolean }) {
   const isFiltered = Object.keys(search).some((name) => name !== 'sort');
   if (page.items.length === 0)
     return isFiltered ? <Text c="dimmed">Nothing matches this filter.</Text> : empty;
@@ -152,24 +154,12 @@ function Rows<T, S extends ListSearch>({
         <Text size="sm" c="dimmed">
           {page.total === undefined ? `${page.items.length} shown` : `${page.items.length} of ${page.total}`}
         </Text>
-        <Group gap="xs">
-          <Button
-            size="xs"
-            variant="default"
-            disabled={search.cursor === undefined}
-            onClick={() => onSearch(restarted(search, {}))}
-          >
-            First page
-          </Button>
-          <Button
-            size="xs"
-            variant="default"
-            disabled={page.nextCursor === undefined}
-            onClick={() => page.nextCursor && onSearch({ ...search, cursor: page.nextCursor })}
-          >
-            Next page
-          </Button>
-        </Group>
+        <PageButtons
+          cursor={search.cursor}
+          nextCursor={page.nextCursor}
+          isStale={isStale}
+          onPage={(cursor) => onSearch(cursor === undefined ? restarted(search, {}) : { ...search, cursor })}
+        />
       </Group>
     </>
   );

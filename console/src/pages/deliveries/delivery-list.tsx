@@ -1,10 +1,11 @@
-import { Button, Group, Stack, Table, Text } from '@mantine/core';
+import { Group, Stack, Table, Text } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMay } from '../../frame/workspace.tsx';
 import { Deferred } from '../../shared/deferred.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { useEntityNames } from '../../shared/entity-names.ts';
 import { TextLink } from '../../shared/links.tsx';
+import { PageButtons } from '../../shared/page-buttons.tsx';
 import { QueryState } from '../../shared/query-state.tsx';
 import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
@@ -141,23 +142,13 @@ export function DeliveryList({ workspaceId, search, onSearch }: Props) {
               </Table.ScrollContainer>
             </Deferred>
           )}
-          <Group gap="xs" justify="flex-end">
-            <Button
-              size="xs"
-              variant="default"
-              disabled={search.cursor === undefined}
-              onClick={() => onSearch(first)}
-            >
-              First page
-            </Button>
-            <Button
-              size="xs"
-              variant="default"
-              disabled={nextCursor === undefined}
-              onClick={() => nextCursor && onSearch({ ...search, cursor: nextCursor })}
-            >
-              Next page
-            </Button>
+          <Group justify="flex-end">
+            <PageButtons
+              cursor={search.cursor}
+              nextCursor={nextCursor}
+              isStale={query.isPlaceholderData}
+              onPage={(cursor) => onSearch(cursor === undefined ? first : { ...search, cursor })}
+            />
           </Group>
         </Stack>
       )}

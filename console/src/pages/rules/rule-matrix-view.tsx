@@ -9,6 +9,7 @@ import { EmptyState } from '../../shared/empty-state.tsx';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
 import type { Environment } from '../../shared/event-fields.ts';
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
+import { PageButtons } from '../../shared/page-buttons.tsx';
 import { plural } from '../../shared/quantities.ts';
 import { QueryState } from '../../shared/query-state.tsx';
 import { MatrixCell } from './matrix-cell.tsx';
@@ -109,24 +110,13 @@ export function RuleMatrix({ workspaceId, search, onSearch }: Props) {
                     <Text size="sm" c="dimmed">
                       {items.length} of {plural(Number(total ?? items.length), 'destination')}
                     </Text>
-                    <Group gap="xs">
-                      <Button
-                        size="xs"
-                        variant="default"
-                        disabled={cursor === undefined}
-                        onClick={() => onSearch(unpaged)}
-                      >
-                        First destinations
-                      </Button>
-                      <Button
-                        size="xs"
-                        variant="default"
-                        disabled={nextCursor === undefined}
-                        onClick={() => nextCursor && onSearch({ ...unpaged, cursor: nextCursor })}
-                      >
-                        Next destinations
-                      </Button>
-                    </Group>
+                    <PageButtons
+                      cursor={cursor}
+                      nextCursor={nextCursor}
+                      isStale={destinations.isPlaceholderData}
+                      noun="destinations"
+                      onPage={(next) => onSearch(next === undefined ? unpaged : { ...unpaged, cursor: next })}
+                    />
                   </Group>
                 </Stack>
               )}
