@@ -13,7 +13,7 @@ describe('the table of the profile API', () => {
   it('shows by a call of the gateway whatever a caller can see', () => {
     const elsewhere = rowsOf(text).filter(({ reference }) => !/^`test\/(flows|gateway)\//.test(reference));
     expect(elsewhere.map(({ line }) => line.split('|')[1]?.trim())).toEqual([
-      'names of all kinds',
+      'attribute names',
       'emitted by the operations',
     ]);
   });
