@@ -27,4 +27,8 @@ describe('a row of a document that names a test', () => {
   ])('is a fault where it names %s: %s', (_, reference) => {
     expect(faults(reference)).toBe(1);
   });
+
+  it('of a document had lost its text to dashes, and was taken for the rule below the heading', () => {
+    expect(rowsOf(`${table('x')}| ---- | ---- |\n`).map(({ reference }) => reference)).toEqual(['x', '----']);
+  });
 });

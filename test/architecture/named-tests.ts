@@ -8,11 +8,12 @@ export interface Row {
   readonly reference: string;
 }
 
-/** Every row of every table, without headings. */
+/** Every row of every table, without headings. A row of dashes elsewhere counts as one: it is a row whose text was lost. */
 export function rowsOf(text: string): readonly Row[] {
   const lines = text.split('\n');
+  const isHeadingRule = (at: number) => isRule(lines[at]) && isRow(lines[at - 1]) && !isRow(lines[at - 2]);
   return lines
-    .filter((line, at) => isRow(line) && !isRule(line) && !isRule(lines[at + 1]))
+    .filter((line, at) => isRow(line) && !isHeadingRule(at) && !isHeadingRule(at + 1))
     .map((line) => ({ line, reference: line.split('|').at(-2)?.trim() ?? '' }));
 }
 
@@ -32,7 +33,7 @@ export function documentAt(path: string): string {
   return readFileSync(new URL(path, root), 'utf8');
 }
 
-const isRow = (line: string) => line.startsWith('|');
+const isRow = (line: string | undefined) => line?.startsWith('|') === true;
 const isRule = (line: string | undefined) => /^\|[ :|-]+\|$/.test(line ?? '');
 
 const REFERENCE = /^`([\w./-]+\.ts)` "(.+)"$/;
