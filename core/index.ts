@@ -147,7 +147,7 @@ export * from './profiles/profile.ts';
 export * from './profiles/profile-operation.ts';
 export * from './profiles/profile-store.ts';
 export * from './profiles/record.ts';
-export { claimWrite, isSetAside } from './profiles/shared-identities.ts';
+export { competingClaimWrite, isSetAside } from './profiles/shared-identities.ts';
 export {
   applySplit,
   applyUnlink,

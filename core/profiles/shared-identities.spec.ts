@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { fold } from './fold.ts';
 import type { IdentityLimits } from './identity/identity-limits.ts';
 import type { ProfileWrite } from './profile-store.ts';
-import { claimWrite, isSetAside } from './shared-identities.ts';
+import { competingClaimWrite, isSetAside } from './shared-identities.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
 
 const limits: IdentityLimits = { types: [], user_ids: 3 };
@@ -14,7 +14,7 @@ function send(world: World, written: ProfileWrite) {
   const outcome = world.upsert(written);
   if (outcome.kind === 'written')
     for (const { identity: one, claimant } of outcome.leftOut)
-      if (claimant !== undefined) world.upsert(claimWrite(written, { identity: one, claimant }));
+      if (claimant !== undefined) world.upsert(competingClaimWrite(written, { identity: one, claimant }));
   return outcome;
 }
 
@@ -63,7 +63,8 @@ describe('an identity of many users', () => {
     });
     expect(world.ownerOf(identity('user_id:d'))).toBeUndefined();
     if (refused.kind === 'refused')
-      for (const claim of refused.claims ?? []) world.upsert(claimWrite(write([], { limits }), claim));
+      for (const claim of refused.competingClaims ?? [])
+        world.upsert(competingClaimWrite(write([], { limits }), claim));
     const owner = world.ownerOf(shared);
     expect(owner && isSetAside(owner, shared, limits)).toBe(true);
     expect(merge('e')).toMatchObject({ reason: 'shared_identity', identities: [shared], claims: [] });

@@ -135,13 +135,13 @@ class MailSender {
   /** Deduplicates mails by their notice. A mail of the retry topic was claimed before. */
   async #isFirst(notice: MailNotice, { position }: LogEntry): Promise<boolean> {
     if (position.topic !== TOPIC.mail) return true;
-    const claimant = {
+    const dedupeClaim = {
       workspaceId: notice.organizationId,
       environment: 'production',
       messageId: `mail:${notice.id}`,
       position,
     } as const;
-    const [first] = await this.#parts.deduplicator.claim([claimant]);
+    const [first] = await this.#parts.deduplicator.claim([dedupeClaim]);
     return first === true;
   }
 

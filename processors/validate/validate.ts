@@ -157,15 +157,15 @@ export function validateSlow(
 
 /**
  * Drops re-evaluated events that are still rejected, as they are recorded already, and those that another replay claimed
- * first or that were accepted since. The claim belongs to the position of the entry in the slow queue: a crash repeats that
- * entry, another replay makes another one. The message id is claimed afterwards, by the same position.
+ * first or that were accepted since. The dedupe claim belongs to the position of the entry in the slow queue: a crash
+ * repeats that entry, another replay makes another one. The message id is claimed afterwards, by the same position.
  */
 async function withoutReevaluated(
   reevaluations: Pick<Deduplicator, 'claim'>,
   taken: readonly Candidate[],
 ): Promise<readonly Candidate[]> {
   const again = taken.filter((one) => isReevaluated(one.entry) && !isRejected(one));
-  const first = again.length === 0 ? [] : await reevaluations.claim(again.map(claimantOf));
+  const first = again.length === 0 ? [] : await reevaluations.claim(again.map(dedupeClaimOf));
   const kept = new Set(again.filter((_, at) => first[at]));
   return taken.filter((one) => !isReevaluated(one.entry) || kept.has(one));
 }
@@ -198,9 +198,9 @@ async function withoutRepeats(
   { deduplicator, metrics }: Pick<ValidateDependencies, 'deduplicator' | 'metrics'>,
   taken: readonly (Candidate | OutputRecord)[],
 ): Promise<{ readonly emissions: readonly OutputRecord[]; readonly results: readonly Result[] }> {
-  const claimants: DedupeClaim[] = [];
-  for (const one of taken) if ('evaluation' in one) claimants.push(claimantOf(one));
-  const first = await deduplicator.claim(claimants);
+  const dedupeClaims: DedupeClaim[] = [];
+  for (const one of taken) if ('evaluation' in one) dedupeClaims.push(dedupeClaimOf(one));
+  const first = await deduplicator.claim(dedupeClaims);
   const outcomes = new Map<string, number>();
   const emissions: OutputRecord[] = [];
   const results: Result[] = [];
@@ -247,15 +247,15 @@ function beforeRules(event: CountedEvent, measures: string): StageNote {
   return { event, rule: '', destination: '', measures };
 }
 
-function claimantOf(candidate: Candidate): DedupeClaim {
+function dedupeClaimOf(candidate: Candidate): DedupeClaim {
   const { event, position } = candidate;
-  const claimant = {
+  const dedupeClaim = {
     workspaceId: event.workspace_id,
     environment: event.environment,
     messageId: event.message_id,
     position,
   };
-  return isRejected(candidate) ? { ...claimant, rejected: true } : claimant;
+  return isRejected(candidate) ? { ...dedupeClaim, rejected: true } : dedupeClaim;
 }
 
 function charsOf(emissions: readonly OutputRecord[]): number {

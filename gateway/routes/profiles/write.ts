@@ -1,11 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   below,
-  claimWrite,
+  type CompetingClaim,
+  competingClaimWrite,
   DEFAULT_LIMITS,
   distinctIdentities,
   type Identity,
-  type IdentityClaim,
   type IdentityLimits,
   type IdentityReading,
   iso,
@@ -84,7 +84,7 @@ export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
       };
       const outcome = await calls.bounded(request, organization, () => profiles.upsert(written));
       if (outcome.kind === 'refused') {
-        await writeClaims(request, calls.dependencies, organization, written, outcome.claims ?? []);
+        await writeClaims(request, calls.dependencies, organization, written, outcome.competingClaims ?? []);
         throw refusalOf(outcome, request.body, limits);
       }
       const { profile } = outcome;
@@ -244,7 +244,7 @@ async function writeClaims(
   }: Pick<GatewayDependencies, 'profiles' | 'recordProfileOperation' | 'clock' | 'logger' | 'metrics'>,
   { id: organization_id }: Organization,
   write: ProfileWrite,
-  claims: readonly IdentityClaim[],
+  claims: readonly CompetingClaim[],
 ): Promise<void> {
   const recorded = {
     organization_id,
@@ -255,7 +255,7 @@ async function writeClaims(
   try {
     for (const claim of claims) {
       const { identity } = claim;
-      const claimed = await profiles.upsert(claimWrite(write, claim));
+      const claimed = await profiles.upsert(competingClaimWrite(write, claim));
       if (claimed.kind === 'refused' || !isSetAside(claimed.profile, identity, write.limits)) continue;
       metrics.count('tributary_profile_identities_set_aside_total', { type: identity.type });
       await recordProfileOperation(setAsideOperation(write, claimed.profile.ucid, identity, recorded));

@@ -68,7 +68,7 @@ export async function takePoint(stores: StoreFiles, timeoutMs: number): Promise<
 /** `Unavailable`, or an error of SQLite that means it, when a later attempt may succeed. */
 function attemptPoint(stores: StoreFiles, onHeld: (ms: number) => void): Omit<BackupPoint, 'heldMs'> {
   const segments = stores.groups.map((folder) => newestSegment(folder));
-  const lists = stores.claims.map((folder) => ({ folder, file: join(folder, 'windows.db') }));
+  const lists = stores.dedupeClaims.map((folder) => ({ folder, file: join(folder, 'windows.db') }));
   const locks = new Map<string, DatabaseSync>();
   const readers: Reader[] = [];
   let from = Number.POSITIVE_INFINITY;
@@ -88,7 +88,7 @@ function attemptPoint(stores: StoreFiles, onHeld: (ms: number) => void): Omit<Ba
       ends.push(...endsOf(database));
     }
     for (const { folder, file } of lists)
-      for (const claims of claimFiles(locks.get(file), folder)) readers.push(new Reader(claims));
+      for (const claims of dedupeClaimFiles(locks.get(file), folder)) readers.push(new Reader(claims));
     for (const reader of readers) reader.begin();
     const at = Date.now();
     const sealed = segments.flatMap(olderSegments);
@@ -138,7 +138,7 @@ function olderSegments({ folder, sequence }: Segment) {
     .map((older) => ({ folder, sequence: older }));
 }
 
-function claimFiles(list: DatabaseSync | undefined, folder: string): readonly string[] {
+function dedupeClaimFiles(list: DatabaseSync | undefined, folder: string): readonly string[] {
   return (list?.prepare('SELECT file FROM windows ORDER BY file').all() ?? [])
     .map(({ file }) => join(folder, `claims-${Number(file)}.db`))
     .filter((file) => existsSync(file));

@@ -1,11 +1,11 @@
 import { type DedupeClaim, Fenced, type FunnelStore, type HistoryEntry, NO_LOGGER } from '@tributary/core';
 import { RedisConnection } from '@tributary/infra';
 import {
-  importClaims,
-  missingClaims,
+  importDedupeClaims,
+  missingDedupeClaims,
   openRedisDeduplicator,
 } from '@tributary/infra/adapters/deduplicator/redis';
-import { openSqliteDeduplicator, storedClaims } from '@tributary/infra/adapters/deduplicator/sqlite';
+import { exportedDedupeClaims, openSqliteDeduplicator } from '@tributary/infra/adapters/deduplicator/sqlite';
 import {
   differingFunnelDocuments,
   importFunnelDocuments,
@@ -63,11 +63,11 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
 
     const redis = await RedisConnection.open({ url, logger: NO_LOGGER });
     onTestFinished(() => redis.close());
-    const claims = [...storedClaims(folder, windowMs, now)];
+    const claims = [...exportedDedupeClaims(folder, windowMs, now)];
     expect(claims).toHaveLength(won.length + rejected.length);
-    for (const _ of ['first', 'again']) await importClaims(redis, prefix, claims, now);
-    expect(await missingClaims(redis, prefix, claims, now)).toBe(0);
-    expect(await missingClaims(redis, `${prefix}other:`, claims, now)).toBe(claims.length);
+    for (const _ of ['first', 'again']) await importDedupeClaims(redis, prefix, claims, now);
+    expect(await missingDedupeClaims(redis, prefix, claims, now)).toBe(0);
+    expect(await missingDedupeClaims(redis, `${prefix}other:`, claims, now)).toBe(claims.length);
 
     const target = await openRedisDeduplicator({ url, prefix, windowMs, logger: NO_LOGGER });
     onTestFinished(() => target.close());
@@ -83,7 +83,7 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
     const corrected = again.map(({ rejected: _, ...one }) => one);
     expect(new Set(await target.claim(corrected))).toEqual(new Set([true]));
     await expect(
-      importClaims(
+      importDedupeClaims(
         redis,
         prefix,
         [{ ...(claims[0] ?? never()), position: repeats[0]?.position ?? never() }],

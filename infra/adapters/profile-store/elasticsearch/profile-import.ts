@@ -2,11 +2,11 @@ import { hash } from 'node:crypto';
 import { identityHash, type Logger, type Profile, type ProfileScope, TributaryError } from '@tributary/core';
 import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
 import {
-  claimId,
-  claimSource,
   type DocumentSource,
   deletedSource,
   foldedSource,
+  identityClaimId,
+  identityClaimSource,
   liveSource,
   type Pending,
   profileId,
@@ -145,11 +145,14 @@ function liveDocuments(
 ): readonly NamedDocument[] {
   const { ucid, identities, linked } = profile;
   const unpublished = (change?.linked ?? []).filter((other) => linked.includes(other));
-  const claims = new Set(identities.map((identity) => identityHash(profile, identity)));
+  const hashes = new Set(identities.map((identity) => identityHash(profile, identity)));
   return [
     { id: profileId(ucid), source: liveSource({ profile, deletions, unpublished }, pending, text) },
     ...linked.map((other) => ({ id: profileId(other), source: foldedSource(ucid) })),
-    ...[...claims].map((claim) => ({ id: claimId(claim), source: claimSource({ ucid, deletedAt: 0 }) })),
+    ...[...hashes].map((hash) => ({
+      id: identityClaimId(hash),
+      source: identityClaimSource({ ucid, deletedAt: 0 }),
+    })),
   ];
 }
 
@@ -163,9 +166,9 @@ function deletedDocuments(
   return [
     { id: profileId(ucid), source: deletedSource(tombstone, false, deletedAt, pending) },
     ...linked.map((other) => ({ id: profileId(other), source: foldedSource(ucid) })),
-    ...[...new Set(unclaimed)].map((claim) => ({
-      id: claimId(claim),
-      source: claimSource({ ucid, deletedAt: 0 }),
+    ...[...new Set(unclaimed)].map((hash) => ({
+      id: identityClaimId(hash),
+      source: identityClaimSource({ ucid, deletedAt: 0 }),
     })),
   ];
 }

@@ -9,7 +9,7 @@ import {
   parseExact,
 } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
-import { claimOf, ucidBytes } from './schema.ts';
+import { identityDigest, ucidBytes } from './schema.ts';
 
 /** How long a search occupies the thread before it yields, ms. */
 const HELD_MS = 2;
@@ -65,7 +65,7 @@ export class ProfileReader {
   *#keysOf({ org, regions, identities, ucids }: ProfileSearch): Generator<readonly [Lookup, Uint8Array]> {
     for (const ucid of ucids) yield [this.#ucids, ucidBytes(ucid)];
     for (const region of regions)
-      for (const identity of identities) yield [this.#claims, claimOf({ org, region }, identity)];
+      for (const identity of identities) yield [this.#claims, identityDigest({ org, region }, identity)];
   }
 }
 

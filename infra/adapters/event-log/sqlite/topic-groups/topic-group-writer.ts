@@ -12,10 +12,10 @@ import { emissionBytes } from '../../stage-runner/work.ts';
 import type { WorkerOptions, WorkerReply, WorkerRequest } from './append-worker.ts';
 import {
   type AppendRequest,
-  type ClaimRequest,
   type CommitRequest,
   type Ownership,
   type OwnershipClaim,
+  type OwnershipRequest,
   planBatch,
   type StageCommit,
   settleBatch,
@@ -85,9 +85,9 @@ export class TopicGroupWriter {
   }
 
   /** Makes this process the newest owner of the partitions. The results are in their order. */
-  async claimOwnership(claims: readonly OwnershipClaim[]): Promise<readonly Ownership[]> {
-    const request: ClaimRequest = { kind: 'claim', claims, owned: [] };
-    await this.#requests.add(request, COMMIT_BYTES * claims.length);
+  async claimOwnership(ownershipClaims: readonly OwnershipClaim[]): Promise<readonly Ownership[]> {
+    const request: OwnershipRequest = { kind: 'ownership', claims: ownershipClaims, owned: [] };
+    await this.#requests.add(request, COMMIT_BYTES * ownershipClaims.length);
     return request.owned;
   }
 

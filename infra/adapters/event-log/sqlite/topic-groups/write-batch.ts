@@ -46,7 +46,7 @@ export interface OwnershipClaim {
 export interface WriteBatch {
   readonly appends: readonly RecordsWrite[];
   readonly commits: readonly CommitWrite[];
-  readonly claims: readonly OwnershipClaim[];
+  readonly ownershipClaims: readonly OwnershipClaim[];
 }
 
 /** The offset of the first record of each emission, or `fenced`: nothing of that commit was written. */
@@ -62,7 +62,7 @@ export interface WriteBatchResult {
   /** The offset of the first record of each. */
   readonly appends: readonly number[];
   readonly commits: readonly CommitResult[];
-  readonly claims: readonly Ownership[];
+  readonly ownerships: readonly Ownership[];
 }
 
 export interface StageCommit extends Omit<CommitWrite, 'emissions'> {
@@ -70,7 +70,7 @@ export interface StageCommit extends Omit<CommitWrite, 'emissions'> {
 }
 
 /** A request to a topic group's writer. `settleBatch` sets its result. */
-export type WriterRequest = AppendRequest | CommitRequest | ClaimRequest;
+export type WriterRequest = AppendRequest | CommitRequest | OwnershipRequest;
 
 export interface AppendRequest {
   readonly kind: 'append';
@@ -85,8 +85,8 @@ export interface CommitRequest {
   fenced: boolean;
 }
 
-export interface ClaimRequest {
-  readonly kind: 'claim';
+export interface OwnershipRequest {
+  readonly kind: 'ownership';
   readonly claims: readonly OwnershipClaim[];
   owned: readonly Ownership[];
 }
@@ -97,7 +97,7 @@ export interface BatchPlan {
   readonly appended: readonly PartitionRecords[];
   readonly appends: readonly { readonly request: AppendRequest; readonly placed: readonly Placed[] }[];
   readonly commits: readonly CommitRequest[];
-  readonly claims: readonly ClaimRequest[];
+  readonly ownershipRequests: readonly OwnershipRequest[];
 }
 
 export function planBatch(
@@ -107,10 +107,10 @@ export function planBatch(
   const packer = new RecordPacker();
   const appends: { request: AppendRequest; placed: readonly Placed[] }[] = [];
   const commits: CommitRequest[] = [];
-  const claims: ClaimRequest[] = [];
+  const ownershipRequests: OwnershipRequest[] = [];
   for (const request of requests) {
     if (request.kind === 'commit') commits.push(request);
-    else if (request.kind === 'claim') claims.push(request);
+    else if (request.kind === 'ownership') ownershipRequests.push(request);
     else appends.push({ request, placed: request.entries.map((entry) => packer.place(request.spec, entry)) });
   }
   const appended = packer.partitions();
@@ -120,9 +120,9 @@ export function planBatch(
       ...commit,
       emissions: encodeEmissions(commit.emissions, topics),
     })),
-    claims: claims.flatMap((request) => request.claims),
+    ownershipClaims: ownershipRequests.flatMap((request) => request.claims),
   };
-  return { batch, appended, appends, commits, claims };
+  return { batch, appended, appends, commits, ownershipRequests: ownershipRequests };
 }
 
 /** Sets the result of each request, and reports the offset up to which each partition became durable. */
@@ -149,8 +149,8 @@ export function settleBatch(
     }
   }
   let first = 0;
-  for (const request of plan.claims) {
-    request.owned = result.claims.slice(first, first + request.claims.length);
+  for (const request of plan.ownershipRequests) {
+    request.owned = result.ownerships.slice(first, first + request.claims.length);
     first += request.claims.length;
   }
 }
