@@ -29,7 +29,7 @@ export interface FunnelRange {
 /** Reads the documents of a range, in any order. */
 export type ReadFunnelDocuments = (range: FunnelRange) => Promise<readonly FunnelDocument[]>;
 
-/** Intervals of one read: with many documents of each, and with few. So no read holds the thread for long. */
+/** Intervals of one read: with many documents of each, and with few. So no read blocks the thread for long. */
 const FEW_AT_ONCE = 2;
 const MANY_AT_ONCE = 50;
 

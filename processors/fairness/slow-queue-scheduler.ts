@@ -57,13 +57,13 @@ export class SlowQueueScheduler {
     await nextTurn();
     while (this.#lines.size > 0) {
       const began = this.#elapsed();
-      let held = 0;
+      let ranMs = 0;
       this.#downstreamMs = 0;
       do {
         this.#runNext();
-        held = this.#elapsed() - began;
-      } while (held + this.#downstreamMs < SLICE_MS && this.#lines.size > 0);
-      const pauseMs = (held + this.#downstreamMs) * (this.#isBusy() ? PAUSE_WHILE_BUSY : PAUSE);
+        ranMs = this.#elapsed() - began;
+      } while (ranMs + this.#downstreamMs < SLICE_MS && this.#lines.size > 0);
+      const pauseMs = (ranMs + this.#downstreamMs) * (this.#isBusy() ? PAUSE_WHILE_BUSY : PAUSE);
       await (pauseMs < 1 ? nextTurn() : sleep(pauseMs));
     }
     this.#isRunning = false;
@@ -121,11 +121,11 @@ export const yielding: RunPiece = async (_workspaceId, work) => {
 
 /** At least one item from `from` on, up to a total of `chars` characters. */
 export function pieceOf(items: readonly string[], from: number, chars = PIECE_CHARS): readonly string[] {
-  let held = 0;
+  let taken = 0;
   let to = from;
   do {
-    held += items[to]?.length ?? 0;
+    taken += items[to]?.length ?? 0;
     to += 1;
-  } while (to < items.length && held < chars);
+  } while (to < items.length && taken < chars);
   return items.slice(from, to);
 }

@@ -191,14 +191,14 @@ async function applyRules(
   windows: PartitionWindows | undefined,
 ): Promise<{ readonly emissions: readonly OutputRecord[]; readonly notes: readonly StageNote[] }> {
   const { transformer } = dependencies;
-  const bounds: Bounds = { holder: { isDone: false }, share: shareOf(routed.sharing) };
+  const bounds: Bounds = { pendingEvent: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
     elapsed: transformer.elapsed,
     slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
   const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, bounds);
   const { emissions, notes, left } = await applyInPieces(routed, rules, apply, limits).finally(() =>
-    transformer.release(bounds.holder),
+    transformer.release(bounds.pendingEvent),
   );
   if (left.length > 0) emissions.push(toSlowQueue(routed, left));
   for (const { topic } of emissions) dependencies.metrics.count('tributary_events_routed_total', { topic });

@@ -67,16 +67,16 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
 
   function limited<T>(workspaceId: string, disconnected: AbortSignal, work: () => Promise<T>): Promise<T> {
     const answered = Promise.withResolvers<T>();
-    const held = holdPermit(workspaceId, disconnected, async () => {
+    const done = withPermit(workspaceId, disconnected, async () => {
       const pause = sleep(MIN_TEST_MS, undefined, { ref: false });
       await work().then(answered.resolve, answered.reject);
       await pause;
     });
-    held.catch(answered.reject);
+    done.catch(answered.reject);
     return answered.promise;
   }
 
-  async function holdPermit(
+  async function withPermit(
     workspaceId: string,
     disconnected: AbortSignal,
     work: () => Promise<void>,

@@ -58,7 +58,7 @@ it('the SQLite profiles hold up no event loop while they wait for another writer
     expect(found).toHaveLength(400);
     return longest;
   };
-  // The least of several: what holds the loop up does so each time, and a machine that others keep busy does not.
+  // The least of several: blocking code blocks the loop each time, and a machine that others keep busy does not.
   const turns: number[] = [];
   for (let round = 0; round < 5; round++) turns.push(await longestTurn());
   lock.close();

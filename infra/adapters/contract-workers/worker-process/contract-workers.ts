@@ -168,7 +168,7 @@ class WorkerProcesses implements ContractWorkers {
       worker.child.kill('SIGKILL');
     }, this.#options.taskMs);
     worker.running = { pending, workspaceId, timer };
-    hold(worker.child);
+    keepAlive(worker.child);
     if (pending.task.kind === 'evaluate' && pending.task.contract !== undefined) {
       if (worker.sent.size >= MAX_SENT) worker.sent.clear();
       worker.sent.add(pending.task.key);
@@ -191,7 +191,7 @@ class WorkerProcesses implements ContractWorkers {
       const answer = message as TaskAnswer;
       if (answer.kind === 'ready') {
         worker.isReady = true;
-        release(child);
+        letEnd(child);
       } else this.#finish(worker)?.resolve(answer);
       this.#dispatch();
     });
@@ -221,20 +221,20 @@ class WorkerProcesses implements ContractWorkers {
     if (running === undefined) return undefined;
     clearTimeout(running.timer);
     worker.running = undefined;
-    release(worker.child);
+    letEnd(worker.child);
     this.#queue.done(running.workspaceId);
     return running.pending;
   }
 }
 
 /** Keeps this process alive while a worker is busy. */
-function hold(child: ChildProcess): void {
+function keepAlive(child: ChildProcess): void {
   child.ref();
   child.channel?.ref();
 }
 
 /** Lets this process end while a worker is idle; the worker ends with the channel to it. */
-function release(child: ChildProcess): void {
+function letEnd(child: ChildProcess): void {
   child.unref();
   child.channel?.unref();
 }
@@ -244,7 +244,7 @@ function ended(child: ChildProcess): Promise<void> {
     return Promise.resolve();
   return new Promise((resolve) => {
     child.once('exit', () => resolve());
-    hold(child);
+    keepAlive(child);
     child.kill('SIGKILL');
   });
 }

@@ -83,8 +83,8 @@ export class FlowWindow {
     return this.#finishedBytes >= bytes * share || this.#finished >= entries * share;
   }
 
-  /** Whether emissions wait to be committed. */
-  get holdsEmissions(): boolean {
+  /** Whether output records wait to be committed. */
+  get hasUncommittedOutput(): boolean {
     return this.#finishedEmissions > 0;
   }
 

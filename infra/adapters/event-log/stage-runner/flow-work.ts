@@ -314,7 +314,7 @@ export class FlowWork implements Dispatcher {
   async #pauseBeforeCommit(): Promise<void> {
     for (;;) {
       const { committer, stopping } = this.#work;
-      const withEmissions = this.#window.holdsEmissions;
+      const withEmissions = this.#window.hasUncommittedOutput;
       const pauseMs = withEmissions ? committer.pauseMs() : committer.positionPauseMs();
       if (pauseMs === 0 || !this.#isThrottled || stopping.aborted || this.ended.aborted) return;
       if (this.#window.isFull(NO_PAUSE_SHARE)) return;
@@ -334,8 +334,8 @@ export class FlowWork implements Dispatcher {
 
   /** An entry finished during a pause, which ends where the entry has a shorter one or fills the window. */
   #endPauseIfDue(): void {
-    const { holdsEmissions } = this.#window;
-    if (holdsEmissions !== this.#pausing?.withEmissions || this.#window.isFull(NO_PAUSE_SHARE))
+    const { hasUncommittedOutput } = this.#window;
+    if (hasUncommittedOutput !== this.#pausing?.withEmissions || this.#window.isFull(NO_PAUSE_SHARE))
       this.#pausing?.end();
   }
 

@@ -263,7 +263,7 @@ export class PartitionLoop {
         for (const taken of ready) {
           const treatment = this.#suspects.treatmentOf(taken.entry);
           if (treatment === 'normal') {
-            if (this.#suspects.isHeld) await this.#suspects.released(stopping);
+            if (this.#suspects.isDispatchPaused) await this.#suspects.released(stopping);
             while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
           } else await this.#dispatchSuspect(flow, taken, treatment, work);
           if (stopping.aborted) break;

@@ -53,15 +53,19 @@ export class PartitionSuspects {
     return this.#turns.isAlone(crashes) ? 'alone' : 'normal';
   }
 
-  /** Whether entries of this process are held back for a suspect; then `released` resolves. */
-  get isHeld(): boolean {
-    return this.#turns.held !== undefined;
+  /** Whether the dispatch of entries is paused for a suspect; then `released` resolves. */
+  get isDispatchPaused(): boolean {
+    return this.#turns.dispatchPause !== undefined;
   }
 
   /** Resolves when entries may be dispatched, or the signal fires. */
   async released(signal: AbortSignal): Promise<void> {
-    for (let { held } = this.#turns; held !== undefined && !signal.aborted; held = this.#turns.held)
-      await unlessAborted(held, signal).catch(() => {});
+    for (
+      let { dispatchPause } = this.#turns;
+      dispatchPause !== undefined && !signal.aborted;
+      dispatchPause = this.#turns.dispatchPause
+    )
+      await unlessAborted(dispatchPause, signal).catch(() => {});
   }
 
   /** See `SuspectTurns.alone`. */
@@ -80,11 +84,11 @@ export class PartitionSuspects {
 const SETTLE_MS = 1_000;
 const ALONE_MS = 1_000;
 
-/** How long others are held back for all suspects together, ms: after a first crash, doubled with each further one. */
+/** How long the dispatch of others is paused for all suspects together, ms: after a first crash, doubled with each further one. */
 const FIRST_BUDGET_MS = 30_000;
 const MOST_DOUBLINGS = 8;
 
-/** Others stay held back for as long between two suspects, ms. */
+/** The dispatch of others stays paused for as long between two suspects, ms. */
 const LINGER_MS = 20;
 
 const POLL_MS = 2;
@@ -107,8 +111,8 @@ export class SuspectTurns {
     this.#table = table;
   }
 
-  /** While other entries are held back: resolves when they may be dispatched again. */
-  get held(): Promise<void> | undefined {
+  /** While other entries are not dispatched: resolves when they may be again. */
+  get dispatchPause(): Promise<void> | undefined {
     return this.#opened?.promise;
   }
 
@@ -126,7 +130,7 @@ export class SuspectTurns {
     this.#last = turn.promise;
     await before;
     try {
-      if (!this.#isUsedUp) await this.#holdOthers(signal);
+      if (!this.#isUsedUp) await this.#pauseOthers(signal);
       inHand.alone = true;
       const over = new AbortController();
       const working = work();
@@ -140,7 +144,7 @@ export class SuspectTurns {
     }
   }
 
-  async #holdOthers(signal: AbortSignal): Promise<void> {
+  async #pauseOthers(signal: AbortSignal): Promise<void> {
     this.#close();
     const settleBy = performance.now() + SETTLE_MS;
     while (!this.#table.isEmpty && performance.now() < settleBy && !signal.aborted)

@@ -121,7 +121,7 @@ describe('suspects', () => {
           async () => {
             running.add(i);
             most = Math.max(most, running.size);
-            expect(turns.held).toBeDefined();
+            expect(turns.dispatchPause).toBeDefined();
             expect(slot.alone).toBe(true);
             await new Promise((resolve) => setTimeout(resolve, 5));
             running.delete(i);
@@ -131,8 +131,8 @@ describe('suspects', () => {
       ),
     );
     expect(most).toBe(1);
-    await turns.held;
-    expect(turns.held).toBeUndefined();
+    await turns.dispatchPause;
+    expect(turns.dispatchPause).toBeUndefined();
   });
 
   it('one that takes long is waited for no more, and the others go on', async () => {
@@ -140,7 +140,7 @@ describe('suspects', () => {
     const turns = new SuspectTurns(written);
     const slot = written.open({ stage: 's', topic: 't', partition: 0 });
     await turns.alone(slot, () => new Promise(() => {}), never);
-    await turns.held;
-    expect(turns.held).toBeUndefined();
+    await turns.dispatchPause;
+    expect(turns.dispatchPause).toBeUndefined();
   });
 });

@@ -12,7 +12,7 @@ import { reading } from '../../sqlite/database.ts';
 import { identityDigest, ucidBytes } from './schema.ts';
 
 /** How long a search occupies the thread before it yields, ms. */
-const HELD_MS = 2;
+const SLICE_MS = 2;
 
 /** Profiles whose scope is checked at a time: a few ms. */
 const PAGE = 100;
@@ -36,7 +36,7 @@ export class ProfileReader {
     const read = new Map<number, Profile>();
     const { org, regions } = search;
     const isWanted = (profile: Profile) => profile.org === org && regions.includes(profile.region);
-    const thread = new EventLoopYielder(() => performance.now(), HELD_MS);
+    const thread = new EventLoopYielder(() => performance.now(), SLICE_MS);
     let characters = 0;
     for (const [lookup, key] of this.#keysOf(search)) {
       const row = reading(() => lookup.read(key, read));

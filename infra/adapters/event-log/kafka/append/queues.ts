@@ -22,7 +22,7 @@ export class PartitionQueue {
   /** True until the group taken last was written to the connection: one taken meanwhile could overtake it. */
   isSending = false;
   /** Above 0 while a batch that was refused for its size is sent again in halves: nothing may overtake them. */
-  held = 0;
+  halving = 0;
   /** Bytes of one group, at most, learned from refusals; the part of one request alone may be larger. */
   maxBytes = Number.POSITIVE_INFINITY;
   /** Sent and not settled, in order. */
@@ -35,7 +35,7 @@ export class PartitionQueue {
   }
 
   get canSend(): boolean {
-    return !this.isSending && this.held === 0;
+    return !this.isSending && this.halving === 0;
   }
 
   get empty(): boolean {

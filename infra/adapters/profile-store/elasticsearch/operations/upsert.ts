@@ -72,7 +72,7 @@ export async function attemptUpsert(
   return outcomes;
 }
 
-/** Bounds the work of one group: the JSON of its profiles, characters. The event loop is held while it is made. */
+/** Bounds the work of one group: the JSON of its profiles, characters. It blocks the event loop while it is made. */
 const MAX_CHARACTERS = 1024 * 1024;
 
 /** Writes to one profile, applied one after the other and committed together. */
