@@ -33,8 +33,8 @@ export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
 export {
   type ListField,
   type ListOrder,
-  type Place,
-  placeOf,
+  type ListPosition,
+  listPositionOf,
 } from './catalog/fold/list-order.ts';
 export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
 export type { Member, MembersView } from './catalog/fold/members.ts';

@@ -47,7 +47,7 @@ export interface TailFollower {
    */
   take(maxCharacters: number): readonly TailItem[];
   /** The id of the last event that was taken, or after which the follower began. */
-  readonly place: string | undefined;
+  readonly lastId: string | undefined;
   /** Ends the calls of `wake`. Idempotent. */
   close(): void;
 }

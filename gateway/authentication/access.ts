@@ -111,7 +111,7 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
   });
 });
 
-/** The credential, from the place that the called API defines. */
+/** The credential, from where the called API defines it. */
 function credentialOf(request: FastifyRequest, { operation, sdk }: RouteAccess): string | undefined {
   if (sdk) return sdkCredentialOf(request);
   return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);

@@ -154,11 +154,11 @@ describe('the verifier', () => {
           (records) => records.length > 1,
         );
         const [one, other] = ofOne ?? [];
-        const places = new Map([
+        const received = new Map([
           [one, other?.offset],
           [other, one?.offset],
         ]);
-        return { accepted: accepted.map((each) => ({ ...each, offset: places.get(each) ?? each.offset })) };
+        return { accepted: accepted.map((each) => ({ ...each, offset: received.get(each) ?? each.offset })) };
       }),
     ).toEqual(['events in order per subject, accepted']);
   });

@@ -164,7 +164,7 @@ export function namesIn({ search }: Pick<WriteBody, 'search'>): '/ids' | '/searc
 }
 
 /** The path of an identity of a write, which has one of each type. */
-export function placeOf(body: Pick<WriteBody, 'search'>, { type }: Identity): string {
+export function pathOf(body: Pick<WriteBody, 'search'>, { type }: Identity): string {
   return body.search == null ? below('/ids', type) : below(below('/search', type), 0);
 }
 
@@ -173,7 +173,7 @@ export function refuseBlocked(blocked: readonly Identity[], body: Pick<WriteBody
   if (blocked.length === 0) return;
   throw invalidRequest(
     ...blocked.slice(0, MAX_DETAILS).map((identity) => ({
-      path: placeOf(body, identity),
+      path: pathOf(body, identity),
       message: 'is blocked by the organization',
     })),
   );
@@ -203,14 +203,14 @@ function originOf(caller: Caller) {
 
 function refusalOf(
   { reason, identities = [] }: Extract<ProfileWriteOutcome, { kind: 'refused' }>,
-  body: Parameters<typeof placeOf>[0],
+  body: Parameters<typeof pathOf>[0],
   { user_ids }: Pick<IdentityLimits, 'user_ids'> = DEFAULT_LIMITS,
 ): ApiError {
   switch (reason) {
     case 'shared_identity':
       return invalidRequest(
         ...identities.map((identity) => ({
-          path: placeOf(body, identity),
+          path: pathOf(body, identity),
           message: `would join more than ${user_ids} different user_ids and is set aside`,
         })),
       );

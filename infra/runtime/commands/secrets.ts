@@ -182,9 +182,9 @@ async function resealOne(
 function resealed(ring: KeyRing, destinationId: string, settings: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(settings).map(([name, value]) => {
-      const place = { destinationId, path: `/${name}` };
-      const opened = isSealed(value) ? unseal(ring, place, value) : undefined;
-      return [name, opened?.ok ? { ...seal(ring, place, opened.value) } : value];
+      const location = { destinationId, path: `/${name}` };
+      const opened = isSealed(value) ? unseal(ring, location, value) : undefined;
+      return [name, opened?.ok ? { ...seal(ring, location, opened.value) } : value];
     }),
   );
 }

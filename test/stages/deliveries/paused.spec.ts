@@ -73,15 +73,15 @@ describe('a destination that answered 410 Gone was posted to again and again', (
       set.calls.push(id);
       return { outcome: 'dead', reason: 'answered 410', status: 410 };
     };
-    const place = () => set.catalog.state.destination('place');
+    const destination = () => set.catalog.state.destination('place');
     const [again] = await set.run('deliver', [handedOn(set.routed)]);
-    return { ...set, place, again: handedOn(again) };
+    return { ...set, destination, again: handedOn(again) };
   }
 
   it('is paused, says why, and its deliveries wait with the one that met the 410', async () => {
-    const { run, place, again, calls, pause, world } = await setUpGone();
-    await expect.poll(() => place()?.paused).toBe(true);
-    expect(place()).toMatchObject({ paused_because: { reason: 'gone' }, condition: { because: 'gone' } });
+    const { run, destination, again, calls, pause, world } = await setUpGone();
+    await expect.poll(() => destination()?.paused).toBe(true);
+    expect(destination()).toMatchObject({ paused_because: { reason: 'gone' }, condition: { because: 'gone' } });
     const deferred = await run('deliver.retry', [again]);
     expect(outcomeIn(deferred[1]?.value)).toMatchObject({
       status: 'retrying',
@@ -97,9 +97,9 @@ describe('a destination that answered 410 Gone was posted to again and again', (
   });
 
   it('causes one alert', async () => {
-    const { catalog, run, place, routed } = await setUpGone();
+    const { catalog, run, destination, routed } = await setUpGone();
     await run('deliver', [handedOn(routed)]);
-    await expect.poll(() => place()?.paused).toBe(true);
+    await expect.poll(() => destination()?.paused).toBe(true);
     await run('deliver', [handedOn(routed)]);
     expect(catalog.proposed.map(({ type }) => type)).toEqual(['destination.turned', 'destination.updated']);
     expect(catalog.proposed[0]).toMatchObject({

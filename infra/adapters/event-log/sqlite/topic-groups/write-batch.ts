@@ -6,7 +6,7 @@ import {
   type Position,
   type TopicSpec,
 } from '@tributary/core';
-import { type PartitionRecords, type Placed, RecordPacker } from '../../append/record-packer.ts';
+import { type PackedEntry, type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import type { Cursor } from '../../stage-runner/cursor.ts';
 
 /** Records of one partition, to be written in order. */
@@ -95,7 +95,7 @@ export interface OwnershipRequest {
 export interface BatchPlan {
   readonly batch: WriteBatch;
   readonly appended: readonly PartitionRecords[];
-  readonly appends: readonly { readonly request: AppendRequest; readonly placed: readonly Placed[] }[];
+  readonly appends: readonly { readonly request: AppendRequest; readonly packed: readonly PackedEntry[] }[];
   readonly commits: readonly CommitRequest[];
   readonly ownershipRequests: readonly OwnershipRequest[];
 }
@@ -105,13 +105,13 @@ export function planBatch(
   topics: ReadonlyMap<string, TopicSpec>,
 ): BatchPlan {
   const packer = new RecordPacker();
-  const appends: { request: AppendRequest; placed: readonly Placed[] }[] = [];
+  const appends: { request: AppendRequest; packed: readonly PackedEntry[] }[] = [];
   const commits: CommitRequest[] = [];
   const ownershipRequests: OwnershipRequest[] = [];
   for (const request of requests) {
     if (request.kind === 'commit') commits.push(request);
     else if (request.kind === 'ownership') ownershipRequests.push(request);
-    else appends.push({ request, placed: request.entries.map((entry) => packer.place(request.spec, entry)) });
+    else appends.push({ request, packed: request.entries.map((entry) => packer.pack(request.spec, entry)) });
   }
   const appended = packer.partitions();
   const batch = {
@@ -137,8 +137,8 @@ export function settleBatch(
     bases.set(records, base);
     onDurable(records.topic, records.partition, base + records.counts.length);
   }
-  for (const { request, placed } of plan.appends)
-    request.positions = placed.map((place) => positionOf(place, bases));
+  for (const { request, packed } of plan.appends)
+    request.positions = packed.map((packed) => positionOf(packed, bases));
   for (const [i, request] of plan.commits.entries()) {
     const offsets = result.commits[i] ?? 'fenced';
     request.fenced = offsets === 'fenced';
@@ -163,7 +163,7 @@ function encodeEmissions(
   for (const emission of emissions) {
     const spec = topics.get(emission.topic);
     if (!spec) throw new InvalidInput(`unknown topic "${emission.topic}"`);
-    packer.place(spec, emission);
+    packer.pack(spec, emission);
   }
   return packer.partitions().map(encode);
 }
@@ -188,7 +188,7 @@ function encode({ topic, partition, keys, headers, counts, values }: PartitionRe
 }
 
 function positionOf(
-  { records, record, index }: Placed,
+  { records, record, index }: PackedEntry,
   bases: ReadonlyMap<PartitionRecords, number>,
 ): Position {
   const { topic, partition } = records;

@@ -90,11 +90,11 @@ export async function deleteProfiles(
 
   function outcome(): ProfileDeletionOutcome {
     const count = deletion.identities.length + deletion.ucids.length;
-    const places = Array.from({ length: count }, (_, at) => at);
+    const indexes = Array.from({ length: count }, (_, at) => at);
     const unknown = new Set(open.map(({ at }) => at));
     return {
       deleted: [...deleted],
-      notFound: places.filter((at) => !matched.has(at) && !unknown.has(at)),
+      notFound: indexes.filter((at) => !matched.has(at) && !unknown.has(at)),
     };
   }
 }

@@ -104,7 +104,7 @@ export class Isolate {
         if (names.size > known && round < MAX_ROUNDS) continue;
         if (fault === null) return number;
         const [message, line, column] = fault;
-        return { kind: 'compile', message, ...place(line, column) };
+        return { kind: 'compile', message, ...location(line, column) };
       }
     } catch (error) {
       return faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
@@ -227,7 +227,7 @@ function wrapper(names: ReadonlySet<string>): readonly [before: string, after: s
 }
 
 /** A place in the user's source, as far as it is known. */
-function place(line: number, column: number): { readonly line?: number; readonly column?: number } {
+function location(line: number, column: number): { readonly line?: number; readonly column?: number } {
   return line > 0 ? { line, ...(column > 0 ? { column } : {}) } : {};
 }
 
@@ -256,5 +256,5 @@ function faultOf(thrown: unknown, disposed: boolean, eventMs: number, maxChars: 
     new RegExp(`${FILE}:(\\d{1,7})(?::(\\d{1,7}))?`).exec(`${message}\n${stack}`) ?? [];
   const said = message.replace(new RegExp(` \\[${FILE}:\\d+:\\d+\\]$`), '').slice(0, maxChars);
   const shown = `${name}${said}${line === '0' ? '' : ` (line ${line})`}`;
-  return { kind: 'compile', message: shown, ...place(Number(line), Number(column)) };
+  return { kind: 'compile', message: shown, ...location(Number(line), Number(column)) };
 }
