@@ -241,7 +241,7 @@ export const SETTINGS = {
     'TRIBUTARY_STAGES_HEAP',
     '',
     optional(memory(64, 1_000_000)),
-    'Heap of the thread that runs the stages, e.g. 512MiB. A stage that exhausts it ends the process in order, which then notes what was in hand; so it must fit into the memory of the process twice. Default: what Node gives every thread.',
+    'Heap of the thread that runs the stages, e.g. 512MiB. A stage that exhausts it ends the process in order, which then notes what was in flight; so it must fit into the memory of the process twice. Default: what Node gives every thread.',
   ),
   drain: setting(
     'TRIBUTARY_DRAIN',

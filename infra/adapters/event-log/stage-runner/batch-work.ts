@@ -54,15 +54,15 @@ export function quarantineTaken(taken: Taken, reason: string, work: Work): Promi
   return commitPart([taken], quarantine(work, taken.entry, reason), work);
 }
 
-/** The entries of the part are in hand from before their dispatch until their commit. */
-async function noted<T>(part: readonly Taken[], { inHand }: Work, work: () => Promise<T>): Promise<T> {
+/** The entries of the part are in flight from before their dispatch until their commit. */
+async function noted<T>(part: readonly Taken[], { inFlight }: Work, work: () => Promise<T>): Promise<T> {
   const [first, last] = [part[0], part.at(-1)];
-  if (first !== undefined) inHand.take(first.entry);
-  if (last !== undefined) inHand.take(last.entry);
+  if (first !== undefined) inFlight.take(first.entry);
+  if (last !== undefined) inFlight.take(last.entry);
   try {
     return await work();
   } finally {
-    inHand.clear();
+    inFlight.clear();
   }
 }
 

@@ -49,7 +49,7 @@ export interface FinishedPrefix {
 }
 
 /**
- * The entries of one partition that a flow stage has in hand or that are not committed, bounded in bytes and number. They
+ * The entries of one partition that a flow stage has in flight or that are not committed, bounded in bytes and number. They
  * are admitted in order and finish in any. Bookkeeping without I/O and time.
  */
 export class FlowWindow {
@@ -177,7 +177,7 @@ export interface Dispatcher {
 }
 
 /**
- * An entry that a flow stage has in hand, and the context in which the stage finishes it. Its slot stays in the window for
+ * An entry that a flow stage has in flight, and the context in which the stage finishes it. Its slot stays in the window for
  * longer, until the entries before it are finished.
  */
 export class InFlightRecord implements FlowContext {

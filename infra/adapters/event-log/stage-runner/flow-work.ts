@@ -86,7 +86,7 @@ export class FlowWork implements Dispatcher {
       return false;
     }
     this.#running++;
-    this.#work.inHand.take(taken.entry);
+    this.#work.inFlight.take(taken.entry);
     const slot = this.#window.admit(taken.after, bytes, taken.entry.position);
     this.#dispatch(new InFlightRecord(this, taken.entry, slot));
     return true;
@@ -129,7 +129,7 @@ export class FlowWork implements Dispatcher {
     }
   }
 
-  /** Resolves when the stage has no entry of this partition in hand, or the signal fires. */
+  /** Resolves when the stage has no entry of this partition in flight, or the signal fires. */
   async settled(signal: AbortSignal): Promise<void> {
     const notify = () => this.#changed();
     signal.addEventListener('abort', notify, { once: true });
@@ -305,9 +305,9 @@ export class FlowWork implements Dispatcher {
   }
 
   #notePassed(to: Cursor): void {
-    const { inHand } = this.#work;
-    if (this.#window.uncommitted === 0) inHand.clear();
-    else inHand.passed(to);
+    const { inFlight } = this.#work;
+    if (this.#window.uncommitted === 0) inFlight.clear();
+    else inFlight.passed(to);
   }
 
   /** Pauses as the throttle demands; not with much to commit, nor while the stage stops. */

@@ -15,7 +15,7 @@ import {
   TOPIC,
   TributaryError,
 } from '@tributary/core';
-import type { InHand } from '../suspects/in-hand-table.ts';
+import type { InFlightEntries } from '../suspects/in-flight-table.ts';
 import type { Committer } from './committer.ts';
 
 /** The context of the work on one partition, whatever the engine. */
@@ -23,8 +23,8 @@ export interface Work {
   readonly stage: string;
   readonly writes: ReadonlySet<string>;
   readonly committer: Committer;
-  /** The entries in hand, for the case that one of them ends the process. */
-  readonly inHand: InHand;
+  /** The entries in flight, for the case that one of them ends the process. */
+  readonly inFlight: InFlightEntries;
   /** Whether positions without emissions may be stored later. */
   readonly positionsMayWait: boolean;
   /** The stage's `StageContext.signal`: once it fired no entry is dispatched or committed. */
@@ -68,7 +68,7 @@ export function deadLetterTooLarge(
   return deadLetterByPosition(work, { position, key }, thrown);
 }
 
-/** Dead-letters an entry that ended the process while no other was in hand, without dispatching it again. */
+/** Dead-letters an entry that ended the process while no other was in flight, without dispatching it again. */
 export function quarantine(work: Work, entry: LogEntry, reason: string): readonly OutputRecord[] {
   work.metrics.count('tributary_stage_quarantined_total', { stage: work.stage });
   return deadLetter(work, entry, new Error(`not handed over: it ended the process twice (${reason})`));

@@ -22,7 +22,7 @@ import {
 } from '../../../adapters/event-log/kafka/client/bearer-tokens.ts';
 import type { KafkaConnection, KafkaLog } from '../../../adapters/event-log/kafka/index.ts';
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
-import type { InHandTable } from '../../../adapters/event-log/suspects/in-hand-table.ts';
+import type { InFlightTable } from '../../../adapters/event-log/suspects/in-flight-table.ts';
 import type { Config } from '../../config/settings.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../../process/await-engines.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';
@@ -34,8 +34,8 @@ export interface EventLogTools {
   readonly framing?: ValueFraming;
   /** Whether this process drops expired records; one of those that share a data folder does. Default true. */
   readonly dropExpired?: boolean;
-  /** Records the entries that its stages have in hand. */
-  readonly inHand?: InHandTable;
+  /** Records the entries that its stages have in flight. */
+  readonly inFlight?: InFlightTable;
   /** Default `command`. */
   readonly role?: KafkaRole;
 }
@@ -51,7 +51,7 @@ export async function openEventLog(config: Config, tools: EventLogTools): Promis
 /** The log on Kafka, with the operations for operators. */
 export async function openOnKafka(
   config: Config,
-  { logger, metrics, framing, inHand, role = 'command' }: EventLogTools,
+  { logger, metrics, framing, inFlight, role = 'command' }: EventLogTools,
 ): Promise<KafkaLog> {
   const { openKafkaEventLog } = await import('../../../adapters/event-log/kafka/index.ts');
   return openKafkaEventLog({
@@ -61,7 +61,7 @@ export async function openOnKafka(
     sessionTimeoutMs: config.kafkaSessionTimeout,
     ...(config.replication === undefined ? {} : { replicationFactor: config.replication }),
     ...(framing === undefined ? {} : { framing }),
-    ...(inHand === undefined ? {} : { inHand }),
+    ...(inFlight === undefined ? {} : { inFlight }),
     logger,
     metrics,
   });
@@ -69,7 +69,7 @@ export async function openOnKafka(
 
 async function openOnSqlite(
   config: Config,
-  { logger, metrics, dropExpired = true, inHand }: EventLogTools,
+  { logger, metrics, dropExpired = true, inFlight }: EventLogTools,
 ): Promise<EventLog> {
   const log = await openSqliteEventLog({
     folder: embeddedFolders(config).log,
@@ -77,7 +77,7 @@ async function openOnSqlite(
     logger,
     metrics,
     ...(dropExpired ? {} : { retentionEveryMs: false }),
-    ...(inHand === undefined ? {} : { inHand }),
+    ...(inFlight === undefined ? {} : { inFlight }),
   });
   try {
     await log.createTopics();
