@@ -28,8 +28,8 @@ export class SlowQueueScheduler {
   }
 
   /**
-   * Runs a piece of work when the workspace is next. Rejects with the error of the work. `downstream`: the processor time that
-   * the result costs other parts of this thread, ms; it counts as part of the slice.
+   * Runs a piece of work when the workspace is next. Rejects with the error of the work. `downstream`: the processor time
+   * that the result costs other parts of this thread, ms; it counts as part of the slice.
    */
   run<T>(workspaceId: string, work: () => T, downstream: (result: T) => number = () => 0): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -85,15 +85,16 @@ export class SlowQueueScheduler {
 const MS_PER_RECORD = 0.05;
 /**
  * 20 ns are of the next stages, 60 on slow cores; the rest stands for the broker and the network, which all workspaces share
- * as well. With half of it, another workspace's p99 beside large outputs was 330 to 516 ms on Kafka and two slow cores; it is 272.
+ * as well. With half of it, another workspace's p99 beside large outputs was 330 to 516 ms on Kafka and two slow cores; it
+ * is 272.
  */
 const MS_PER_CHARACTER = 200e-6;
 
 /** Processor time that output records cost behind the stage, ms. */
-export function downstreamMs(emissions: readonly OutputRecord[]): number {
+export function downstreamMs(outputRecords: readonly OutputRecord[]): number {
   let characters = 0;
-  for (const { value } of emissions) characters += value.length;
-  return emissions.length * MS_PER_RECORD + characters * MS_PER_CHARACTER;
+  for (const { value } of outputRecords) characters += value.length;
+  return outputRecords.length * MS_PER_RECORD + characters * MS_PER_CHARACTER;
 }
 
 /** Characters of one event's outputs in one piece of work: about a millisecond of the thread. */

@@ -116,9 +116,9 @@ it('a quick destination was idle until the slots of deferred deliveries, estimat
       open.push({ at: time.elapsed + 100, answer: () => resolve(OK) });
     });
   const log = await openLog();
-  const aside = (await deliveriesTo('a', 1_500)).map((emission, n) => ({
-    ...emission,
-    headers: { ...emission.headers, [HEADER.scheduledAt]: `${n * 10_000}`, [HEADER.destinationId]: 'a' },
+  const aside = (await deliveriesTo('a', 1_500)).map((outputRecord, n) => ({
+    ...outputRecord,
+    headers: { ...outputRecord.headers, [HEADER.scheduledAt]: `${n * 10_000}`, [HEADER.destinationId]: 'a' },
   }));
   await log.append(retryTopic('1h'), aside);
   await runOn(log, stages, ['deliver', 'deliver.slow', 'deliver.retry']);

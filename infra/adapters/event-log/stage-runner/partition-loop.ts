@@ -62,7 +62,7 @@ export interface OwnedPartition {
   /** See `StageContext.end`. */
   readonly end?: () => Promise<number>;
   /** See `CommitterOptions.commit`. */
-  commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void>;
+  commit(from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]): Promise<void>;
   /** Absent: commits follow each other without a pause. */
   readonly throttle?: CommitThrottle;
   /** Absent: no entry waits for other partitions. */
@@ -108,7 +108,7 @@ export class PartitionLoop {
       topic: owned.topic,
       partition: owned.partition,
       committed: owned.committed,
-      commit: (from, to, emissions) => owned.commit(from, to, emissions),
+      commit: (from, to, outputRecords) => owned.commit(from, to, outputRecords),
       throttle: owned.throttle,
       leastPauseMs: stage.kind === 'flow' ? stage.commitPauseMs : undefined,
       isCounting: stage.isCounting?.bind(stage),
@@ -231,7 +231,7 @@ export class PartitionLoop {
     }
   }
 
-  /** Entries read again after a rewind make batches of their own, as their emissions are dropped. */
+  /** Entries read again after a rewind make batches of their own, as their output records are dropped. */
   #cutReplay(batch: readonly Taken[]): readonly Taken[] {
     const fresh = batch.findIndex(({ entry }) => !this.#committer.isReplay(entry.position));
     return fresh > 0 ? batch.slice(0, fresh) : batch;

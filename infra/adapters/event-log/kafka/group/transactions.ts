@@ -79,14 +79,14 @@ export class Transactions {
   }
 
   /**
-   * Makes emissions and a position visible together. After a rejection the outcome is unknown, but for `TooLarge`: a topic
-   * takes no record of the size of one of them, and nothing was committed.
+   * Makes output records and a position visible together. After a rejection the outcome is unknown, but for `TooLarge`: a
+   * topic takes no record of the size of one of them, and nothing was committed.
    */
-  async commit(emissions: readonly OutputRecord[], position: StoredPosition): Promise<void> {
+  async commit(outputRecords: readonly OutputRecord[], position: StoredPosition): Promise<void> {
     const identity = this.#identity;
     if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
     this.#identity = undefined;
-    const partitioned = await this.#options.bounds.partition(emissions);
+    const partitioned = await this.#options.bounds.partition(outputRecords);
     const partitions = recordsOf(partitioned.records);
     await this.#options.clients.use(async (client) => {
       await this.#enlist(client, identity, partitions);

@@ -37,8 +37,8 @@ export class FirstBounds {
     this.#bounded = new Map();
   }
 
-  async partition(emissions: readonly OutputRecord[]): Promise<PartitionedRecords> {
-    const partitioned = emissions.map((record): PartitionedRecord => {
+  async partition(outputRecords: readonly OutputRecord[]): Promise<PartitionedRecords> {
+    const partitioned = outputRecords.map((record): PartitionedRecord => {
       const spec = specOf(this.#layouts.topics, record.topic);
       return { spec, record, partition: partitionOf(record.key, spec.partitions) };
     });

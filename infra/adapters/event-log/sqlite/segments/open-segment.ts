@@ -151,10 +151,10 @@ export class OpenSegment {
   }
 
   #commit(commit: CommitWrite, now: number): CommitResult {
-    const { stage, topic, partition, generation, from, to, emissions } = commit;
+    const { stage, topic, partition, generation, from, to, outputRecords } = commit;
     const key = [stage, topic, partition] as const;
     const moved = this.#movePosition.run(to.offset, to.index, ...key, generation, from.offset, from.index);
-    if (Number(moved.changes) === 1) return emissions.map((records) => this.#append(records, now));
+    if (Number(moved.changes) === 1) return outputRecords.map((records) => this.#append(records, now));
     const stored = this.#position.get(...key);
     const done =
       stored?.generation === generation && stored.next_offset === to.offset && stored.next_index === to.index;

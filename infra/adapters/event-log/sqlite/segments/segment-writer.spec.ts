@@ -57,9 +57,9 @@ function ownershipClaim(start = 0): WriteBatch {
 }
 
 function commit(generation: number, from: number, to: number, value: string): WriteBatch {
-  const emissions = append(value).appends.map((records) => ({ ...records, topic: 'out' }));
+  const outputRecords = append(value).appends.map((records) => ({ ...records, topic: 'out' }));
   const position = { from: { offset: from, index: 0 }, to: { offset: to, index: 0 } };
-  const commits = [{ stage: 's', topic: 't', partition: 0, generation, ...position, emissions }];
+  const commits = [{ stage: 's', topic: 't', partition: 0, generation, ...position, outputRecords }];
   return { appends: [], commits, ownershipClaims: [] };
 }
 

@@ -31,7 +31,7 @@ export interface CommitWrite {
   readonly generation: number;
   readonly from: Cursor;
   readonly to: Cursor;
-  readonly emissions: readonly RecordsWrite[];
+  readonly outputRecords: readonly RecordsWrite[];
 }
 
 /** Makes the caller the newest owner of a partition. A stage without a stored position begins at `start`. */
@@ -49,7 +49,7 @@ export interface WriteBatch {
   readonly ownershipClaims: readonly OwnershipClaim[];
 }
 
-/** The offset of the first record of each emission, or `fenced`: nothing of that commit was written. */
+/** The offset of the first record of each output record, or `fenced`: nothing of that commit was written. */
 export type CommitResult = readonly number[] | 'fenced';
 
 export interface Ownership {
@@ -65,8 +65,8 @@ export interface WriteBatchResult {
   readonly ownerships: readonly Ownership[];
 }
 
-export interface StageCommit extends Omit<CommitWrite, 'emissions'> {
-  readonly emissions: readonly OutputRecord[];
+export interface StageCommit extends Omit<CommitWrite, 'outputRecords'> {
+  readonly outputRecords: readonly OutputRecord[];
 }
 
 /** A request to a topic group's writer. `settleBatch` sets its result. */
@@ -118,7 +118,7 @@ export function planBatch(
     appends: appended.map(encode),
     commits: commits.map(({ commit }) => ({
       ...commit,
-      emissions: encodeEmissions(commit.emissions, topics),
+      outputRecords: encodeOutputRecords(commit.outputRecords, topics),
     })),
     ownershipClaims: ownershipRequests.flatMap((request) => request.claims),
   };
@@ -142,7 +142,7 @@ export function settleBatch(
   for (const [i, request] of plan.commits.entries()) {
     const offsets = result.commits[i] ?? 'fenced';
     request.fenced = offsets === 'fenced';
-    const emitted = plan.batch.commits[i]?.emissions ?? [];
+    const emitted = plan.batch.commits[i]?.outputRecords ?? [];
     for (const [j, { topic, partition, counts }] of emitted.entries()) {
       const base = offsets === 'fenced' ? undefined : offsets[j];
       if (base !== undefined) onDurable(topic, partition, base + counts.length);
@@ -155,15 +155,15 @@ export function settleBatch(
   }
 }
 
-function encodeEmissions(
-  emissions: readonly OutputRecord[],
+function encodeOutputRecords(
+  outputRecords: readonly OutputRecord[],
   topics: ReadonlyMap<string, TopicSpec>,
 ): RecordsWrite[] {
   const packer = new RecordPacker();
-  for (const emission of emissions) {
-    const spec = topics.get(emission.topic);
-    if (!spec) throw new InvalidInput(`unknown topic "${emission.topic}"`);
-    packer.pack(spec, emission);
+  for (const outputRecord of outputRecords) {
+    const spec = topics.get(outputRecord.topic);
+    if (!spec) throw new InvalidInput(`unknown topic "${outputRecord.topic}"`);
+    packer.pack(spec, outputRecord);
   }
   return packer.partitions().map(encode);
 }
