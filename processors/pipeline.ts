@@ -101,7 +101,7 @@ export interface PipelineDependencies {
 /** All stages with the topics that they read and write. Each is a consumer group and may run in any process. */
 export function createPipeline(dependencies: PipelineDependencies): readonly Stage[] {
   const options = { ...DEFAULT_PIPELINE, ...dependencies.options };
-  const schedule = parseRetrySchedule(options.retryLabels);
+  const schedule = parseRetrySchedule(options.retrySteps);
   const steps = createSteps({ ...dependencies, ...options, schedule });
   const { batch, flow } = stageMakers(options);
 

@@ -266,7 +266,7 @@ type ValueOf<S> = S extends Setting<infer T> ? T : never;
 export type Config = { readonly [K in keyof typeof SETTINGS]: ValueOf<(typeof SETTINGS)[K]> };
 
 /** Tributary's own topics: events sent there would be taken for other records. */
-const OWN_TOPICS = declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] });
+const OWN_TOPICS = declareTopics({ partitions: 1, retentionMs: 1, retrySteps: [], dedicated: [] });
 
 /** E-mail addresses in their normalised form. */
 function operators(): (value: string) => Parsed<readonly string[]> {

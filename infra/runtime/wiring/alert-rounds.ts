@@ -22,7 +22,7 @@ export function startAlertRounds(
   config: Config,
   { log, catalog, funnel, noticeRun, logger, metrics }: AlertRoundsTools,
 ): AlertRounds {
-  const reads = stageReads({ receivedTopics: receivedTopics(config), retryLabels: config.retrySchedule });
+  const reads = stageReads({ receivedTopics: receivedTopics(config), retrySteps: config.retrySchedule });
   const counting = new StageProgressReader(
     log,
     reads.filter(({ stage }) => COUNTING.includes(stage)),

@@ -119,7 +119,7 @@ export async function openPipeline(
     tracing,
     receivedTopics: receivedTopics(config),
     options: {
-      retryLabels: config.retrySchedule,
+      retrySteps: config.retrySchedule,
       expiryMs: config.retryExpiry,
       retentionMs: config.retention,
       profileNulls: config.profileNulls,

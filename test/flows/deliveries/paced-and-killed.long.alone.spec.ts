@@ -1,6 +1,6 @@
 // Runs alone in the long form: how old a repeated delivery may be is a time, which a busy machine stretches.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DEFAULT_RETRY_LABELS, parseRetrySchedule, retryTopic, TOPIC } from '@tributary/core';
+import { DEFAULT_RETRY_STEPS, parseRetrySchedule, retryTopic, TOPIC } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
@@ -147,7 +147,7 @@ describe('Paced and killed', () => {
     const dead = (await listed('dead')).map(({ id }) => id);
     const retrying = (await listed('retrying')).map(({ id }) => id);
     const waiting = new Set(
-      await idsIn(parseRetrySchedule(DEFAULT_RETRY_LABELS).map(({ label }) => retryTopic(label))),
+      await idsIn(parseRetrySchedule(DEFAULT_RETRY_STEPS).map(({ label }) => retryTopic(label))),
     );
     const buried = await idsIn([TOPIC.deliveriesDead]);
     console.log(

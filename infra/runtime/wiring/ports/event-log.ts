@@ -139,14 +139,14 @@ export function configuredTopics(config: Config): ReadonlyMap<string, TopicSpec>
   return declareTopics({
     partitions: config.partitions,
     retentionMs: config.retention,
-    retryLabels: config.retrySchedule,
+    retrySteps: config.retrySchedule,
     dedicated: config.dedicatedTopics,
   });
 }
 
 /** What the topics that the stages read depend on. */
 export function readTopics(config: Config): ReadTopics {
-  return { receivedTopics: receivedTopics(config), retryLabels: config.retrySchedule };
+  return { receivedTopics: receivedTopics(config), retrySteps: config.retrySchedule };
 }
 
 /** The topics of received events. */

@@ -33,7 +33,7 @@ export const PARTITIONS = 4;
 export const TOPICS: ReadonlyMap<string, TopicSpec> = declareTopics({
   partitions: PARTITIONS,
   retentionMs: 3_600_000,
-  retryLabels: ['10s'],
+  retrySteps: ['10s'],
   dedicated: [],
 });
 
