@@ -132,7 +132,6 @@ export {
 } from './profiles/attributes.ts';
 export * from './profiles/changes.ts';
 export * from './profiles/event-write.ts';
-export { distinctIdentities, fold, freshProfile } from './profiles/fold.ts';
 export * from './profiles/identity/blocked-identities.ts';
 export * from './profiles/identity/identity.ts';
 export {
@@ -143,6 +142,7 @@ export {
 export { isPhoneCountry } from './profiles/identity/phone-number.ts';
 export * from './profiles/identity/profile-settings.ts';
 export * from './profiles/linking.ts';
+export { distinctIdentities, freshProfile, mergeProfiles } from './profiles/merge.ts';
 export * from './profiles/profile.ts';
 export * from './profiles/profile-operation.ts';
 export * from './profiles/profile-store.ts';

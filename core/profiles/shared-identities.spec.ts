@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fold } from './fold.ts';
 import type { IdentityLimits } from './identity/identity-limits.ts';
+import { mergeProfiles } from './merge.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { competingClaimWrite, isSetAside } from './shared-identities.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
@@ -113,10 +113,10 @@ describe('an identity of many users', () => {
         expect(owner && isSetAside(owner, shared, limits)).toBe(different > 3);
         const other = profile('z', { identities: [{ ...identity('cookie:z'), ts: 1 }] });
         if (owner === undefined) return;
-        const folded = fold(owner, other, 1);
-        expect(isSetAside(folded, shared, limits)).toBe(different > 3);
-        expect(isSetAside(fold(profile('0'), owner, 1), shared, limits)).toBe(different > 3);
-        expect(fold(folded, other, 1)).toBe(folded);
+        const merged = mergeProfiles(owner, other, 1);
+        expect(isSetAside(merged, shared, limits)).toBe(different > 3);
+        expect(isSetAside(mergeProfiles(profile('0'), owner, 1), shared, limits)).toBe(different > 3);
+        expect(mergeProfiles(merged, other, 1)).toBe(merged);
       }),
     );
   });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
-import { mergeContent } from './fold.ts';
+import { mergeContent } from './merge.ts';
 import { MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import { recordOf } from './record.ts';
 import { withoutOrigins } from './registers.ts';

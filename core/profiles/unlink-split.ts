@@ -1,7 +1,7 @@
 import { timeOfId } from '../primitives/ids.ts';
 import { changeOf } from './changes.ts';
-import { joinUnlinked, withNextVersion } from './fold.ts';
 import { identityHash, identityKey } from './identity/identity.ts';
+import { joinUnlinked, withNextVersion } from './merge.ts';
 import {
   type HeldIdentity,
   type Identity,

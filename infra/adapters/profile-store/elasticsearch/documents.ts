@@ -126,12 +126,12 @@ export type LiveDocument = Stored & WithPending & { readonly state: 'live'; read
  */
 export type RedirectDocument = Stored &
   WithPending & { readonly state: 'redirect'; readonly to: string; readonly content: Content };
-/** Merged into another profile, for as long as that one lists it. */
-export type FoldedDocument = Stored & { readonly state: 'folded'; readonly to: string };
+/** Merged into another profile, for as long as that one lists it; `folded` is the stored state. */
+export type MergedDocument = Stored & { readonly state: 'folded'; readonly to: string };
 /** `dirty`: the tombstone may not be durable yet, and redirects to it may still hold personal data. */
 export type DeletedDocument = Stored &
   WithPending & { readonly state: 'deleted'; readonly dirty: boolean; readonly tombstone: Tombstone };
-export type ProfileDocument = LiveDocument | RedirectDocument | FoldedDocument | DeletedDocument;
+export type ProfileDocument = LiveDocument | RedirectDocument | MergedDocument | DeletedDocument;
 
 /** An identity claim: the identity leads to a ucid. Readers believe it only if the profile lists the identity. */
 export interface IdentityClaim extends Stored {
@@ -186,7 +186,7 @@ export function redirectSource(content: Content, pending: Pending | undefined, t
   return { ...contentSource('redirect', content, pending), body: bodyOf(content, to) };
 }
 
-export function foldedSource(to: string): DocumentSource {
+export function mergedSource(to: string): DocumentSource {
   return { state: 'folded', body: JSON.stringify({ to }) };
 }
 

@@ -4,10 +4,10 @@ import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '
 import {
   type DocumentSource,
   deletedSource,
-  foldedSource,
   identityClaimId,
   identityClaimSource,
   liveSource,
+  mergedSource,
   type Pending,
   profileId,
   publisherId,
@@ -148,7 +148,7 @@ function liveDocuments(
   const hashes = new Set(identities.map((identity) => identityHash(profile, identity)));
   return [
     { id: profileId(ucid), source: liveSource({ profile, deletions, unpublished }, pending, text) },
-    ...linked.map((other) => ({ id: profileId(other), source: foldedSource(ucid) })),
+    ...linked.map((other) => ({ id: profileId(other), source: mergedSource(ucid) })),
     ...[...hashes].map((hash) => ({
       id: identityClaimId(hash),
       source: identityClaimSource({ ucid, deletedAt: 0 }),
@@ -165,7 +165,7 @@ function deletedDocuments(
   const tombstone = { org, region, ucid, version, deletedAt, linked, claims: [...new Set(hashes)] };
   return [
     { id: profileId(ucid), source: deletedSource(tombstone, false, deletedAt, pending) },
-    ...linked.map((other) => ({ id: profileId(other), source: foldedSource(ucid) })),
+    ...linked.map((other) => ({ id: profileId(other), source: mergedSource(ucid) })),
     ...[...new Set(unclaimed)].map((hash) => ({
       id: identityClaimId(hash),
       source: identityClaimSource({ ucid, deletedAt: 0 }),

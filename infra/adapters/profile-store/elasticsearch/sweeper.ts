@@ -9,10 +9,10 @@ import {
   type DocumentQuery,
   type DocumentSource,
   deletedSource,
-  foldedSource,
   identityClaimId,
   identityClaimOf,
   liveSource,
+  mergedSource,
   type ProfileDocument,
   parsePublisher,
   profileDocumentOf,
@@ -116,7 +116,7 @@ export class Sweeper {
       return;
     }
     const isCertain = await this.#context.durable.rewrite([root]);
-    if (isCertain !== CONFLICT) await steps.put(ucid, foldedSource(document.to));
+    if (isCertain !== CONFLICT) await steps.put(ucid, mergedSource(document.to));
   }
 
   /** Removes the identity claims, then the redirects, then the tombstone: a claim must never lead to a missing document. */

@@ -70,8 +70,8 @@ function upsert(
       named: write.ucid === undefined ? undefined : (named?.profile ?? 'gone'),
     });
     if (linking.kind === 'refused') return linking;
-    const [master = freshProfile(write, ucid, now), ...others] = linking.profiles;
-    const applied = applyWrite([master, ...others], linking.identities, write, now);
+    const [survivor = freshProfile(write, ucid, now), ...others] = linking.profiles;
+    const applied = applyWrite([survivor, ...others], linking.identities, write, now);
     return applied.kind === 'refused' ? applied : { ...applied, linking };
   });
   if (decision.kind === 'refused' || decision.kind === 'failed') return decision;
@@ -80,14 +80,14 @@ function upsert(
   const byUcid = new Map(
     [named, ...found.map((owner) => owner?.stored)].filter(isLive).map((live) => [live.profile.ucid, live]),
   );
-  const master = byUcid.get(profile.ucid);
+  const survivor = byUcid.get(profile.ucid);
   if (decision.kind === 'unchanged') {
-    if (master === undefined) throw new Error('an unchanged profile was not found');
-    return { kind: 'written', profile: master.text, leftOut, changed: false };
+    if (survivor === undefined) throw new Error('an unchanged profile was not found');
+    return { kind: 'written', profile: survivor.text, leftOut, changed: false };
   }
   const { text, change } = decision;
-  const target = master ?? stored.create(profile, text);
-  if (master !== undefined) stored.replace(master, profile, text);
+  const target = survivor ?? stored.create(profile, text);
+  if (survivor !== undefined) stored.replace(survivor, profile, text);
   for (const other of linking.profiles) {
     const live = byUcid.get(other.ucid);
     if (live !== undefined && live !== target) stored.absorb(live, target);

@@ -105,13 +105,13 @@ export class StoredProfiles {
     this.#statements.putClaim.run(digest, Number(inserted.lastInsertRowid), null);
   }
 
-  /** Points all identity claims and ucids of `other` to `master`, and removes `other`. */
-  absorb(other: LiveProfile, master: LiveProfile): void {
+  /** Points all identity claims and ucids of `other` to `survivor`, and removes `other`. */
+  absorb(other: LiveProfile, survivor: LiveProfile): void {
     const { profile } = other;
     for (const identity of profile.identities)
-      this.#statements.moveClaim.run(master.id, identityDigest(profile, identity));
+      this.#statements.moveClaim.run(survivor.id, identityDigest(profile, identity));
     for (const ucid of [profile.ucid, ...profile.linked])
-      this.#statements.putUcid.run(ucidBytes(ucid), master.id);
+      this.#statements.putUcid.run(ucidBytes(ucid), survivor.id);
     this.#statements.remove.run(other.id);
     this.#removeFromCache(other);
   }

@@ -13,7 +13,7 @@ import {
   type DeletedDocument,
   type DocumentWrite,
   deletedSource,
-  foldedSource,
+  mergedSource,
   profileDocumentOf,
   profileId,
   type Tombstone,
@@ -177,7 +177,7 @@ export async function finishTombstone(
     const document = profileDocumentOf(one);
     const ucid = tombstone.linked[index];
     if (document?.state !== 'redirect' || ucid === undefined) return [];
-    return [{ id: profileId(ucid), expected: document.stored.version, source: foldedSource(document.to) }];
+    return [{ id: profileId(ucid), expected: document.stored.version, source: mergedSource(document.to) }];
   });
   if ((await documents.write(strips)).includes('conflict')) return;
   const { updated_ts = 0 } = stored.source;

@@ -8,11 +8,11 @@ import {
 } from '@tributary/core';
 import {
   type DocumentWrite,
-  foldedSource,
   identityClaimId,
   identityClaimOf,
   identityClaimSource,
   type LiveDocument,
+  mergedSource,
   profileDocumentOf,
   profileId,
   type RedirectDocument,
@@ -110,7 +110,7 @@ async function redirectsToSurvivor(
     const isThrough =
       (document?.state === 'folded' || document?.state === 'redirect') && document.to === ucid;
     if (!isThrough) return [];
-    const source = foldedSource(merged.ucid);
+    const source = mergedSource(merged.ucid);
     return [{ id: profileId(others[at] ?? ''), expected: document.stored.version, source }];
   });
 }

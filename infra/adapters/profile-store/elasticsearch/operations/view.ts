@@ -177,8 +177,8 @@ export class View {
       const root = this.rootOf(ucid);
       if (root.kind !== 'profile' || root.document.state !== 'redirect') continue;
       const { stored, to } = root.document;
-      const master = this.rootOf(to);
-      const of = master.kind === 'profile' && master.ucid !== to ? [to, master.ucid] : [to];
+      const survivor = this.rootOf(to);
+      const of = survivor.kind === 'profile' && survivor.ucid !== to ? [to, survivor.ucid] : [to];
       const id = profileId(root.ucid);
       open.set(id, { id, version: stored.version, frozen: root.ucid, of });
     }

@@ -102,15 +102,15 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
 
   const admitted = new Set<Identity>(linking.identities);
   const admittedFound = found.filter(({ identity }) => admitted.has(identity));
-  const [master, ...others] = linking.profiles;
-  const ucid = master?.ucid ?? absentUcid(admittedFound) ?? freshUcid;
-  const profiles = [master ?? freshProfile(write, ucid, now), ...others] as const;
+  const [survivor, ...others] = linking.profiles;
+  const ucid = survivor?.ucid ?? absentUcid(admittedFound) ?? freshUcid;
+  const profiles = [survivor ?? freshProfile(write, ucid, now), ...others] as const;
   const applied = applyWrite(profiles, linking.identities, write, now);
   if (applied.kind === 'refused') return { kind: 'refused', outcome: applied, because };
   const dropped = new Set(applied.dropped.map(identityKey));
   const held = admittedFound.filter(({ identity }) => !dropped.has(identityKey(identity)));
 
-  const document = master === undefined ? undefined : contentDocument(view, ucid);
+  const document = survivor === undefined ? undefined : contentDocument(view, ucid);
   const joining = others.map((other) => ({ ucid: other.ucid, document: contentDocument(view, other.ucid) }));
   const joined = new Set([ucid, ...others.map((other) => other.ucid)]);
   const steps = held.flatMap((one) => identityClaimStepOf(one, { ucid, joined, view }));
@@ -259,9 +259,11 @@ export function fencesOfFrozen(
   view: View,
 ): readonly Fence[] {
   if (document.state === 'live' || document.to === ucid) return [];
-  const master = view.document(document.to);
-  if (master?.state === 'deleted') return fencesOfDeleted(document.to, view);
-  return master === undefined || master.state === 'folded' ? [] : [{ kind: 'rewrite', ucid: document.to }];
+  const survivor = view.document(document.to);
+  if (survivor?.state === 'deleted') return fencesOfDeleted(document.to, view);
+  return survivor === undefined || survivor.state === 'folded'
+    ? []
+    : [{ kind: 'rewrite', ucid: document.to }];
 }
 
 function fencesOfDeleted(ucid: string, view: View): readonly Fence[] {

@@ -5,13 +5,13 @@ import {
   type DocumentVersion,
   type DocumentWrite,
   deletedSource,
-  foldedSource,
   type IdentityClaim,
   identityClaimId,
   identityClaimOf,
   identityClaimSource,
   type LiveDocument,
   liveSource,
+  mergedSource,
   type Pending,
   profileId,
   type RedirectDocument,
@@ -133,7 +133,7 @@ export class WriteSteps {
     const from = new Set(joining.map(({ ucid }) => ucid));
     try {
       const found = await documents.read(hashes.map(identityClaimId));
-      if (!(await this.#all(joining.map(({ ucid }) => ({ ucid, source: foldedSource(to) }))))) return;
+      if (!(await this.#all(joining.map(({ ucid }) => ({ ucid, source: mergedSource(to) }))))) return;
       const moved = hashes.flatMap((hash, index): readonly DocumentWrite[] => {
         locations.set(hash, to);
         const stored = found[index];
