@@ -41,7 +41,7 @@ export const MAX_EVENTS_A_TASK = 64;
 
 export interface ContractTaskOptions {
   /** Once it fires, a task that is still queued is dropped, and its promise rejects with `Overloaded`. */
-  readonly gone?: AbortSignal;
+  readonly disconnected?: AbortSignal;
 }
 
 /**

@@ -75,7 +75,7 @@ declare module 'fastify' {
     /** The faults of a body that `JSON.parse` would silently change; undefined for nearly all bodies. */
     tolerantBody: TolerantBody | undefined;
     /** Authenticates by the body's text, before it is parsed; rejects with 401 or 429. Set for SDKs without a header. */
-    proveByBody: ((text: Buffer) => Promise<void>) | undefined;
+    authenticateByBody: ((text: Buffer) => Promise<void>) | undefined;
   }
 }
 
@@ -136,7 +136,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
 
   async function prepare(request: FastifyRequest, body: Buffer): Promise<Buffer> {
     const text = withoutByteOrderMark(await inflated(request, body));
-    await request.proveByBody?.(text);
+    await request.authenticateByBody?.(text);
     return text;
   }
 
@@ -146,14 +146,15 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
       parseInto(request, text, done);
     };
     // Most events take this path, which awaits no promise.
-    if (request.proveByBody === undefined && !isCompressed(request)) parseText(withoutByteOrderMark(body));
+    if (request.authenticateByBody === undefined && !isCompressed(request))
+      parseText(withoutByteOrderMark(body));
     else prepare(request, body).then(parseText, done);
   }
 
   app.decorateRequest('bodyMemory');
   app.decorateRequest('bodyBytes', 0);
   app.decorateRequest('tolerantBody');
-  app.decorateRequest('proveByBody');
+  app.decorateRequest('authenticateByBody');
   app.decorate('parseBody', (request, payload, done) => {
     const { bodyMemory } = request;
     const length = request.headers['content-length'];

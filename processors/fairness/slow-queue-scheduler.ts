@@ -88,13 +88,13 @@ const MS_PER_RECORD = 0.05;
  * as well. With half of it, another workspace's p99 beside large outputs was 330 to 516 ms on Kafka and two slow cores; it
  * is 272.
  */
-const MS_PER_CHARACTER = 200e-6;
+const DOWNSTREAM_MS_PER_CHARACTER = 200e-6;
 
 /** Processor time that output records cost behind the stage, ms. */
 export function downstreamMs(outputRecords: readonly OutputRecord[]): number {
   let characters = 0;
   for (const { value } of outputRecords) characters += value.length;
-  return outputRecords.length * MS_PER_RECORD + characters * MS_PER_CHARACTER;
+  return outputRecords.length * MS_PER_RECORD + characters * DOWNSTREAM_MS_PER_CHARACTER;
 }
 
 /** Characters of one event's outputs in one piece of work: about a millisecond of the thread. */

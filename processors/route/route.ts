@@ -88,13 +88,13 @@ export function route(
 }
 
 /** Processor time of one character of a delivery, ms: to serialize, append, read, sign and send it. */
-const MS_PER_CHARACTER = 20e-6;
+const WRITING_MS_PER_CHARACTER = 20e-6;
 
 /** Processor time of output records in route and in the stages behind it, ms. */
 function writingMs(outputRecords: readonly OutputRecord[]): number {
   let characters = 0;
   for (const { value } of outputRecords) characters += value.length;
-  return characters * MS_PER_CHARACTER;
+  return characters * WRITING_MS_PER_CHARACTER;
 }
 
 /**

@@ -54,7 +54,7 @@ async function rotate(
 ): Promise<Rotation> {
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
-  await catchUp(catalog, startDeadline(config.startTimeout, logger));
+  await catchUp(catalog, startDeadline(config.startTimeoutMs, logger));
   if (keys.secretKeys === '') {
     const [first] = readKeyRing(keys).keys();
     const isUnfinished = [...secretsByKey(catalog.state).keys()].some((kid) => kid !== first);

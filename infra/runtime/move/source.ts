@@ -65,8 +65,8 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
       layoutFaults: faults,
       catalog,
       foreignStores,
-      dedupeClaims: (now: number) => exportedDedupeClaims(folders.dedupe, config.dedupeWindow, now),
-      reevaluations: (now: number) => exportedDedupeClaims(folders.reevaluated, config.retention, now),
+      dedupeClaims: (now: number) => exportedDedupeClaims(folders.dedupe, config.dedupeWindowMs, now),
+      reevaluations: (now: number) => exportedDedupeClaims(folders.reevaluated, config.retentionMs, now),
       volume,
       funnel,
       history,
@@ -140,7 +140,7 @@ export function sourceFacts(
     unread: faults.length > 0 ? [] : unreadRecords(source, now),
     forgottenDeletions: {
       count: counts?.forgotten ?? 0,
-      until: (counts?.lastForgotten ?? 0) + config.retention,
+      until: (counts?.lastForgotten ?? 0) + config.retentionMs,
     },
     secrets: {
       sealed: sealed.length,

@@ -51,7 +51,7 @@ parentPort?.on('message', async (message: ToStages) => {
 });
 
 try {
-  const deadline = startDeadline(start.config.startTimeout, logger);
+  const deadline = startDeadline(start.config.startTimeoutMs, logger);
   stages = await openStages(start, { logger, metrics, inFlight }, deadline);
   const { readiness } = stages;
   const reportReadiness = () => send({ type: 'readiness', readiness: readiness() });

@@ -36,8 +36,8 @@ export function startAlertRounds(
     elapsed: () => performance.now(),
     logger,
     metrics,
-    roundMs: config.alertRound,
-    everyMs: config.alertEvery,
+    roundMs: config.alertRoundMs,
+    everyMs: config.alertEveryMs,
   });
   rounds.begin();
   return rounds;

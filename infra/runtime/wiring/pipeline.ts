@@ -91,7 +91,7 @@ export async function openPipeline(
   const history = await available('history', () => openHistory(config, logger));
   const publish = schemas.published(publishProfileChanges(log));
   const profiles = lateProfiles(() =>
-    untilAvailable('opening the profiles', startDeadline(config.startTimeout, logger), () =>
+    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger), () =>
       openProfileStore(config, { logger, metrics, publish }),
     ),
   );
@@ -120,17 +120,17 @@ export async function openPipeline(
     receivedTopics: receivedTopics(config),
     options: {
       retrySteps: config.retrySchedule,
-      expiryMs: config.retryExpiry,
-      retentionMs: config.retention,
+      expiryMs: config.retryExpiryMs,
+      retentionMs: config.retentionMs,
       profileNulls: config.profileNulls,
-      dedupeWindowMs: config.dedupeWindow,
+      dedupeWindowMs: config.dedupeWindowMs,
       maxRequests: config.destinationConcurrency,
       requestsPerSecond: config.destinationRate,
       condition: {
         ...DEFAULT_PIPELINE.condition,
-        badAfterMs: config.alertAfter,
-        wellAfterMs: config.alertAfter / 4,
-        everyMs: config.alertEvery,
+        badAfterMs: config.alertAfterMs,
+        wellAfterMs: config.alertAfterMs / 4,
+        everyMs: config.alertEveryMs,
       },
     },
   });

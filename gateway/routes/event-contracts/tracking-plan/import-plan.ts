@@ -66,7 +66,7 @@ export async function checkImport(
   for (const change of changes) {
     if (!setsSchema(change)) continue;
     const { location, fields } = change;
-    const found = await contracts.check(workspaceId, fields.schema_definition, { gone: disconnected });
+    const found = await contracts.check(workspaceId, fields.schema_definition, { disconnected });
     schemaFaults.push(
       ...found.map(({ path, message }) => faultOfSchema(location, read.contracts, path, message)),
     );

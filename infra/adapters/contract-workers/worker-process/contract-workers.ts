@@ -20,10 +20,10 @@ export interface ContractWorkersOptions extends Partial<QueueBounds> {
   /** Time of one task before its process is ended, ms. Bounds on work end every task far sooner. Default 30,000. */
   readonly taskMs?: number;
   /** Heap of a worker process, MiB. Default 256. */
-  readonly heapMb?: number;
+  readonly heapMib?: number;
 }
 
-const DEFAULTS = { processes: 1, taskMs: 30_000, heapMb: 256, waitingEach: 64, waiting: 512 } as const;
+const DEFAULTS = { processes: 1, taskMs: 30_000, heapMib: 256, waitingEach: 64, waiting: 512 } as const;
 /** The share of a worker's heap that its compiled contracts may weigh. */
 const COMPILED_SHARE = 1 / 4;
 
@@ -119,14 +119,14 @@ class WorkerProcesses implements ContractWorkers {
     return this.#lastKey;
   }
 
-  #run(workspaceId: string, task: ContractTask, { gone }: ContractTaskOptions): Promise<TaskAnswer> {
+  #run(workspaceId: string, task: ContractTask, { disconnected }: ContractTaskOptions): Promise<TaskAnswer> {
     if (this.#isClosed) throw new Unavailable('the contract workers are closed');
-    if (gone?.aborted) throw new Overloaded('the caller disconnected');
+    if (disconnected?.aborted) throw new Overloaded('the caller disconnected');
     return new Promise<TaskAnswer>((resolve, reject) => {
       const dequeue = () => {
         if (this.#queue.remove(workspaceId, pending)) reject(new Overloaded('the caller disconnected'));
       };
-      const settled = () => gone?.removeEventListener('abort', dequeue);
+      const settled = () => disconnected?.removeEventListener('abort', dequeue);
       const pending: Pending = {
         task,
         resolve(answer) {
@@ -139,7 +139,7 @@ class WorkerProcesses implements ContractWorkers {
         },
       };
       this.#queue.push(workspaceId, pending);
-      gone?.addEventListener('abort', dequeue, { once: true });
+      disconnected?.addEventListener('abort', dequeue, { once: true });
       this.#dispatch();
     });
   }
@@ -178,9 +178,9 @@ class WorkerProcesses implements ContractWorkers {
   }
 
   #start(): void {
-    const { heapMb, logger } = this.#options;
-    const child = fork(WORKER, [String(Math.floor(heapMb * 1024 * 1024 * COMPILED_SHARE))], {
-      execArgv: ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${heapMb}`],
+    const { heapMib, logger } = this.#options;
+    const child = fork(WORKER, [String(Math.floor(heapMib * 1024 * 1024 * COMPILED_SHARE))], {
+      execArgv: ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${heapMib}`],
       // Without the secrets and settings of this process, and without V8's output about an exhausted heap.
       env: {},
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

@@ -101,7 +101,7 @@ class SqliteProfileStore implements ProfileStore {
       const digests = identitiesToLookUp(write).map((identity) =>
         identityDigest(write, identity).toString('hex'),
       );
-      const answer = await this.#writer.ask({ kind: 'upsert', write, digests: digests, ucid: newId(), now });
+      const answer = await this.#writer.ask({ kind: 'upsert', write, digests, ucid: newId(), now });
       if (answer.kind === 'refused') return answer;
       if (answer.kind !== 'written') throw new Error(`an upsert was answered with ${answer.kind}`);
       if (answer.changed) this.#publisher.wake();

@@ -58,7 +58,7 @@ export async function openOnKafka(
     connection: kafkaConnection(config, role),
     prefix: config.prefix,
     topics: configuredTopics(config),
-    sessionTimeoutMs: config.kafkaSessionTimeout,
+    sessionTimeoutMs: config.kafkaSessionTimeoutMs,
     ...(config.replication === undefined ? {} : { replicationFactor: config.replication }),
     ...(framing === undefined ? {} : { framing }),
     ...(inFlight === undefined ? {} : { inFlight }),
@@ -138,7 +138,7 @@ function signIn(config: Config): KafkaConnection['sasl'] {
 export function configuredTopics(config: Config): ReadonlyMap<string, TopicSpec> {
   return declareTopics({
     partitions: config.partitions,
-    retentionMs: config.retention,
+    retentionMs: config.retentionMs,
     retrySteps: config.retrySchedule,
     dedicated: config.dedicatedTopics,
   });
@@ -198,12 +198,12 @@ export interface CatalogTools {
  * gateway stays in its load balancer for as long as it can still answer, and leaves when every call would be 503.
  */
 export function openCatalog(config: Config, { log, logger }: CatalogTools): RewritableCatalog {
-  const { catalogStaleness, retention: retentionMs } = config;
+  const { catalogStalenessMs, retentionMs } = config;
   return followed(log, (onLayouts) =>
     openLogCatalog({
       log,
       logger,
-      staleAfterMs: catalogStaleness,
+      staleAfterMs: catalogStalenessMs,
       snapshot: { file: snapshotFile(config), retentionMs },
       onLayouts,
     }),

@@ -106,7 +106,7 @@ export class OpenSegment {
       this.#updateHead.run(head.next, head.nextOrdinal, head.topic, head.partition);
       head.changed = false;
     }
-    return { appends, commits, ownerships: ownerships };
+    return { appends, commits, ownerships };
   }
 
   /** To be called once the transaction of the last `write` is durable: the cache is valid again. */

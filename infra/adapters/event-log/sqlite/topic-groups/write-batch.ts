@@ -122,7 +122,7 @@ export function planBatch(
     })),
     ownershipClaims: ownershipRequests.flatMap((request) => request.claims),
   };
-  return { batch, appended, appends, commits, ownershipRequests: ownershipRequests };
+  return { batch, appended, appends, commits, ownershipRequests };
 }
 
 /** Sets the result of each request, and reports the offset up to which each partition became durable. */

@@ -30,7 +30,7 @@ const VARIABLE =
 const HOST_CALL_MS = 0.05;
 /** Makes lines count from the source's first one. */
 const ORIGIN = { filename: FILE, lineOffset: -1 };
-const MB = 1024 * 1024;
+const MIB = 1024 * 1024;
 const STDERR = 2;
 /** isolated-vm's message for a call that used up its time. */
 const TIMED_OUT = 'Script execution timed out.';
@@ -64,8 +64,8 @@ export class Isolate {
   #hostCalls = 0;
 
   constructor(settings: WorkerSettings) {
-    const { isolateMb, eventMs } = settings.limits;
-    this.#isolate = new ivm.Isolate({ memoryLimit: isolateMb, onCatastrophicError: die });
+    const { isolateMib, eventMs } = settings.limits;
+    this.#isolate = new ivm.Isolate({ memoryLimit: isolateMib, onCatastrophicError: die });
     this.#context = this.#isolate.createContextSync();
     const answer: WebHost = (operation, ...texts) => {
       this.#hostCalls += 1;
@@ -156,9 +156,9 @@ export class Isolate {
     return this.#programs;
   }
 
-  get heapMb(): number {
+  get heapMib(): number {
     const heap = this.#isolate.getHeapStatisticsSync();
-    return (heap.used_heap_size + heap.externally_allocated_size) / MB;
+    return (heap.used_heap_size + heap.externally_allocated_size) / MIB;
   }
 
   dispose(): void {
