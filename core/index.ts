@@ -142,7 +142,7 @@ export {
 export { isPhoneCountry } from './profiles/identity/phone-number.ts';
 export * from './profiles/identity/profile-settings.ts';
 export * from './profiles/linking.ts';
-export { distinctIdentities, freshProfile, mergeProfiles } from './profiles/merge.ts';
+export { distinctIdentities, freshProfile } from './profiles/merge.ts';
 export * from './profiles/profile.ts';
 export * from './profiles/profile-operation.ts';
 export * from './profiles/profile-store.ts';

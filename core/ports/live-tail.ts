@@ -24,11 +24,9 @@ export interface TailBatch {
 }
 
 export interface KeptEvent extends LiveEvent {
-  /** A stable id of this event, the same in all processes. At most `MAX_TAIL_ID` characters of `[0-9a-z-]`. */
+  /** A stable id of this event, the same in all processes. At most 80 characters of `[0-9a-z-]`. */
   readonly id: string;
 }
-
-export const MAX_TAIL_ID = 80;
 
 /** An item of a follower's stream. */
 export type TailItem =

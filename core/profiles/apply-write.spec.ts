@@ -3,11 +3,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
-import { freshProfile, mergeProfiles } from './merge.ts';
+import { freshProfile } from './merge.ts';
 import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { withoutOrigins } from './registers.ts';
-import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
+import { identity, mergeProfiles, profile, SCOPE, World, write } from './world.fixture.ts';
 
 const NOW = 1_000;
 

@@ -29,17 +29,10 @@ export function freshProfile({ org, region }: ProfileScope, ucid: string, now: n
 }
 
 /**
- * Merges `other` into `survivor`: the newest of each value, all identities, and all ucids of `other` as linked. Returns
- * `survivor` itself when it has all of that already. The order in which several profiles are merged does not matter,
- * except for version and `updated_ts`. `applyWrite` checks the bounds.
- */
-export function mergeProfiles(survivor: Profile, other: Profile, now: number): Profile {
-  return withNextVersion(survivor, mergeContent(survivor, other), now);
-}
-
-/**
- * The merged content under the survivor's ucid, with unchanged version and time. All values of `other` get their
- * origin; those of the survivor only at its first merge, because values written later may belong to either.
+ * Merges `other` into `survivor`: the newest of each value, all identities, and all ucids of `other` as linked, under the
+ * survivor's ucid, with unchanged version and time. The order in which several profiles are merged does not matter. All
+ * values of `other` get their origin; those of the survivor only at its first merge, because values written later may
+ * belong to either. `applyWrite` checks the bounds.
  */
 export function mergeContent(survivor: Profile, other: Profile): Profile {
   if (survivor.ucid === other.ucid) return survivor;

@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { IdentityLimits } from './identity/identity-limits.ts';
-import { mergeProfiles } from './merge.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { competingClaimWrite, isSetAside } from './shared-identities.ts';
-import { identity, profile, World, write } from './world.fixture.ts';
+import { identity, mergeProfiles, profile, World, write } from './world.fixture.ts';
 
 const limits: IdentityLimits = { types: [], user_ids: 3 };
 const event = { linking: 'keep-people-apart', limits } as const;

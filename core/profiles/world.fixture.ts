@@ -7,7 +7,7 @@ import {
   linkingOf,
   resolveIdentities,
 } from './linking.ts';
-import { freshProfile, mergeProfiles } from './merge.ts';
+import { freshProfile, mergeContent, withNextVersion } from './merge.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
 import { type AppliedSplit, applySplit, applyUnlink, unlinkingOf } from './unlink-split.ts';
@@ -119,4 +119,9 @@ export class World {
   #nextUcid(): string {
     return `u-${String(++this.#made).padStart(5, '0')}`;
   }
+}
+
+/** `other` merged into `survivor`; `survivor` itself when it has all of that already. */
+export function mergeProfiles(survivor: Profile, other: Profile, now: number): Profile {
+  return withNextVersion(survivor, mergeContent(survivor, other), now);
 }
