@@ -33,8 +33,8 @@ export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
 export {
   type ListField,
   type ListOrder,
-  type Place,
-  placeOf,
+  type ListPosition,
+  listPositionOf,
 } from './catalog/fold/list-order.ts';
 export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
 export type { Member, MembersView } from './catalog/fold/members.ts';
@@ -132,7 +132,6 @@ export {
 } from './profiles/attributes.ts';
 export * from './profiles/changes.ts';
 export * from './profiles/event-write.ts';
-export { distinctIdentities, fold, freshProfile } from './profiles/fold.ts';
 export * from './profiles/identity/blocked-identities.ts';
 export * from './profiles/identity/identity.ts';
 export {
@@ -143,11 +142,12 @@ export {
 export { isPhoneCountry } from './profiles/identity/phone-number.ts';
 export * from './profiles/identity/profile-settings.ts';
 export * from './profiles/linking.ts';
+export { distinctIdentities, freshProfile } from './profiles/merge.ts';
 export * from './profiles/profile.ts';
 export * from './profiles/profile-operation.ts';
 export * from './profiles/profile-store.ts';
 export * from './profiles/record.ts';
-export { claimWrite, isSetAside } from './profiles/shared-identities.ts';
+export { competingClaimWrite, isSetAside } from './profiles/shared-identities.ts';
 export {
   applySplit,
   applyUnlink,

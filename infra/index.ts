@@ -25,9 +25,9 @@ export {
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export {
   crashEntries,
-  InHandTable,
-  inHandMemory,
-  rangesInHand,
+  InFlightTable,
+  inFlightMemory,
+  rangesInFlight,
   type SlotName,
 } from './adapters/event-log/suspects/index.ts';
 export { openRedisFunnelStore } from './adapters/funnel-store/redis/index.ts';

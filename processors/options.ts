@@ -1,4 +1,4 @@
-import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_LABELS, type NullHandling } from '@tributary/core';
+import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_STEPS, type NullHandling } from '@tributary/core';
 import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health/evaluation.ts';
 import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/policy/circuit-breaker.ts';
 import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-watch.ts';
@@ -67,7 +67,7 @@ export interface PipelineOptions {
   /** When the health of a destination counts as changed. */
   readonly condition: AlertLimits;
   /** Delays of the retry topics, shortest first; the topics must be declared with the same. */
-  readonly retryLabels: readonly string[];
+  readonly retrySteps: readonly string[];
   readonly expiryMs: number;
 }
 
@@ -92,6 +92,6 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   keptAttempts: 50,
   breaker: DEFAULT_BREAKER,
   condition: DEFAULT_ALERT_LIMITS,
-  retryLabels: DEFAULT_RETRY_LABELS,
+  retrySteps: DEFAULT_RETRY_STEPS,
   expiryMs: DEFAULT_EXPIRY_MS,
 };

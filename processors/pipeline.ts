@@ -46,7 +46,7 @@ import { mail, mailRetries } from './mail/mail.ts';
 import { notice } from './notice/notice.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions, type StageName } from './options.ts';
 import { profile } from './profile/profile.ts';
-import { claimRedrives } from './redrive/redrive-claims.ts';
+import { dedupeRedrives } from './redrive/redrive-dedupe.ts';
 import { replay } from './replay/replay.ts';
 import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
@@ -101,7 +101,7 @@ export interface PipelineDependencies {
 /** All stages with the topics that they read and write. Each is a consumer group and may run in any process. */
 export function createPipeline(dependencies: PipelineDependencies): readonly Stage[] {
   const options = { ...DEFAULT_PIPELINE, ...dependencies.options };
-  const schedule = parseRetrySchedule(options.retryLabels);
+  const schedule = parseRetrySchedule(options.retrySteps);
   const steps = createSteps({ ...dependencies, ...options, schedule });
   const { batch, flow } = stageMakers(options);
 
@@ -200,10 +200,10 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     profile: profile(parts),
     mail: mail(parts),
     route: route(routing(parts.sandbox, yielding), windows(parts.slowTransformationMs), shares.route),
-    routeSlow: claimRedrives(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
+    routeSlow: dedupeRedrives(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
     replay: replay(parts, scheduler),
     notice: notice(parts),
-    deliver: { ...quick, handle: claimRedrives(parts, 'deliver', TOPIC.deliveries, quick.handle) },
+    deliver: { ...quick, handle: dedupeRedrives(parts, 'deliver', TOPIC.deliveries, quick.handle) },
     deliverSlow: deliverSlow(delivery, slowDeliveryWindows(parts)),
     deliverRetry: deliver(delivery, windows(parts.slowRequestMs)),
     retries: retrySources(parts.schedule, delivery.registry),

@@ -4,11 +4,11 @@ import type { StageName } from './options.ts';
 /** The settings that determine the topics that stages read. */
 export interface ReadTopics {
   readonly receivedTopics: readonly string[];
-  readonly retryLabels: readonly string[];
+  readonly retrySteps: readonly string[];
 }
 
 /** The topics that each stage of `createPipeline` reads, for programs that run no stage. */
-export function stageReads({ receivedTopics, retryLabels }: ReadTopics): readonly StageReads[] {
+export function stageReads({ receivedTopics, retrySteps }: ReadTopics): readonly StageReads[] {
   const { accepted, rejected } = TOPIC;
   const topics: Readonly<Record<StageName, readonly string[]>> = {
     validate: receivedTopics,
@@ -26,7 +26,7 @@ export function stageReads({ receivedTopics, retryLabels }: ReadTopics): readonl
     notice: [TOPIC.catalog],
     deliver: [TOPIC.deliveries],
     'deliver.slow': [TOPIC.deliveriesSlow],
-    'deliver.retry': retryLabels.map(retryTopic),
+    'deliver.retry': retrySteps.map(retryTopic),
   };
   return Object.entries(topics).map(([stage, reads]) => ({ stage, topics: reads }));
 }

@@ -140,10 +140,10 @@ describe('a traced flow stage', () => {
       tracing,
     ) as FlowStage;
     const given = new Context();
-    const emissions = await new Promise((done, failed) => {
+    const outputRecords = await new Promise((done, failed) => {
       stage.handle(entry(0, sampled(0)), Object.assign(given, { bytes: 2, done, failed }));
     });
-    expect(emissions).toEqual([
+    expect(outputRecords).toEqual([
       expect.objectContaining({ headers: { [HEADER.traceparent]: `stage below ${sampled(0)}` } }),
     ]);
     expect(ended).toEqual([[sampled(0), undefined]]);

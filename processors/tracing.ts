@@ -44,10 +44,10 @@ function tracedBatch(stage: BatchStage, tracing: Tracing): BatchStage {
             }),
       };
       try {
-        const emissions = await stage.process({ ...batch, entries }, counted);
+        const outputRecords = await stage.process({ ...batch, entries }, counted);
         // Entries behind the end of the batch are delivered again: their spans are dropped.
         for (const span of spans.slice(0, done)) span?.end();
-        return emissions;
+        return outputRecords;
       } catch (thrown) {
         for (const span of spans) span?.end(messageOf(thrown));
         throw thrown;
@@ -69,11 +69,11 @@ function tracedFlow(stage: FlowStage, tracing: Tracing): FlowStage {
       const observed: FlowContext = {
         ...passedOn(context),
         bytes: context.bytes,
-        done(emissions) {
-          span.set({ 'tributary.emitted': topicsOf(emissions) });
+        done(outputRecords) {
+          span.set({ 'tributary.emitted': topicsOf(outputRecords) });
           span.end();
           // The log goes on with other entries, in the same call.
-          tracing.outside(() => context.done(emissions));
+          tracing.outside(() => context.done(outputRecords));
         },
         failed,
       };
@@ -131,6 +131,6 @@ function withSpan(entry: LogEntry, span: Span | undefined): LogEntry {
   return { ...entry, headers: { ...entry.headers, [HEADER.traceparent]: span.traceparent } };
 }
 
-function topicsOf(emissions: readonly OutputRecord[]): string {
-  return [...new Set(emissions.map(({ topic }) => topic))].join(',');
+function topicsOf(outputRecords: readonly OutputRecord[]): string {
+  return [...new Set(outputRecords.map(({ topic }) => topic))].join(',');
 }

@@ -17,13 +17,13 @@ let clients: DestinationClients<FakeClient>;
  */
 const ownTimers = new Set<unknown>();
 const closes = () => opened.map((client) => client.closes);
-const place = (id: string, version = 1) => ({ id, version, workspaceId: 'w1', settings: {} });
-const touch = (id: string, version = 1) => clients.use(place(id, version), async (client) => client);
+const destination = (id: string, version = 1) => ({ id, version, workspaceId: 'w1', settings: {} });
+const touch = (id: string, version = 1) => clients.use(destination(id, version), async (client) => client);
 
 /** A call that runs until it is ended. */
 function begin(id: string, version = 1) {
   const work = Promise.withResolvers<void>();
-  const done = clients.use(place(id, version), () => work.promise);
+  const done = clients.use(destination(id, version), () => work.promise);
   return async () => {
     work.resolve();
     await done;
@@ -138,7 +138,7 @@ test('the close waits for the calls under way, closes every client once and give
 
 test('a client that was discarded ends with its last call, and the next call has another', async () => {
   const end = begin('a');
-  const first = await clients.use(place('a'), async (client, discard) => {
+  const first = await clients.use(destination('a'), async (client, discard) => {
     discard();
     return client;
   });
@@ -160,9 +160,9 @@ test('an error while opening rejects the call, and the next call opens anew', as
     idleMs: IDLE_MS,
     maxKept: 2,
   });
-  await expect(opening.use(place('a'), async () => 1)).rejects.toThrow('not there');
+  await expect(opening.use(destination('a'), async () => 1)).rejects.toThrow('not there');
   broken = false;
-  expect(await opening.use(place('a'), async () => 1)).toBe(1);
+  expect(await opening.use(destination('a'), async () => 1)).toBe(1);
   await opening.close();
   expect(ownTimers.size).toBe(0);
 });

@@ -17,7 +17,7 @@ export interface DestinationClientsOptions<C extends Closable> {
 /** Closing a client is not awaited for longer, ms. Its connections have ended by then. */
 const CLOSED_WITHIN_MS = 1_000;
 
-interface Held<C> {
+interface ClientEntry<C> {
   readonly client: Promise<C>;
   /** The client once the promise has resolved: saves a turn of the event loop for each call. */
   opened: C | undefined;
@@ -38,7 +38,7 @@ interface Held<C> {
 export class DestinationClients<C extends Closable> {
   readonly #options: DestinationClientsOptions<C>;
   /** In the order of their last use, the earliest first. */
-  readonly #kept = new Map<string, Held<C>>();
+  readonly #kept = new Map<string, ClientEntry<C>>();
   readonly #ending = new Set<Promise<void>>();
   #closed = false;
 
@@ -60,36 +60,36 @@ export class DestinationClients<C extends Closable> {
     work: (client: C, discard: () => void) => Promise<T>,
   ): Promise<T> {
     if (this.#closed) throw new Closed('closed');
-    const held = this.#holdFor(destination);
-    const discard = () => this.#retire(destination.id, held);
-    held.users += 1;
+    const entry = this.#entryFor(destination);
+    const discard = () => this.#retire(destination.id, entry);
+    entry.users += 1;
     try {
-      return await work(held.opened ?? (await this.#opened(held, discard)), discard);
+      return await work(entry.opened ?? (await this.#opened(entry, discard)), discard);
     } finally {
-      held.users -= 1;
-      if (!held.retired) held.idle.refresh();
-      else if (held.users === 0) this.#end(held);
+      entry.users -= 1;
+      if (!entry.retired) entry.idle.refresh();
+      else if (entry.users === 0) this.#end(entry);
     }
   }
 
   /** Resolves once every call under way has ended and every client is closed. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const [id, held] of [...this.#kept]) this.#retire(id, held);
+    for (const [id, entry] of [...this.#kept]) this.#retire(id, entry);
     await Promise.all(this.#ending);
   }
 
-  async #opened(held: Held<C>, discard: () => void): Promise<C> {
+  async #opened(entry: ClientEntry<C>, discard: () => void): Promise<C> {
     try {
-      held.opened = await held.client;
-      return held.opened;
+      entry.opened = await entry.client;
+      return entry.opened;
     } catch (error) {
       discard();
       throw error;
     }
   }
 
-  #holdFor(destination: ConnectorDestination): Held<C> {
+  #entryFor(destination: ConnectorDestination): ClientEntry<C> {
     const { id, version } = destination;
     const known = this.#kept.get(id);
     if (known?.version === version) {
@@ -99,17 +99,17 @@ export class DestinationClients<C extends Closable> {
     }
     if (known !== undefined) this.#retire(id, known);
     else this.#makeRoom();
-    const held: Held<C> = {
+    const entry: ClientEntry<C> = {
       client: this.#options.open(destination),
       opened: undefined,
       version,
-      idle: setTimeout(() => this.#retireIdle(id, held), this.#options.idleMs).unref(),
+      idle: setTimeout(() => this.#retireIdle(id, entry), this.#options.idleMs).unref(),
       ended: Promise.withResolvers(),
       users: 0,
       retired: false,
     };
-    this.#kept.set(id, held);
-    return held;
+    this.#kept.set(id, entry);
+    return entry;
   }
 
   #makeRoom(): void {
@@ -121,27 +121,27 @@ export class DestinationClients<C extends Closable> {
   }
 
   /** Those before it are in use: as few as the calls under way. */
-  #unusedForTheLongest(): readonly [id: string, held: Held<C>] | undefined {
+  #unusedForTheLongest(): readonly [id: string, entry: ClientEntry<C>] | undefined {
     for (const entry of this.#kept) if (entry[1].users === 0) return entry;
     return undefined;
   }
 
-  #retireIdle(id: string, held: Held<C>): void {
-    if (held.users === 0) this.#retire(id, held);
+  #retireIdle(id: string, entry: ClientEntry<C>): void {
+    if (entry.users === 0) this.#retire(id, entry);
   }
 
-  #retire(id: string, held: Held<C>): void {
-    if (held.retired) return;
-    held.retired = true;
-    clearTimeout(held.idle);
-    if (this.#kept.get(id) === held) this.#kept.delete(id);
-    const ended = held.ended.promise.finally(() => this.#ending.delete(ended));
+  #retire(id: string, entry: ClientEntry<C>): void {
+    if (entry.retired) return;
+    entry.retired = true;
+    clearTimeout(entry.idle);
+    if (this.#kept.get(id) === entry) this.#kept.delete(id);
+    const ended = entry.ended.promise.finally(() => this.#ending.delete(ended));
     this.#ending.add(ended);
-    if (held.users === 0) this.#end(held);
+    if (entry.users === 0) this.#end(entry);
   }
 
   /** A client whose opening failed has nothing to close; its calls were rejected with the error. */
-  #end({ client, ended }: Held<C>): void {
+  #end({ client, ended }: ClientEntry<C>): void {
     const closed = client.then(
       (opened) => closeInTime(opened),
       () => undefined,

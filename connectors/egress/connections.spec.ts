@@ -84,8 +84,8 @@ test.each(KINDS)(
     served.beginning = BEGINNINGS[kind];
     const connector = create(context);
     const settings: JsonObject = settingsOf();
-    const place = { id: 'd', workspaceId: 'w', version: 1, settings };
-    const told = await connector.test(place, { signal: new AbortController().signal });
+    const destination = { id: 'd', workspaceId: 'w', version: 1, settings };
+    const told = await connector.test(destination, { signal: new AbortController().signal });
     const reason = REASONS[kind];
     expect(told).toMatchObject({ ok: false, reason });
     expect(served.bytes).toBeLessThan(450_000_000);

@@ -36,19 +36,19 @@ export function normalizeHeads(socket: Socket): ResponseFilter {
   let isInHead = true;
   let isAnnounced = false;
   let written = socket.bytesWritten;
-  let held: Buffer = Buffer.alloc(0);
+  let buffered: Buffer = Buffer.alloc(0);
   let length = 0;
 
-  const hold = (chunk: Buffer) => {
-    if (length === 0) held = chunk;
+  const buffer = (chunk: Buffer) => {
+    if (length === 0) buffered = chunk;
     else {
       // Doubles, so that a head received byte by byte is copied a few times and not once a byte.
-      if (held.length < length + chunk.length) {
+      if (buffered.length < length + chunk.length) {
         const larger = Buffer.allocUnsafe(2 * (length + chunk.length));
-        held.copy(larger, 0, 0, length);
-        held = larger;
+        buffered.copy(larger, 0, 0, length);
+        buffered = larger;
       }
-      chunk.copy(held, length);
+      chunk.copy(buffered, length);
     }
     length += chunk.length;
   };
@@ -69,9 +69,9 @@ export function normalizeHeads(socket: Socket): ResponseFilter {
       return;
     }
     let searchedTo = Math.max(0, length - 3);
-    hold(chunk);
+    buffer(chunk);
     while (length > 0) {
-      const came = held.subarray(0, length);
+      const came = buffered.subarray(0, length);
       const end = headEnd(came, searchedTo);
       if (end === undefined) {
         if (length > 5 && !came.subarray(0, 5).equals(HTTP)) break;
@@ -87,7 +87,7 @@ export function normalizeHeads(socket: Socket): ResponseFilter {
       }
       const head = came.toString('latin1', 0, end);
       const status = statusIn(head);
-      held = came.subarray(end);
+      buffered = came.subarray(end);
       length -= end;
       searchedTo = 0;
       if (status === undefined) {
@@ -101,7 +101,7 @@ export function normalizeHeads(socket: Socket): ResponseFilter {
       break;
     }
     isInHead &&= length === 0;
-    if (length > 0) yield held.subarray(0, length);
+    if (length > 0) yield buffered.subarray(0, length);
     length = 0;
   };
 }

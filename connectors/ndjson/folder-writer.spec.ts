@@ -3,7 +3,7 @@ import { Closed } from '../failures.ts';
 import { FolderWriter } from './folder-writer.ts';
 
 /** Writes that end when the test releases them. */
-function heldWrites() {
+function blockedWrites() {
   const begun: { text: string; end: (error?: Error) => void }[] = [];
   const write = (text: string) =>
     new Promise<void>((resolve, reject) => {
@@ -16,7 +16,7 @@ const patient = () => new AbortController().signal;
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 test('what is asked for during a write shares the next one', async () => {
-  const { begun, write } = heldWrites();
+  const { begun, write } = blockedWrites();
   const writer = new FolderWriter(write);
   const appends = ['a', 'b', 'c'].map((text) => writer.append(text, patient()));
   expect(begun.map(({ text }) => text)).toEqual(['a']);
@@ -29,7 +29,7 @@ test('what is asked for during a write shares the next one', async () => {
 });
 
 test('a failed write fails its group and no other', async () => {
-  const { begun, write } = heldWrites();
+  const { begun, write } = blockedWrites();
   const writer = new FolderWriter(write);
   const outcomes = Promise.allSettled(['a', 'b'].map((text) => writer.append(text, patient())));
   begun[0]?.end(new Error('disk'));
@@ -39,7 +39,7 @@ test('a failed write fails its group and no other', async () => {
 });
 
 test('who leaves the queue is not written, who leaves a begun write does not hold it up', async () => {
-  const { begun, write } = heldWrites();
+  const { begun, write } = blockedWrites();
   const writer = new FolderWriter(write);
   const leaving = new AbortController();
   const outcomes = Promise.allSettled(
@@ -54,7 +54,7 @@ test('who leaves the queue is not written, who leaves a begun write does not hol
 });
 
 test('a long queue is written piece by piece', async () => {
-  const { begun, write } = heldWrites();
+  const { begun, write } = blockedWrites();
   const writer = new FolderWriter(write);
   const megabytes = 'x'.repeat(5 * 1_024 * 1_024);
   const appends = ['first', megabytes, megabytes].map((text) => writer.append(text, patient()));
@@ -67,7 +67,7 @@ test('a long queue is written piece by piece', async () => {
 });
 
 test('closing waits for what was taken and takes nothing more', async () => {
-  const { begun, write } = heldWrites();
+  const { begun, write } = blockedWrites();
   const writer = new FolderWriter(write);
   const append = writer.append('a', patient());
   const closing = writer.close();

@@ -50,14 +50,14 @@ const secretsOf = memoizeByObject(({ secrets }: SegmentSettings) =>
 
 export interface SegmentOptions {
   /** Rewrites the URL of a request. Default: the URL of the pack. */
-  readonly place?: (url: string) => string;
+  readonly rewriteUrl?: (url: string) => string;
 }
 
 export function createSegmentConnector(
   context: ConnectorContext,
   definition: Definition,
   host: PackHost,
-  { place = (url) => url }: SegmentOptions = {},
+  { rewriteUrl = (url) => url }: SegmentOptions = {},
 ): Connector {
   const { destination } = definition;
   const readSettings = createSegmentReader(definition);
@@ -75,7 +75,7 @@ export function createSegmentConnector(
     const signal = AbortSignal.any([call.deadline.signal, over.signal]);
     const send = async (sent: HttpSent) => {
       try {
-        const answer = await forwardRequest(agent, { ...sent, url: place(sent.url) }, signal);
+        const answer = await forwardRequest(agent, { ...sent, url: rewriteUrl(sent.url) }, signal);
         seen.status = answer.status;
         seen.retryAfter = answer.headers.find(([name]) => name === 'retry-after')?.[1];
         return answer;

@@ -7,11 +7,11 @@ import type { ActionOutcome, FromPack, HttpAnswer, HttpSent, ToPack } from './me
 
 const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
-/** V8 heap limit, MB; a process that exceeds it ends, and its deliveries are retried. */
-const HEAP_MB = 256;
-const NODE_FLAGS = [`--max-old-space-size=${HEAP_MB}`, '--disable-warning=ExperimentalWarning'];
-/** Maximum resident memory, MB, as for sandbox workers; a process above it is killed. */
-const PROCESS_MB = 512;
+/** V8 heap limit, MiB; a process that exceeds it ends, and its deliveries are retried. */
+const HEAP_MIB = 256;
+const NODE_FLAGS = [`--max-old-space-size=${HEAP_MIB}`, '--disable-warning=ExperimentalWarning'];
+/** Maximum resident memory, MiB, as for sandbox workers; a process above it is killed. */
+const PROCESS_MIB = 512;
 /** Interval of memory checks of a process with jobs, ms. */
 const WATCH_EVERY_MS = 100;
 /** Characters of stderr that are kept for the log. */
@@ -165,7 +165,7 @@ export class PackProcess {
 
   /** Buffers are outside of the limited V8 heap, so the resident memory is checked as well. */
   #checkMemory(): void {
-    if ((residentMb(this.#child.pid) ?? 0) > PROCESS_MB)
+    if ((residentMib(this.#child.pid) ?? 0) > PROCESS_MIB)
       this.kill(new Stopped('the process of the pack took too much memory'));
   }
 
@@ -206,7 +206,7 @@ export class PackProcess {
 }
 
 /** Undefined where the process has exited or the system has no `/proc`. */
-function residentMb(pid: number | undefined): number | undefined {
+function residentMib(pid: number | undefined): number | undefined {
   try {
     const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
     return kilobytes === undefined ? undefined : Number(kilobytes) / 1024;

@@ -61,7 +61,7 @@ const IDENTIFY: CanonicalEvent = {
 };
 let host: PackHost;
 let open: Connector[];
-let placed: (url: URL) => string;
+let rewritten: (url: URL) => string;
 
 beforeAll(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)));
 afterAll(() => new Promise((resolve) => server.close(resolve)));
@@ -71,7 +71,7 @@ beforeEach(() => {
   requests.length = 0;
   answering.with = ok;
   const { port } = server.address() as AddressInfo;
-  placed = ({ host: name, pathname, search }) => `http://127.0.0.1:${port}/${name}${pathname}${search}`;
+  rewritten = ({ host: name, pathname, search }) => `http://127.0.0.1:${port}/${name}${pathname}${search}`;
 });
 afterEach(() => Promise.all(open.map((connector) => connector.close())));
 
@@ -90,13 +90,13 @@ function connect(destination: Chosen, timeoutMs = 60_000): Connector {
   if (definition === undefined) throw new Error(`no definition of ${destination}`);
   const context = { egress, dataFolder: '/nonexistent', timeoutMs, clock: Date.now };
   const connector = createSegmentConnector(context, definition, host, {
-    place: (url) => placed(new URL(url)),
+    rewriteUrl: (url) => rewritten(new URL(url)),
   });
   open.push(connector);
   return connector;
 }
 
-function place(destination: Chosen, settings: JsonObject = SAMPLES[destination].settings) {
+function destinationFor(destination: Chosen, settings: JsonObject = SAMPLES[destination].settings) {
   return { id: `d-${destination}`, workspaceId: 'w1', version: 1, settings };
 }
 
@@ -113,7 +113,7 @@ describe('the requests that reach each destination', () => {
       [IDENTIFY, identify],
     ] as const) {
       requests.length = 0;
-      const results = await connector.deliver(place(destination), [delivery(event)], unhurried);
+      const results = await connector.deliver(destinationFor(destination), [delivery(event)], unhurried);
       expect(results).toMatchObject([{ outcome: 'delivered' }]);
       expect(requests).toMatchObject(expected.map((sent) => ({ method: 'POST', ...sent })));
       for (const { headers } of requests) expect(headers['user-agent']).toBe('Segment (Actions)');
@@ -141,7 +141,7 @@ test('presets can be chosen, and actions added with a mapping of their own', asy
     actions: [{ action: 'trackEvent', subscribe: 'type = "track" and event = "Tea Poured"', mapping }],
   };
   const results = await connector.deliver(
-    place('iterable', own),
+    destinationFor('iterable', own),
     [delivery(), delivery(IDENTIFY)],
     unhurried,
   );
@@ -160,15 +160,19 @@ describe('verdicts', () => {
     [401, { outcome: 'dead', status: 401 }],
   ])('an answer of %d', async (status, expected) => {
     answering.with = (response) => void response.writeHead(status, { 'retry-after': '7' }).end('no');
-    expect(await connect('posthog').deliver(place('posthog'), [delivery()], unhurried)).toMatchObject([
-      expected,
-    ]);
+    expect(
+      await connect('posthog').deliver(destinationFor('posthog'), [delivery()], unhurried),
+    ).toMatchObject([expected]);
     expect(requests).toHaveLength(1);
   });
 
   test('an event that an action cannot be made of is dead, with its reason', async () => {
     const { context: _, ...bare } = EVENT;
-    const results = await connect('drip').deliver(place('drip'), [delivery(bare), delivery()], unhurried);
+    const results = await connect('drip').deliver(
+      destinationFor('drip'),
+      [delivery(bare), delivery()],
+      unhurried,
+    );
     expect(results).toMatchObject([{ outcome: 'dead' }, { outcome: 'delivered' }]);
     expect(requests).toHaveLength(1);
   });
@@ -176,22 +180,22 @@ describe('verdicts', () => {
   test('a redirect is not followed, and an address that is refused is not reached', async () => {
     answering.with = (response) => void response.writeHead(302, { location: '/elsewhere' }).end();
     const connector = connect('posthog');
-    const [redirected] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    const [redirected] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(redirected?.outcome).toBe('dead');
     expect(requests).toHaveLength(1);
-    placed = () => 'http://169.254.169.254/latest/meta-data';
-    const [refused] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    rewritten = () => 'http://169.254.169.254/latest/meta-data';
+    const [refused] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(refused).toEqual({ outcome: 'dead', reason: 'address not allowed' });
-    placed = () => 'http://127.0.0.1:1/';
-    const [closed] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    rewritten = () => 'http://127.0.0.1:1/';
+    const [closed] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(closed).toMatchObject({ outcome: 'retry', reason: 'connection refused' });
   });
 
   test('a connection test asks the destination, and tells no key', async () => {
     const connector = connect('iterable');
-    expect(await connector.test(place('iterable'), unhurried)).toEqual({ ok: true, status: 200 });
+    expect(await connector.test(destinationFor('iterable'), unhurried)).toEqual({ ok: true, status: 200 });
     answering.with = (response) => void response.writeHead(401).end(KEY);
-    const told = await connector.test(place('iterable'), unhurried);
+    const told = await connector.test(destinationFor('iterable'), unhurried);
     expect(told.ok).toBe(false);
     expect(JSON.stringify(told)).not.toContain(KEY);
   });
@@ -208,7 +212,7 @@ describe('the process of the pack', () => {
   test('begins with the first delivery, inherits nothing, and ends with the connectors', async () => {
     const connector = connect('posthog');
     expect(host.pidOf('w1')).toBeUndefined();
-    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     const pid = pidInUse();
     // Contains only the markers that the child uses to find its channel.
     const environment = (await readFile(`/proc/${pid}/environ`, 'utf8'))
@@ -221,13 +225,13 @@ describe('the process of the pack', () => {
 
   test('killed under a delivery: tried again, by another process', async () => {
     const connector = connect('posthog');
-    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     const pid = pidInUse();
     answering.with = () => void process.kill(pid, 'SIGKILL');
-    const [killed] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    const [killed] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(killed).toMatchObject({ outcome: 'retry' });
     answering.with = ok;
-    const [again] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+    const [again] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(again).toMatchObject({ outcome: 'delivered' });
     expect(host.pidOf('w1')).not.toBe(pid);
   });
@@ -235,18 +239,18 @@ describe('the process of the pack', () => {
   test('one that does not answer is killed at the deadline; one whose destination does not answer is not', async () => {
     const connector = connect('posthog');
     const impatient = connect('posthog', 1_500);
-    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     const pid = pidInUse();
     answering.with = () => undefined;
-    const [slow] = await impatient.deliver(place('posthog'), [delivery()], unhurried);
+    const [slow] = await impatient.deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(slow).toMatchObject({ outcome: 'retry', reason: 'timed out' });
     answering.with = ok;
-    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(host.pidOf('w1')).toBe(pid);
     process.kill(pid, 'SIGSTOP');
-    const [stuck] = await impatient.deliver(place('posthog'), [delivery()], unhurried);
+    const [stuck] = await impatient.deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(stuck).toMatchObject({ outcome: 'retry', reason: 'timed out' });
-    const [again] = await connect('posthog').deliver(place('posthog'), [delivery()], unhurried);
+    const [again] = await connect('posthog').deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(again).toMatchObject({ outcome: 'delivered' });
     expect(host.pidOf('w1')).not.toBe(pid);
   });
@@ -254,7 +258,7 @@ describe('the process of the pack', () => {
   test('one workspace held up the deliveries of all: its mappings hold up its own process alone', async () => {
     host = new PackHost({ maxProcesses: 2 });
     const connector = connect('iterable');
-    const theirs = { ...place('iterable'), id: 'd-theirs', workspaceId: 'w2' };
+    const theirs = { ...destinationFor('iterable'), id: 'd-theirs', workspaceId: 'w2' };
     await connector.deliver(theirs, [delivery()], unhurried);
     const tenfold = { replacement: 'b'.repeat(10), pattern2: 'b', replacement2: 'a'.repeat(10) };
     const long = ['T', 'a', 'a'].reduce<JsonObject>(
@@ -269,7 +273,7 @@ describe('the process of the pack', () => {
       subscribe: 'type = "track"',
       mapping,
     }));
-    const hostile = place('iterable', { ...SAMPLES.iterable.settings, presets: [], actions });
+    const hostile = destinationFor('iterable', { ...SAMPLES.iterable.settings, presets: [], actions });
     const enough = new AbortController();
     let isOver = false;
     const held = connector.deliver(hostile, [delivery()], { signal: enough.signal }).finally(() => {
@@ -289,12 +293,12 @@ describe('the process of the pack', () => {
 
   test('lost to the kill of another: a job was an attempt of its destination, and is run again', async () => {
     const connector = connect('posthog');
-    await connector.deliver(place('posthog'), [delivery()], unhurried);
+    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     const pid = pidInUse();
     const impatient = connect('posthog', 1_000);
     process.kill(pid, 'SIGSTOP');
-    const stuck = impatient.deliver(place('posthog'), [delivery()], unhurried);
-    const other = connector.deliver(place('posthog'), [delivery()], unhurried);
+    const stuck = impatient.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    const other = connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
     expect(await stuck).toMatchObject([{ outcome: 'retry', reason: 'timed out' }]);
     expect(await other).toMatchObject([{ outcome: 'delivered' }]);
     expect(requests).toHaveLength(2);
@@ -303,7 +307,11 @@ describe('the process of the pack', () => {
   test('are no more than they may be, and end when nobody needs them', async () => {
     host = new PackHost({ maxProcesses: 2, idleMs: 200 });
     const connector = connect('posthog');
-    const of = (workspaceId: string) => ({ ...place('posthog'), id: `d-${workspaceId}`, workspaceId });
+    const of = (workspaceId: string) => ({
+      ...destinationFor('posthog'),
+      id: `d-${workspaceId}`,
+      workspaceId,
+    });
     answering.with = (response) => void setTimeout(() => ok(response), 500);
     const results = await Promise.all([
       ...['w1', 'w2', 'w3'].map((id) => connector.deliver(of(id), [delivery()], unhurried)),
@@ -325,7 +333,7 @@ describe('the process of the pack', () => {
     const connector = connect('posthog');
     const pids = new Set<number | undefined>();
     for (let n = 0; n < 5; n++) {
-      const [result] = await connector.deliver(place('posthog'), [delivery()], unhurried);
+      const [result] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
       expect(result).toMatchObject({ outcome: 'delivered' });
       pids.add(host.pidOf('w1'));
     }

@@ -64,10 +64,10 @@ describe('keys', () => {
     fc.assert(
       fc.property(kind, random, fc.nat(), fc.constantFrom(...'0aZ_-é'), (made, bytes, at, character) => {
         const { raw } = makeKey(made, bytes);
-        const place = at % raw.length;
-        const changed = raw.slice(0, place) + character + raw.slice(place + 1);
+        const index = at % raw.length;
+        const changed = raw.slice(0, index) + character + raw.slice(index + 1);
         if (changed !== raw) expect(parseKey(changed)).toBeUndefined();
-        expect(parseKey(raw.slice(0, place) + raw.slice(place + 1))).toBeUndefined();
+        expect(parseKey(raw.slice(0, index) + raw.slice(index + 1))).toBeUndefined();
         expect(parseKey(raw + character)).toBeUndefined();
       }),
     );

@@ -107,10 +107,10 @@ function entryOf(
  * is not the fact's own.
  */
 function idOf({ type, entity, at, from }: Fact, position: number, scope: string, also?: string): string {
-  const place = position.toString(16).padStart(12, '0');
+  const hexPosition = position.toString(16).padStart(12, '0');
   const more = also === undefined ? [] : [also];
   const hashed = nameId('audit', scope, position, type, entity, at, from.request_id, ...more);
-  return `${place.slice(0, 8)}-${place.slice(8)}-8${hashed.slice(15)}`;
+  return `${hexPosition.slice(0, 8)}-${hexPosition.slice(8)}-8${hashed.slice(15)}`;
 }
 
 /** The author in `by`: an account id, or `key:`, `stage:` or `operator:` with an id or name. */

@@ -5,7 +5,7 @@ import type { Environment, EventType, JsonObject } from '../event/event.ts';
 import type { ProfileSettings } from '../profiles/identity/profile-settings.ts';
 
 /** Fields that the fold sets on every entity. Times are ISO 8601 UTC. */
-interface Kept {
+interface StoredEntity {
   readonly id: string;
   /** Grows by one with every applied fact about the entity; the ETag of the resource. */
   readonly version: number;
@@ -13,7 +13,7 @@ interface Kept {
   readonly updated_at: string;
 }
 
-export interface Account extends Kept {
+export interface Account extends StoredEntity {
   readonly issuer: string;
   readonly subject: string;
   /** The address that the issuer verified, normalized by `normalizeEmail`; null without one. */
@@ -24,7 +24,7 @@ export interface Account extends Kept {
   readonly email_issued_at?: string;
 }
 
-export interface Organization extends Kept {
+export interface Organization extends StoredEntity {
   readonly name: string;
   /** The organization's number in the profile API. */
   readonly org_id: number;
@@ -39,7 +39,7 @@ export interface Organization extends Kept {
   readonly created_by?: string;
 }
 
-export interface Workspace extends Kept {
+export interface Workspace extends StoredEntity {
   readonly name: string;
   readonly organization_id: string;
   readonly region: string;
@@ -53,7 +53,7 @@ export interface Workspace extends Kept {
   readonly created_by?: string;
 }
 
-interface KeyFields extends Kept {
+interface KeyFields extends StoredEntity {
   readonly workspace_id: string;
   readonly name: string;
   /** SHA-256 of the raw key, hex. */
@@ -88,7 +88,7 @@ export interface WriteKey extends KeyFields {
 }
 
 /** A named origin of events, which write keys may refer to. */
-export interface CatalogSource extends Kept {
+export interface CatalogSource extends StoredEntity {
   readonly workspace_id: string;
   readonly name: string;
   /** A free-text kind, chosen by the workspace, e.g. `web`. */
@@ -109,7 +109,7 @@ export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 export const UNDECLARED_FIELDS = ['allow', 'warn', 'omit', 'block'] as const;
 export type UndeclaredFields = (typeof UNDECLARED_FIELDS)[number];
 
-export interface Contract extends Kept {
+export interface Contract extends StoredEntity {
   readonly workspace_id: string;
   readonly name: string;
   readonly event_type: EventType;
@@ -122,7 +122,7 @@ export interface Contract extends Kept {
   readonly created_by: string;
 }
 
-export interface Transformation extends Kept {
+export interface Transformation extends StoredEntity {
   readonly workspace_id: string;
   readonly name: string;
   readonly description: string | null;
@@ -137,7 +137,7 @@ export interface Transformation extends Kept {
   readonly created_by: string;
 }
 
-export interface Destination extends Kept {
+export interface Destination extends StoredEntity {
   readonly workspace_id: string;
   readonly name: string;
   /** The connector's type. */
@@ -181,7 +181,7 @@ export interface Alerts {
   readonly email: string | null;
 }
 
-export interface Rule extends Kept {
+export interface Rule extends StoredEntity {
   readonly workspace_id: string;
   readonly name: string;
   readonly destination_id: string;
@@ -201,7 +201,7 @@ export interface Rule extends Kept {
  * Sends accepted events of a time range to rules once more, or evaluates rejected ones once more with the contracts
  * as of the replay's creation. Its progress is on the topic `replays`.
  */
-export interface Replay extends Kept {
+export interface Replay extends StoredEntity {
   readonly workspace_id: string;
   /** Null: every enabled rule of the workspace. */
   readonly rule_id: string | null;
@@ -231,7 +231,7 @@ export interface Replay extends Kept {
 }
 
 /** Tells when numbers of a workspace are not as they should be (docs/reference/alert-kinds.md). */
-export interface Alert extends Kept, AlertRule {
+export interface Alert extends StoredEntity, AlertRule {
   readonly workspace_id: string;
   readonly name: string;
   readonly enabled: boolean;
@@ -243,7 +243,7 @@ export interface Alert extends Kept, AlertRule {
   readonly created_by: string;
 }
 
-interface MemberFields extends Kept {
+interface MemberFields extends StoredEntity {
   /** Null while pending: no account with this e-mail address has signed in yet. */
   readonly account_id: string | null;
   /** The invited address, normalized by `normalizeEmail`; null for the creator of the organization. */
@@ -269,10 +269,10 @@ export interface Membership {
 }
 
 /** The fields of a new entity in a fact: all that the fold does not set. */
-export type Draft<Entity extends Kept> = Omit<Entity, 'version' | 'created_at' | 'updated_at'>;
+export type Draft<Entity extends StoredEntity> = Omit<Entity, 'version' | 'created_at' | 'updated_at'>;
 
 /** The changed fields in a fact. */
-export type Change<Entity extends Kept> = Partial<Omit<Entity, keyof Kept | 'workspace_id'>>;
+export type Change<Entity extends StoredEntity> = Partial<Omit<Entity, keyof StoredEntity | 'workspace_id'>>;
 
 /** The fields of a new member in a fact. The fold finds the account by the address, if there is one. */
 export type NewMember<Entity extends MemberFields> = Omit<Draft<Entity>, 'account_id' | 'email'> & {

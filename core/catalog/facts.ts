@@ -164,7 +164,7 @@ export type Verdict =
 export type ConflictReason =
   /** The entity is not at the expected version. */
   | 'version'
-  /** An id, a key hash, a contract's (type, name) pair or a person's place among the members is taken. */
+  /** An id, a key hash, a contract's (type, name) pair or a person's membership exists. */
   | 'taken'
   /** An entity that it refers to is missing, revoked, archived or deleted. */
   | 'missing'

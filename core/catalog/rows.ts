@@ -104,7 +104,7 @@ export class RowsReader {
 /** Sets a value at a path of keys; without a value, adds the last key to a set. */
 function putAt(table: Table, path: readonly string[], leaf: { readonly value: unknown } | undefined): void {
   const [key, ...rest] = path;
-  if (key === undefined) throw new Error('a row without a place');
+  if (key === undefined) throw new Error('a row without a key');
   if (table instanceof Set) {
     table.add(key);
     return;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Contract } from '../catalog/entities.ts';
 import { CompiledContracts } from './compiled-contracts.ts';
 
-const MB = 1024 * 1024;
+const MIB = 1024 * 1024;
 
 function contractsOf(workspace_id: string, count: number): Contract[] {
   return Array.from({ length: count }, (_, at) => ({ id: `${at}`, workspace_id }) as Contract);
@@ -15,27 +15,27 @@ function keptBy(compiled: CompiledContracts<{ bytes: number }>, contracts: reado
 describe('compiled contracts', () => {
   const open = () =>
     new CompiledContracts<{ bytes: number }>(
-      { maxEach: 1_000, maxBytesEach: 8 * MB, maxBytes: 16 * MB },
+      { maxEach: 1_000, maxBytesEach: 8 * MIB, maxBytes: 16 * MIB },
       ({ bytes }) => bytes,
     );
 
   it('of a workspace in use stay, however many heavy ones another workspace has in turn', () => {
     const compiled = open();
     const honest = contractsOf('honest', 20);
-    for (const contract of honest) compiled.set(contract, { bytes: MB / 10 });
+    for (const contract of honest) compiled.set(contract, { bytes: MIB / 10 });
     for (let round = 0; round < 3; round++)
-      for (const contract of contractsOf(`hostile`, 300)) compiled.set(contract, { bytes: 3 * MB });
+      for (const contract of contractsOf(`hostile`, 300)) compiled.set(contract, { bytes: 3 * MIB });
     expect(keptBy(compiled, honest)).toBe(20);
-    expect(compiled.bytes).toBeLessThanOrEqual(8 * MB + 2 * MB);
+    expect(compiled.bytes).toBeLessThanOrEqual(8 * MIB + 2 * MIB);
   });
 
   it('of all workspaces together never weigh more than their bound: the heaviest makes room', () => {
     const compiled = open();
     const light = contractsOf('light', 10);
-    for (const contract of light) compiled.set(contract, { bytes: MB / 2 });
+    for (const contract of light) compiled.set(contract, { bytes: MIB / 2 });
     for (let at = 0; at < 12; at++) {
-      for (const contract of contractsOf(`heavy ${at}`, 4)) compiled.set(contract, { bytes: 2 * MB });
-      expect(compiled.bytes).toBeLessThanOrEqual(16 * MB);
+      for (const contract of contractsOf(`heavy ${at}`, 4)) compiled.set(contract, { bytes: 2 * MIB });
+      expect(compiled.bytes).toBeLessThanOrEqual(16 * MIB);
     }
     expect(keptBy(compiled, light)).toBeGreaterThan(0);
   });
@@ -43,8 +43,8 @@ describe('compiled contracts', () => {
   it('keep one that is heavier than the share of its workspace, alone: it does not compile for every event', () => {
     const compiled = open();
     const [small, huge] = contractsOf('w', 2) as [Contract, Contract];
-    compiled.set(small, { bytes: MB });
-    compiled.set(huge, { bytes: 500 * MB });
+    compiled.set(small, { bytes: MIB });
+    compiled.set(huge, { bytes: 500 * MIB });
     expect([keptBy(compiled, [small]), keptBy(compiled, [huge])]).toEqual([0, 1]);
   });
 });

@@ -41,13 +41,13 @@ export const MAX_EVENTS_A_TASK = 64;
 
 export interface ContractTaskOptions {
   /** Once it fires, a task that is still queued is dropped, and its promise rejects with `Overloaded`. */
-  readonly gone?: AbortSignal;
+  readonly disconnected?: AbortSignal;
 }
 
 /**
  * Compiles and evaluates contracts outside the thread of its caller: the largest ones take hundreds of milliseconds.
  *
- * Promises: the answers are those of `checkSchema` and of a `ContractEvaluator`. The caller's thread is held for no
+ * Promises: the answers are those of `checkSchema` and of a `ContractEvaluator`. The caller's thread is blocked for no
  * longer than it takes to write the arguments as JSON.
  *
  * Ordering: tasks of one workspace run one at a time, in the order of their calls; workspaces take turns, task by task,

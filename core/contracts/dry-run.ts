@@ -3,7 +3,7 @@ import type { ContractVerdict } from './contract.ts';
 
 type RecordedViolation = ContractVerdict['violations'][number];
 
-/** Violations of one kind at one place, in all events together. */
+/** Violations of one kind at one path, in all events together. */
 export interface DryRunViolation extends Pick<RecordedViolation, 'kind' | 'action' | 'message'> {
   /** As a violation has it; `*` stands for the positions in a list. */
   readonly path: string;
@@ -21,12 +21,12 @@ export interface DryRunResult {
   readonly outcomes: Readonly<Record<ContractVerdict['outcome'], number>>;
   /** Those of most events first. */
   readonly violations: readonly DryRunViolation[];
-  /** True where there were more kinds and places than are listed. */
+  /** True where there were more kinds and paths than are listed. */
   readonly isCut: boolean;
   readonly examples: readonly DryRunExample[];
 }
 
-/** Kinds and places listed, and events kept as examples. */
+/** Kinds and paths listed, and events kept as examples. */
 export const MAX_DRY_RUN_VIOLATIONS = 200;
 export const MAX_DRY_RUN_EXAMPLES = 10;
 
@@ -58,12 +58,13 @@ export class ContractDryRun {
 
   /** Counts an event once, however many items of a list have the violation. */
   #count({ kind, path, message, action }: RecordedViolation, counted: Set<string>): void {
-    const place = path.replaceAll(/\/\d+(?=\/|$)/g, '/*');
-    const id = `${kind} ${action} ${place}`;
+    const fieldPath = path.replaceAll(/\/\d+(?=\/|$)/g, '/*');
+    const id = `${kind} ${action} ${fieldPath}`;
     if (counted.has(id)) return;
     counted.add(id);
     const known = this.#violations.get(id);
     if (known === undefined && this.#violations.size >= MAX_DRY_RUN_VIOLATIONS) this.#isCut = true;
-    else this.#violations.set(id, { kind, path: place, message, action, events: (known?.events ?? 0) + 1 });
+    else
+      this.#violations.set(id, { kind, path: fieldPath, message, action, events: (known?.events ?? 0) + 1 });
   }
 }

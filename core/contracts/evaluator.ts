@@ -46,7 +46,7 @@ export function createContractEvaluator(options: ContractEvaluatorOptions = {}):
 }
 
 /**
- * For a thread that must never be held for long: gives the same verdicts as an evaluator, but undefined for a contract
+ * For a thread that must never be blocked for long: gives the same verdicts as an evaluator, but undefined for a contract
  * that does not compile within a few milliseconds. It takes as long to find that out, once.
  */
 export function createLightEvaluator(

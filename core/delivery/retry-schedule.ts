@@ -1,7 +1,7 @@
 import { murmur2 } from '../log/record-layout.ts';
 import { InvalidInput } from '../primitives/errors.ts';
 
-/** One retry topic: its label (`deliveries.retry.<label>`) and how long a record waits there, ms. */
+/** One retry topic: its step as written in the schedule (`label`, of `deliveries.retry.<label>`) and how long a record waits there, ms. */
 export interface RetryStep {
   readonly label: string;
   readonly ms: number;
@@ -10,7 +10,7 @@ export interface RetryStep {
 /** Shortest first, never empty. */
 export type RetrySchedule = readonly [RetryStep, ...RetryStep[]];
 
-export const DEFAULT_RETRY_LABELS = ['10s', '1m', '10m', '1h', '6h'] as const;
+export const DEFAULT_RETRY_STEPS = ['10s', '1m', '10m', '1h', '6h'] as const;
 export const DEFAULT_EXPIRY_MS = 24 * 3_600_000;
 
 /** A wait is lengthened by this share at most, and never shortened. */
@@ -23,21 +23,21 @@ const UNIT_MS = new Map([
   ['h', 3_600_000],
 ]);
 
-function parseLabel(label: string): RetryStep {
-  const match = /^([1-9]\d{0,5})(ms|s|m|h)$/.exec(label);
+function parseStep(text: string): RetryStep {
+  const match = /^([1-9]\d{0,5})(ms|s|m|h)$/.exec(text);
   const unit = UNIT_MS.get(match?.[2] ?? '');
   if (match === null || unit === undefined) {
-    throw new InvalidInput(`"${label}" is no delay: write a number and ms, s, m or h, such as 10s`);
+    throw new InvalidInput(`"${text}" is no delay: write a number and ms, s, m or h, such as 10s`);
   }
-  return { label, ms: Number(match[1]) * unit };
+  return { label: text, ms: Number(match[1]) * unit };
 }
 
 /**
- * Parses labels such as `10s`, `1m`, `6h`. Throws `InvalidInput` for an empty list, a malformed label, or one that is
+ * Parses steps such as `10s`, `1m`, `6h`. Throws `InvalidInput` for an empty list, a malformed step, or one that is
  * not longer than the one before it.
  */
-export function parseRetrySchedule(labels: readonly string[]): RetrySchedule {
-  const [first, ...rest] = labels.map(parseLabel);
+export function parseRetrySchedule(steps: readonly string[]): RetrySchedule {
+  const [first, ...rest] = steps.map(parseStep);
   if (first === undefined) throw new InvalidInput('a retry schedule needs at least one delay');
   let before = first;
   for (const step of rest) {

@@ -8,10 +8,10 @@ const TEXT = Symbol('event text');
 /** The text before the event of a delivery as JSON. */
 const BEFORE_EVENT = ',"event":';
 
-type Kept = Delivery & { readonly [TEXT]?: string };
+type DeliveryWithText = Delivery & { readonly [TEXT]?: string };
 
 /** One descriptor for all deliveries, so that they share a hidden class. */
-const PARSED_WHEN_ASKED: PropertyDescriptor & ThisType<Kept> = {
+const PARSED_WHEN_ASKED: PropertyDescriptor & ThisType<DeliveryWithText> = {
   configurable: true,
   enumerable: true,
   get(): CanonicalEvent {
@@ -32,7 +32,7 @@ export function withEventText(envelope: Omit<Delivery, 'event'>, text: string): 
 
 /** A copy of the delivery with other members and the same event text. */
 export function withFields(delivery: Delivery, fields: Partial<Omit<Delivery, 'event'>>): Delivery {
-  const text = (delivery as Kept)[TEXT];
+  const text = (delivery as DeliveryWithText)[TEXT];
   if (text === undefined) return { ...delivery, ...fields };
   return withEventText({ ...envelopeOf(delivery), ...fields }, text);
 }
@@ -54,7 +54,7 @@ function envelopeOf(delivery: Delivery): Omit<Delivery, 'event'> {
 
 /** The event of a delivery as JSON: the text in the log, for a delivery that was read from there. */
 export function eventJson(delivery: Delivery): string {
-  return (delivery as Kept)[TEXT] ?? JSON.stringify(delivery.event);
+  return (delivery as DeliveryWithText)[TEXT] ?? JSON.stringify(delivery.event);
 }
 
 /** The value of a delivery's record in the log. The event stands last, so that `readDelivery` need not parse it. */

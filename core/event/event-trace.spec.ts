@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type DeliveryTrace, type EventTrace, type RuleTrace, stageOf, statusOf } from './event-trace.ts';
 
 const AT = '2026-01-01T00:00:00.000Z';
-const place = { position: { topic: 't', partition: 0, offset: 0, index: 0 }, at: 0 };
+const location = { position: { topic: 't', partition: 0, offset: 0, index: 0 }, at: 0 };
 
 const delivery = (status: DeliveryTrace['status'], stage?: DeliveryTrace['stage']): DeliveryTrace => ({
   id: 'd',
@@ -36,9 +36,9 @@ const trace = (fields: Partial<EventTrace>): EventTrace => ({
     environment: 'production',
     workspace_id: 'w',
   },
-  received: place,
+  received: location,
   contract: { outcome: 'accepted', violations: [] },
-  accepted: place,
+  accepted: location,
   rules: [],
   scan: { complete: true, entries: 0, duration_ms: 0, unanswered: [] },
   ...fields,

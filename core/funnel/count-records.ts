@@ -136,8 +136,8 @@ class Tally {
       const { workspaceId, environment, source, key, type, name } = event;
       for (const { note, sum } of sums.values()) {
         const { rule, destination, measures } = note;
-        const place = [workspaceId, environment, source, key, type, name, rule, destination] as const;
-        const cell = [...place, minute, measures, sum.count, sum.samples] as const;
+        const dimensions = [workspaceId, environment, source, key, type, name, rule, destination] as const;
+        const cell = [...dimensions, minute, measures, sum.count, sum.samples] as const;
         yield sum.latencies === undefined ? cell : [...cell, sum.latencies];
       }
     }

@@ -178,9 +178,9 @@ export function applyIncrements(
       if (kind !== 'day' || name === undefined) continue;
       const field = byNameField(increment, name);
       const content = documents.content({ workspaceId, kind, start, field }) as StoredCounts;
-      const place = `${TYPE_CODES[increment.type]}|||||${name}`;
-      content[place] ??= {};
-      addCounts(content[place], increment);
+      const cellKey = `${TYPE_CODES[increment.type]}|||||${name}`;
+      content[cellKey] ??= {};
+      addCounts(content[cellKey], increment);
     }
   }
   return documents.documents();
@@ -208,14 +208,14 @@ function namesKey(workspaceId: string, minute: number): FunnelDocumentKey {
 function cellIn(content: Cells<unknown>, increment: FunnelIncrement): Record<string, unknown> {
   const { source, key, rule, destination } = increment;
   const type = TYPE_CODES[increment.type];
-  let place = [type, source, key, rule, destination].join('|');
-  const known = content[place];
+  let cellKey = [type, source, key, rule, destination].join('|');
+  const known = content[cellKey];
   if (known !== undefined) return known;
   const cells = Object.keys(content).length;
-  if (cells >= MAX_RULE_CELLS) place = [type, OTHER, OTHER, OTHER, OTHER].join('|');
-  else if (cells >= MAX_CELLS) place = [type, OTHER, OTHER, rule, destination].join('|');
-  const cell = content[place] ?? {};
-  content[place] = cell;
+  if (cells >= MAX_RULE_CELLS) cellKey = [type, OTHER, OTHER, OTHER, OTHER].join('|');
+  else if (cells >= MAX_CELLS) cellKey = [type, OTHER, OTHER, rule, destination].join('|');
+  const cell = content[cellKey] ?? {};
+  content[cellKey] = cell;
   return cell;
 }
 
@@ -292,7 +292,7 @@ export function isNameField(field: string): boolean {
 
 /** One cell of a stored document. */
 export interface StoredCell<Value> {
-  readonly place: Required<FunnelFilter>;
+  readonly dimensions: Required<FunnelFilter>;
   readonly values: Readonly<Record<string, Value>>;
 }
 
@@ -309,7 +309,7 @@ export function* cellsIn<Value>(
     const type = TYPE_OF.get(code);
     if (type === undefined) continue;
     const name = ofName ?? rest.join('|');
-    const place = { environment, source, key, type, name, rule, destination };
+    const dimensions = { environment, source, key, type, name, rule, destination };
     if (
       takes(filter.source, source) &&
       takes(filter.key, key) &&
@@ -317,7 +317,7 @@ export function* cellsIn<Value>(
       takes(filter.rule, rule) &&
       takes(filter.destination, destination)
     )
-      yield { place, values };
+      yield { dimensions, values };
   }
 }
 

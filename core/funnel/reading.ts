@@ -29,7 +29,7 @@ export interface FunnelRange {
 /** Reads the documents of a range, in any order. */
 export type ReadFunnelDocuments = (range: FunnelRange) => Promise<readonly FunnelDocument[]>;
 
-/** Intervals of one read: with many documents of each, and with few. So no read holds the thread for long. */
+/** Intervals of one read: with many documents of each, and with few. So no read blocks the thread for long. */
 const FEW_AT_ONCE = 2;
 const MANY_AT_ONCE = 50;
 
@@ -48,8 +48,8 @@ export async function readFunnel(
   )) {
     const documents = await read({ workspaceId, kind: interval, ...range, fields });
     for (const document of documents)
-      for (const { place, values } of cellsIn<StoredCounts[string][string]>(document, filter))
-        rows.add(summed ? from : document.start, place, values);
+      for (const { dimensions, values } of cellsIn<StoredCounts[string][string]>(document, filter))
+        rows.add(summed ? from : document.start, dimensions, values);
     await new Promise((resolve) => setImmediate(resolve));
   }
   return rows.sorted();
@@ -108,19 +108,19 @@ class Rows {
 
   add(
     start: number,
-    place: Required<FunnelFilter>,
+    dimensions: Required<FunnelFilter>,
     values: Readonly<Record<string, StoredCounts[string][string]>>,
   ): void {
-    const { counts, latencies } = this.#rowOf(start, place);
+    const { counts, latencies } = this.#rowOf(start, dimensions);
     addCell(values, counts, latencies);
   }
 
-  #rowOf(start: number, place: Required<FunnelFilter>): Row {
+  #rowOf(start: number, dimensions: Required<FunnelFilter>): Row {
     let key = String(start);
-    for (const dimension of this.#groupBy) key += `\n${place[dimension]}`;
+    for (const dimension of this.#groupBy) key += `\n${dimensions[dimension]}`;
     const known = this.#rows.get(key);
     if (known !== undefined) return known;
-    const group = Object.fromEntries(this.#groupBy.map((dimension) => [dimension, place[dimension]]));
+    const group = Object.fromEntries(this.#groupBy.map((dimension) => [dimension, dimensions[dimension]]));
     const row: Row = { group, start, counts: {}, latencies: {} };
     this.#rows.set(key, row);
     return row;

@@ -24,7 +24,7 @@ describe('a fair budget', () => {
   it('gives one owner most of it while nobody else needs it, and no more', () => {
     const { beginMany, budget, ended } = setUp();
     expect(beginMany('a', 10, 200)).toBe(90);
-    expect(budget.held).toBe(900);
+    expect(budget.used).toBe(900);
     expect(ended).toEqual([]);
   });
 
@@ -40,9 +40,9 @@ describe('a fair budget', () => {
     expect(begin('b', 50).admitted).toBe(true);
     expect(ended).toEqual(['a:60']);
     expect(first.permit.resize(10)).toBe(true); // an ended permit holds no budget
-    expect(budget.held).toBe(1_140 + 50);
+    expect(budget.used).toBe(1_140 + 50);
     expect(beginMany('b', 50, 20)).toBe(7);
-    expect(budget.held).toBeLessThanOrEqual(1_200);
+    expect(budget.used).toBeLessThanOrEqual(1_200);
   });
 
   it('ends nothing that is finished, and nothing of an owner within its share', () => {
@@ -124,11 +124,11 @@ describe('a fair budget', () => {
             // An owner without inner owners, competing with work that may all be ended.
             if (!isInner && endable && wanted <= fair) expect(admitted).toBe(true);
           }
-          expect(budget.held).toBe(sumOf());
-          expect(budget.held).toBeLessThanOrEqual(1_000);
+          expect(budget.used).toBe(sumOf());
+          expect(budget.used).toBeLessThanOrEqual(1_000);
         }
         for (const { permit } of held.values()) permit.release();
-        expect(budget.held).toBe(0);
+        expect(budget.used).toBe(0);
         const all = new FairBudget({ capacity: 1_000, largestShare: 1 }).open(['z']);
         expect(all.resize(1_000)).toBe(true);
       }),

@@ -18,7 +18,7 @@ interface PermitOptions {
 /** The part of a budget that one piece of work holds; initially nothing. */
 export interface Permit {
   /**
-   * Sets the held amount. False, without a change, when an owner's share is used up or there is no room. True without
+   * Sets the amount of the permit. False, without a change, when an owner's share is used up or there is no room. True without
    * effect after release or revocation.
    */
   resize(amount: number): boolean;
@@ -45,8 +45,8 @@ export class FairBudget {
     this.#options = options;
   }
 
-  get held(): number {
-    return this.#root.held;
+  get used(): number {
+    return this.#root.used;
   }
 
   /** `owners`: names, outermost first, at least one. */
@@ -59,19 +59,19 @@ export class FairBudget {
   }
 
   #resize(permit: OpenPermit, owners: readonly string[], amount: number): boolean {
-    const growth = amount - permit.held;
+    const growth = amount - permit.used;
     if (permit.isOver || growth === 0) return true;
     if (growth < 0) {
-      permit.hold(amount);
+      permit.resize(amount);
       return true;
     }
     permit.owner ??= this.#ownerOf(owners);
     if (!this.#admits(permit.owner, growth)) {
       permit.owner.removeIfIdle();
-      if (permit.held === 0) permit.owner = undefined;
+      if (permit.used === 0) permit.owner = undefined;
       return false;
     }
-    permit.hold(amount);
+    permit.resize(amount);
     return true;
   }
 
@@ -88,11 +88,11 @@ export class FairBudget {
     while (owner.parent !== undefined && growth > 0) {
       const { parent } = owner;
       const bound = this.#boundOf(parent);
-      const wanted = owner.held + growth;
+      const wanted = owner.used + growth;
       const fairShare = bound / (parent.childCount + 1);
-      const lacking = Math.min(growth, parent.held + growth - bound);
+      const lacking = Math.min(growth, parent.used + growth - bound);
       if (wanted > fairShare) {
-        const left = bound - (parent.held - owner.held);
+        const left = bound - (parent.used - owner.used);
         if (lacking > 0 || wanted > this.#shareIn(parent) * left) return false;
       } else if (lacking > 0) {
         const ended = endOthers(parent, owner, { lacking, fairShare });
@@ -109,7 +109,7 @@ export class FairBudget {
     const { parent } = owner;
     if (parent === undefined) return this.#options.capacity;
     const bound = this.#boundOf(parent);
-    const left = bound - (parent.held - owner.held);
+    const left = bound - (parent.used - owner.used);
     return Math.max(this.#shareIn(parent) * left, bound / (parent.childCount + 1));
   }
 
@@ -125,12 +125,12 @@ function endOthers(
   { lacking, fairShare }: { readonly lacking: number; readonly fairShare: number },
 ): number {
   let ended = 0;
-  const others = parent.largestFirst().filter((other) => other !== owner && other.held > fairShare);
+  const others = parent.largestFirst().filter((other) => other !== owner && other.used > fairShare);
   for (const other of others) {
-    while (ended < lacking && other.held > fairShare) {
+    while (ended < lacking && other.used > fairShare) {
       const permit = other.firstToEnd();
       if (permit === undefined) break;
-      ended += permit.held;
+      ended += permit.used;
       permit.end();
     }
   }
@@ -140,7 +140,7 @@ function endOthers(
 class Owner {
   readonly name: string;
   readonly parent: Owner | undefined;
-  held = 0;
+  used = 0;
   /** Created lazily: most owners only ever have one small permit that is never revoked. */
   #children: Map<string, Owner> | undefined;
   #endable: Set<OpenPermit> | undefined;
@@ -164,7 +164,7 @@ class Owner {
   }
 
   largestFirst(): Owner[] {
-    return [...(this.#children?.values() ?? [])].sort((a, b) => b.held - a.held);
+    return [...(this.#children?.values() ?? [])].sort((a, b) => b.used - a.used);
   }
 
   /** The oldest revocable permit of this owner or of its largest child that has one. */
@@ -178,7 +178,7 @@ class Owner {
   }
 
   add(amount: number): void {
-    this.held += amount;
+    this.used += amount;
     this.parent?.add(amount);
   }
 
@@ -193,7 +193,7 @@ class Owner {
   }
 
   removeIfIdle(): void {
-    if (this.held > 0 || this.childCount > 0) return;
+    if (this.used > 0 || this.childCount > 0) return;
     this.parent?.remove(this);
   }
 
@@ -208,7 +208,7 @@ class Owner {
 class OpenPermit {
   readonly #options: PermitOptions;
   owner: Owner | undefined;
-  held = 0;
+  used = 0;
   isOver = false;
 
   constructor(options: PermitOptions) {
@@ -219,12 +219,12 @@ class OpenPermit {
     return this.#options.mayEnd?.() === true;
   }
 
-  hold(amount: number): void {
+  resize(amount: number): void {
     const { owner } = this;
-    if (owner === undefined || amount === this.held) return;
-    const isNew = this.held === 0;
-    owner.add(amount - this.held);
-    this.held = amount;
+    if (owner === undefined || amount === this.used) return;
+    const isNew = this.used === 0;
+    owner.add(amount - this.used);
+    this.used = amount;
     if (amount === 0) {
       this.owner = undefined;
       owner.forget(this);
@@ -232,7 +232,7 @@ class OpenPermit {
   }
 
   release(): void {
-    this.hold(0);
+    this.resize(0);
     this.isOver = true;
   }
 

@@ -90,10 +90,6 @@ export const QUOTA_NAMES = Object.keys(QUOTAS) as readonly QuotaName[];
 
 export type Quotas = Readonly<Record<QuotaName, number>>;
 
-export const DEFAULT_QUOTAS = Object.fromEntries(
-  QUOTA_NAMES.map((name) => [name, QUOTAS[name].fallback]),
-) as Quotas;
-
 /** The amount that a fact adds to a quota. */
 export interface QuotaUse {
   readonly quota: QuotaName;

@@ -246,10 +246,10 @@ export class GrowthModel {
         append.careful = this.#isCareful(gateway);
         if (append.careful && this.#with.looksUp) gateway.known = this.#facts.length;
         append.step = 'looked up';
-        if (!append.careful) this.#place(append);
+        if (!append.careful) this.#append(append);
         return;
       case 'looked up':
-        this.#place(append);
+        this.#append(append);
         return;
       case 'placed':
         this.#records('received', append.partition).push({ key, seq, after: append.after });
@@ -263,7 +263,7 @@ export class GrowthModel {
   }
 
   /** The layout is looked up and the partition chosen in one turn of the process. */
-  #place(append: Append): void {
+  #append(append: Append): void {
     const { earlier, partitions } = this.#layout('received', append.gateway.known);
     const { bounded } = append.gateway;
     append.partition = partitionOf(append.key, partitions);

@@ -39,9 +39,9 @@ const EVENT: JsonObject = {
 
 const VIOLATION: JsonObject = {
   type: 'object',
-  description: 'One breach of a contract, found in one event.',
+  description: 'One violation of a contract, found in one event.',
   properties: {
-    id: text('UUID; the same for the same breach, however often it is written.'),
+    id: text('UUID; the same for the same violation, however often it is written.'),
     workspace_id: text('UUID.'),
     environment: { enum: ENVIRONMENTS, type: 'string' },
     contract_id: text('UUID.'),

@@ -59,7 +59,7 @@ export interface FlowContext extends StageContext {
   /** Bytes of the entry's value in UTF-8. */
   readonly bytes: number;
   /** The entry is done, with these output records. */
-  done(emissions: readonly OutputRecord[]): void;
+  done(outputRecords: readonly OutputRecord[]): void;
   /** The entry failed. */
   failed(thrown: unknown): void;
 }
@@ -144,7 +144,7 @@ export function asyncHandler(
 ): FlowStage['handle'] {
   return (entry, context) => {
     work(entry, context).then(
-      (emissions) => context.done(emissions),
+      (outputRecords) => context.done(outputRecords),
       (thrown) => context.failed(thrown),
     );
   };

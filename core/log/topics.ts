@@ -50,15 +50,15 @@ export function receivedTopic(environment: 'production' | 'development'): string
   return `events.${environment}`;
 }
 
-export function retryTopic(label: string): string {
-  return `deliveries.retry.${label}`;
+export function retryTopic(step: string): string {
+  return `deliveries.retry.${step}`;
 }
 
 interface TopicOptions {
   readonly partitions: number;
   readonly retentionMs: number;
-  /** Labels of the retry schedule, e.g. `10s`, `1m`. */
-  readonly retryLabels: readonly string[];
+  /** Steps of the retry schedule, e.g. `10s`, `1m`. */
+  readonly retrySteps: readonly string[];
   /** Further received topics that the operator declared. */
   readonly dedicated: readonly string[];
 }
@@ -79,7 +79,7 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
     TOPIC.replays,
     TOPIC.profileChanges,
   ];
-  const unordered = [TOPIC.deliveriesSlow, ...options.retryLabels.map(retryTopic), TOPIC.poison];
+  const unordered = [TOPIC.deliveriesSlow, ...options.retrySteps.map(retryTopic), TOPIC.poison];
   const single = { partitions: 1, packed: false, fixed: true } as const;
   const specs: TopicSpec[] = [
     ...received.map((name) => ({ name, partitions, packed: true, retentionMs })),

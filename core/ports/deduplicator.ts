@@ -44,10 +44,10 @@ export interface Deduplicator {
    * For each dedupe claim: true when its position is the winner. Several claims of one call may have the same id and
    * are decided in order.
    */
-  claim(claimants: readonly DedupeClaim[]): Promise<readonly boolean[]>;
+  claim(claims: readonly DedupeClaim[]): Promise<readonly boolean[]>;
   /**
    * The position that won a message, else that of the first rejected event; undefined where neither is known. Takes
-   * nothing and does not wait for running claims. A store may keep a topic's name in an irreversible form: `topics`
+   * nothing and does not wait for running dedupe claims. A store may keep a topic's name in an irreversible form: `topics`
    * are the candidates, and a winner in another topic counts as unknown.
    */
   winner(message: Message, topics: readonly string[]): Promise<Position | undefined>;

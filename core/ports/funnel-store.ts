@@ -149,7 +149,7 @@ export const MAX_FUNNEL_SAMPLES = 10;
  * Errors: `Fenced` when the stored offset is not `batch.from` (nothing was applied; call `applied` again),
  * `Unavailable` when the store does not answer (the batch may have been applied; call `applied` again).
  *
- * An implementer must not apply part of a batch, or hold the thread for all of a long query.
+ * An implementer must not apply part of a batch, or block the thread for all of a long query.
  */
 export interface FunnelStore {
   /** The offset up to which (exclusive) a partition was applied; 0 initially. */

@@ -24,11 +24,9 @@ export interface TailBatch {
 }
 
 export interface KeptEvent extends LiveEvent {
-  /** A stable id of this event, the same in all processes. At most `MAX_TAIL_ID` characters of `[0-9a-z-]`. */
+  /** A stable id of this event, the same in all processes. At most 80 characters of `[0-9a-z-]`. */
   readonly id: string;
 }
-
-export const MAX_TAIL_ID = 80;
 
 /** An item of a follower's stream. */
 export type TailItem =
@@ -47,7 +45,7 @@ export interface TailFollower {
    */
   take(maxCharacters: number): readonly TailItem[];
   /** The id of the last event that was taken, or after which the follower began. */
-  readonly place: string | undefined;
+  readonly lastId: string | undefined;
   /** Ends the calls of `wake`. Idempotent. */
   close(): void;
 }

@@ -88,7 +88,7 @@ export interface SandboxOutputBudget {
 export const MAX_OUTPUTS = 100;
 
 /**
- * Runs user code with limits: usually 64 MB an isolate and 100 ms of wall time an event, at most `MAX_OUTPUTS`
+ * Runs user code with limits: usually 64 MiB an isolate and 100 ms of wall time an event, at most `MAX_OUTPUTS`
  * outputs an event of at most `MAX_EVENT_BYTES` each, or of the event's size plus `OUTPUT_ROOM_BYTES`.
  *
  * Promises:

@@ -92,23 +92,23 @@ export function backoffMs(n: number, { firstMs, capMs }: Backoff): number {
 }
 
 /** How long one piece of work may block the event loop before it yields, ms. */
-const HELD_MS = 5;
+const SLICE_MS = 5;
 
 /** Measures how long a piece of work has blocked the event loop since its start or its last yield. */
 export class EventLoopYielder {
   readonly #elapsed: Clock;
-  readonly #heldMs: number;
+  readonly #sliceMs: number;
   #since: number;
 
   /** `elapsed`: a monotonic clock, ms. */
-  constructor(elapsed: Clock, heldMs = HELD_MS) {
+  constructor(elapsed: Clock, sliceMs = SLICE_MS) {
     this.#elapsed = elapsed;
-    this.#heldMs = heldMs;
+    this.#sliceMs = sliceMs;
     this.#since = elapsed();
   }
 
   get isYieldDue(): boolean {
-    return this.#elapsed() - this.#since > this.#heldMs;
+    return this.#elapsed() - this.#since > this.#sliceMs;
   }
 
   async yield(): Promise<void> {

@@ -3,11 +3,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
-import { fold, freshProfile } from './fold.ts';
+import { freshProfile } from './merge.ts';
 import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { withoutOrigins } from './registers.ts';
-import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
+import { identity, mergeProfiles, profile, SCOPE, World, write } from './world.fixture.ts';
 
 const NOW = 1_000;
 
@@ -268,13 +268,13 @@ describe('the content of profiles', () => {
   it('is what one profile would have, had everybody been folded first', () => {
     fc.assert(
       fc.property(fc.array(written, { minLength: 1, maxLength: 10 }), (writes) => {
-        const folded = worldOf(writes).folded();
+        const merged = worldOf(writes).merged();
         const together = worldOf([
           write(['cookie:a', 'cookie:b', 'cookie:c', 'cookie:d'], { ts: 0 }),
           ...writes,
         ]);
         const [all] = together.profiles;
-        const { identities: _, ...values } = folded ? contentOf(folded) : { identities: [] };
+        const { identities: _, ...values } = merged ? contentOf(merged) : { identities: [] };
         const { identities: __, ...expected } = all ? contentOf(all) : { identities: [] };
         expect(values).toEqual(expected);
       }),
@@ -291,12 +291,12 @@ describe('the content of profiles', () => {
           return { ...one, ucid };
         };
         const [a, b, c] = [made([], 'a'), made(left, 'b'), made(right, 'c')];
-        const once = fold(fold(a, b, NOW), c, NOW);
-        expect(fold(once, c, NOW + 1)).toBe(once);
-        expect(fold(once, b, NOW + 1)).toBe(once);
-        const otherwise = fold(fold(a, c, NOW), b, NOW);
+        const once = mergeProfiles(mergeProfiles(a, b, NOW), c, NOW);
+        expect(mergeProfiles(once, c, NOW + 1)).toBe(once);
+        expect(mergeProfiles(once, b, NOW + 1)).toBe(once);
+        const otherwise = mergeProfiles(mergeProfiles(a, c, NOW), b, NOW);
         expect({ ...otherwise, updated_ts: 0 }).toEqual({ ...once, updated_ts: 0 });
-        expect(fold(a, fold(b, c, NOW), NOW).attributes).toEqual(once.attributes);
+        expect(mergeProfiles(a, mergeProfiles(b, c, NOW), NOW).attributes).toEqual(once.attributes);
       }),
     );
   });

@@ -1,7 +1,7 @@
 import { joinAttributes, stampAttributes } from './attributes.ts';
 import { changeOf } from './changes.ts';
-import { joinIdentities, mergeContent, withContent, withNextVersion, withoutLiftedBlocks } from './fold.ts';
 import { DEFAULT_LIMITS, isTooMany, withoutOldest } from './identity/identity-limits.ts';
+import { joinIdentities, mergeContent, withContent, withNextVersion, withoutLiftedBlocks } from './merge.ts';
 import { type Identity, LEAST_REGISTER_BYTES, MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import type { ProfileChange, ProfileRefusal, ProfileWrite } from './profile-store.ts';
 import { joinNamed, keptIfSame, stampNamed, withoutOrigins } from './registers.ts';
@@ -32,20 +32,20 @@ export type AppliedWrite =
  * `linkingOf`, or a `freshProfile`; `identities` those that `linkingOf` admitted.
  */
 export function applyWrite(
-  [master, ...others]: readonly [Profile, ...Profile[]],
+  [survivor, ...others]: readonly [Profile, ...Profile[]],
   identities: readonly Identity[],
   write: ProfileWrite,
   now: number,
 ): AppliedWrite {
   if (cannotFit(write)) return { kind: 'refused', reason: 'too_large' };
-  let folded = master;
+  let merged = survivor;
   for (const other of others) {
-    folded = mergeContent(folded, other);
-    if (cannotFit(folded)) return { kind: 'refused', reason: 'too_large' };
+    merged = mergeContent(merged, other);
+    if (cannotFit(merged)) return { kind: 'refused', reason: 'too_large' };
   }
-  const { after, dropped } = withWrite(folded, identities, write, now);
-  let profile = withVersionAbove(others, withNextVersion(master, after, now));
-  if (profile === master) return { kind: 'unchanged', profile, dropped };
+  const { after, dropped } = withWrite(merged, identities, write, now);
+  let profile = withVersionAbove(others, withNextVersion(survivor, after, now));
+  if (profile === survivor) return { kind: 'unchanged', profile, dropped };
   if (isTooMany(profile.identities)) return { kind: 'refused', reason: 'too_many_identities' };
   let text = JSON.stringify(profile);
   if (exceedsBytes(text, MAX_PROFILE_BYTES)) {
@@ -55,7 +55,7 @@ export function applyWrite(
     text = JSON.stringify(bare);
     if (exceedsBytes(text, MAX_PROFILE_BYTES)) return { kind: 'refused', reason: 'too_large' };
   }
-  return { kind: 'changed', profile, text, change: changeOf(master, profile), dropped };
+  return { kind: 'changed', profile, text, change: changeOf(survivor, profile), dropped };
 }
 
 /**

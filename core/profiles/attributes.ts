@@ -36,7 +36,7 @@ export function joinAttributes(
   const kept: ProfileAttribute[] = [];
   // Kept attributes at prefixes of the current path, each with the newest time up to it.
   const above: { readonly attribute: ProfileAttribute; readonly newest: number }[] = [];
-  for (const attribute of newestOfEachPlace([...left, ...right].sort(byPlace))) {
+  for (const attribute of newestOfEachPath([...left, ...right].sort(byPath))) {
     while (above.length > 0 && !isWithin(attribute, above.at(-1)?.attribute)) above.pop();
     const newest = above.at(-1)?.newest ?? Number.NEGATIVE_INFINITY;
     if (newest > attribute.ts) continue;
@@ -60,7 +60,7 @@ export function stampAttributes(
   if (written.every((attribute) => attribute.order !== undefined && (attribute.ts ?? ts) !== undefined)) {
     return written.map(({ ts: own = ts ?? now, ...attribute }) => ({ ...attribute, ts: own }));
   }
-  const times = new PlaceTimes(held);
+  const times = new PathTimes(held);
   return written.map(({ ts: own = ts, ...attribute }) => {
     const { order, ...unordered } = attribute;
     if (own === undefined) return { ...unordered, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
@@ -111,11 +111,11 @@ function asObject(branch: Branch): JsonObject {
   );
 }
 
-function newestOfEachPlace(sorted: readonly ProfileAttribute[]): readonly ProfileAttribute[] {
+function newestOfEachPath(sorted: readonly ProfileAttribute[]): readonly ProfileAttribute[] {
   const newest: ProfileAttribute[] = [];
   for (const attribute of sorted) {
     const last = newest.at(-1);
-    if (last !== undefined && samePlace(last, attribute))
+    if (last !== undefined && haveSamePath(last, attribute))
       newest[newest.length - 1] = newerOf(last, attribute);
     else newest.push(attribute);
   }
@@ -123,7 +123,7 @@ function newestOfEachPlace(sorted: readonly ProfileAttribute[]): readonly Profil
 }
 
 /** Attributes below a path follow it directly; an empty object follows the other value of its path. */
-function byPlace(left: ProfileAttribute, right: ProfileAttribute): number {
+function byPath(left: ProfileAttribute, right: ProfileAttribute): number {
   const length = Math.min(left.path.length, right.path.length);
   for (let at = 0; at < length; at++) {
     const order = compareText(left.path[at] ?? '', right.path[at] ?? '');
@@ -133,8 +133,8 @@ function byPlace(left: ProfileAttribute, right: ProfileAttribute): number {
   return Number(isEmptyObject(left.value)) - Number(isEmptyObject(right.value));
 }
 
-function samePlace(left: ProfileAttribute, right: ProfileAttribute): boolean {
-  return byPlace(left, right) === 0;
+function haveSamePath(left: ProfileAttribute, right: ProfileAttribute): boolean {
+  return byPath(left, right) === 0;
 }
 
 function isWithin(inner: ProfileAttribute, outer: ProfileAttribute | undefined): boolean {
@@ -156,7 +156,7 @@ interface Node {
 }
 
 /** An index of register times by path, so that each written attribute finds what it replaces without a scan. */
-export class PlaceTimes {
+export class PathTimes {
   readonly #root = node();
 
   constructor(attributes: readonly ProfileAttribute[]) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
 import { publishProfileChanges } from './changes.ts';
-import { freshProfile } from './fold.ts';
+import { freshProfile } from './merge.ts';
 import type { Profile } from './profile.ts';
 import { recordOf } from './record.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { eventWrite } from './event-write.ts';
-import { withoutOlderSpellings } from './fold.ts';
+import { withoutOlderSpellings } from './merge.ts';
 import { recordOf } from './record.ts';
 import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
 

@@ -72,7 +72,7 @@ export type ProfileWriteOutcome =
       readonly kind: 'refused';
       readonly reason: ProfileRefusal;
       readonly identities?: readonly Identity[];
-      readonly claims?: readonly IdentityClaim[];
+      readonly competingClaims?: readonly CompetingClaim[];
     };
 
 export interface LeftOut {
@@ -95,7 +95,7 @@ export interface LeftOut {
 }
 
 /** An identity claim: a user came with an identity that another profile owns; see `claimWrite`. */
-export interface IdentityClaim {
+export interface CompetingClaim {
   readonly identity: Identity;
   /** See `LeftOut.claimant`. */
   readonly claimant: string;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { freshProfile } from './fold.ts';
+import { freshProfile } from './merge.ts';
 import type { Profile } from './profile.ts';
 import { recordOf } from './record.ts';
 

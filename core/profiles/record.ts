@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../event/event.ts';
 import { attributeTree, joinAttributes, stampAttributes, visibleAttributes } from './attributes.ts';
-import { withoutOlderSpellings } from './fold.ts';
 import { namespaceOf } from './identity/identity.ts';
+import { withoutOlderSpellings } from './merge.ts';
 import type { NamedRegister, Profile, ProfileAttribute } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { joinNamed, stampNamed } from './registers.ts';

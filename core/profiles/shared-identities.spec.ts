@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fold } from './fold.ts';
 import type { IdentityLimits } from './identity/identity-limits.ts';
 import type { ProfileWrite } from './profile-store.ts';
-import { claimWrite, isSetAside } from './shared-identities.ts';
-import { identity, profile, World, write } from './world.fixture.ts';
+import { competingClaimWrite, isSetAside } from './shared-identities.ts';
+import { identity, mergeProfiles, profile, World, write } from './world.fixture.ts';
 
 const limits: IdentityLimits = { types: [], user_ids: 3 };
 const event = { linking: 'keep-people-apart', limits } as const;
@@ -14,7 +13,7 @@ function send(world: World, written: ProfileWrite) {
   const outcome = world.upsert(written);
   if (outcome.kind === 'written')
     for (const { identity: one, claimant } of outcome.leftOut)
-      if (claimant !== undefined) world.upsert(claimWrite(written, { identity: one, claimant }));
+      if (claimant !== undefined) world.upsert(competingClaimWrite(written, { identity: one, claimant }));
   return outcome;
 }
 
@@ -63,7 +62,8 @@ describe('an identity of many users', () => {
     });
     expect(world.ownerOf(identity('user_id:d'))).toBeUndefined();
     if (refused.kind === 'refused')
-      for (const claim of refused.claims ?? []) world.upsert(claimWrite(write([], { limits }), claim));
+      for (const claim of refused.competingClaims ?? [])
+        world.upsert(competingClaimWrite(write([], { limits }), claim));
     const owner = world.ownerOf(shared);
     expect(owner && isSetAside(owner, shared, limits)).toBe(true);
     expect(merge('e')).toMatchObject({ reason: 'shared_identity', identities: [shared], claims: [] });
@@ -112,10 +112,10 @@ describe('an identity of many users', () => {
         expect(owner && isSetAside(owner, shared, limits)).toBe(different > 3);
         const other = profile('z', { identities: [{ ...identity('cookie:z'), ts: 1 }] });
         if (owner === undefined) return;
-        const folded = fold(owner, other, 1);
-        expect(isSetAside(folded, shared, limits)).toBe(different > 3);
-        expect(isSetAside(fold(profile('0'), owner, 1), shared, limits)).toBe(different > 3);
-        expect(fold(folded, other, 1)).toBe(folded);
+        const merged = mergeProfiles(owner, other, 1);
+        expect(isSetAside(merged, shared, limits)).toBe(different > 3);
+        expect(isSetAside(mergeProfiles(profile('0'), owner, 1), shared, limits)).toBe(different > 3);
+        expect(mergeProfiles(merged, other, 1)).toBe(merged);
       }),
     );
   });

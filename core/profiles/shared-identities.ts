@@ -1,7 +1,7 @@
 import { identityHash } from './identity/identity.ts';
 import { DEFAULT_LIMITS, type IdentityLimits, PERSON } from './identity/identity-limits.ts';
 import type { Identity, Profile, ProfileScope, SharedIdentity } from './profile.ts';
-import type { IdentityClaim, ProfileWrite } from './profile-store.ts';
+import type { CompetingClaim, ProfileWrite } from './profile-store.ts';
 import { compareText } from './registers.ts';
 
 /*
@@ -41,9 +41,9 @@ export function unknownClaimant(write: ProfileWrite, identity: Identity, owner: 
 }
 
 /** The write that records an identity claim with the owner of the identity. */
-export function claimWrite(
+export function competingClaimWrite(
   { org, region, limits }: Pick<ProfileWrite, 'org' | 'region' | 'limits'>,
-  { identity, claimant }: IdentityClaim,
+  { identity, claimant }: CompetingClaim,
 ): ProfileWrite {
   return {
     org,
@@ -121,7 +121,7 @@ export function sharedByMerge(
   write: ProfileWrite,
   owners: readonly (Profile | undefined)[],
   named: Profile | undefined,
-): { readonly identities: readonly Identity[]; readonly claims: readonly IdentityClaim[] } | undefined {
+): { readonly identities: readonly Identity[]; readonly claims: readonly CompetingClaim[] } | undefined {
   const { limits = DEFAULT_LIMITS } = write;
   if (isClearlyWithinBound(write, owners, named, limits)) return undefined;
   const setAside = write.identities.filter((identity, at) => {
@@ -142,7 +142,7 @@ export function sharedByMerge(
   }
   if (users.size <= limits.user_ids || users.size === most) return undefined;
   const identities: Identity[] = [];
-  const claims: IdentityClaim[] = [];
+  const claims: CompetingClaim[] = [];
   for (const [at, identity] of write.identities.entries()) {
     const owner = owners[at];
     if (owner === undefined || identity.type === PERSON || usersIn(owner.identities).length === 0) continue;

@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
-import { mergeContent } from './fold.ts';
+import { mergeContent } from './merge.ts';
 import { MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import { recordOf } from './record.ts';
 import { withoutOrigins } from './registers.ts';
-import { claimWrite } from './shared-identities.ts';
+import { competingClaimWrite } from './shared-identities.ts';
 import { applySplit, applyUnlink } from './unlink-split.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
 
@@ -57,7 +57,9 @@ describe('a split', () => {
     world.upsert(write(['user_id:ann', 'cookie:a']));
     world.upsert(write(['user_id:bob', 'cookie:b']));
     for (const [cookie, user] of ['a', 'b'].flatMap((of) => ['cyd', 'dan'].map((user) => [of, user + of])))
-      world.upsert(claimWrite(write([]), { identity: identity(`cookie:${cookie}`), claimant: String(user) }));
+      world.upsert(
+        competingClaimWrite(write([]), { identity: identity(`cookie:${cookie}`), claimant: String(user) }),
+      );
     world.upsert(write(['user_id:ann', 'user_id:bob']));
     const { back, left } = split(world, 'u-00002');
     expect([left.shared, back.shared]).toMatchObject([

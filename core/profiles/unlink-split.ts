@@ -1,7 +1,7 @@
 import { timeOfId } from '../primitives/ids.ts';
 import { changeOf } from './changes.ts';
-import { joinUnlinked, withNextVersion } from './fold.ts';
 import { identityHash, identityKey } from './identity/identity.ts';
+import { joinUnlinked, withNextVersion } from './merge.ts';
 import {
   type HeldIdentity,
   type Identity,
@@ -139,7 +139,7 @@ export function applySplit(merged: Profile, ucid: string, now: number): AppliedS
   const survivor = withinSize(merged, linked.length === 0 ? withoutOrigins(left) : left);
   const apart = withinSize(back, back);
   if (survivor === undefined || apart === undefined) return { kind: 'refused', reason: 'too_large' };
-  return { kind: 'split', survivor, apart, kept: keptPlaces(merged) };
+  return { kind: 'split', survivor, apart, kept: unattributedValuesOf(merged) };
 }
 
 /** The blocks of the merged profile, which both sides keep, and a block on each of these identities. */
@@ -167,7 +167,12 @@ function withinSize(before: Profile, after: Profile): SplitProfile | undefined {
 }
 
 /** Values without an origin: written after the merge, or merged before origins were kept. */
-function keptPlaces({ identities, attributes, preferences, consents }: Profile): UnattributedValues {
+function unattributedValuesOf({
+  identities,
+  attributes,
+  preferences,
+  consents,
+}: Profile): UnattributedValues {
   return {
     attributes: attributes.flatMap(({ from, path }) => (from === undefined ? [path] : [])),
     preferences: preferences.flatMap(({ from, name }) => (from === undefined ? [name] : [])),

@@ -1,5 +1,4 @@
 import { applyWrite } from './apply-write.ts';
-import { fold, freshProfile } from './fold.ts';
 import { identityKey } from './identity/identity.ts';
 import {
   type IdentityOwner,
@@ -8,6 +7,7 @@ import {
   linkingOf,
   resolveIdentities,
 } from './linking.ts';
+import { freshProfile, mergeContent, withNextVersion } from './merge.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
 import { type AppliedSplit, applySplit, applyUnlink, unlinkingOf } from './unlink-split.ts';
@@ -72,12 +72,12 @@ export class World {
         : (this.#profiles.get(this.rootOf(written.ucid)) ?? ('gone' as const));
     const linking = linkingOf(written, { owners, named });
     if (linking.kind === 'refused') return linking;
-    const [master = freshProfile(SCOPE, this.#nextUcid(), now), ...others] = linking.profiles;
-    const applied = applyWrite([master, ...others], linking.identities, written, now);
+    const [survivor = freshProfile(SCOPE, this.#nextUcid(), now), ...others] = linking.profiles;
+    const applied = applyWrite([survivor, ...others], linking.identities, written, now);
     if (applied.kind === 'refused') return applied;
     for (const { ucid } of others) this.#profiles.delete(ucid);
-    this.#profiles.set(master.ucid, applied.profile);
-    for (const one of applied.profile.identities) this.#claims.set(identityKey(one), master.ucid);
+    this.#profiles.set(survivor.ucid, applied.profile);
+    for (const one of applied.profile.identities) this.#claims.set(identityKey(one), survivor.ucid);
     for (const one of applied.dropped) this.#claims.delete(identityKey(one));
     return {
       kind: 'written',
@@ -111,12 +111,17 @@ export class World {
   }
 
   /** All profiles merged into one. */
-  folded(): Profile | undefined {
+  merged(): Profile | undefined {
     const [first, ...others] = this.profiles.toSorted((a, b) => (a.ucid < b.ucid ? -1 : 1));
-    return first && others.reduce((master, other) => fold(master, other, 1), first);
+    return first && others.reduce((survivor, other) => mergeProfiles(survivor, other, 1), first);
   }
 
   #nextUcid(): string {
     return `u-${String(++this.#made).padStart(5, '0')}`;
   }
+}
+
+/** `other` merged into `survivor`; `survivor` itself when it has all of that already. */
+export function mergeProfiles(survivor: Profile, other: Profile, now: number): Profile {
+  return withNextVersion(survivor, mergeContent(survivor, other), now);
 }

@@ -90,11 +90,11 @@ function firstLine(error: unknown): string {
 }
 
 /** Whether an expression is evaluated once, or once for each item of a list. */
-interface Place {
+interface Scope {
   readonly perItem: boolean;
 }
-const OUTSIDE: Place = { perItem: false };
-const PER_ITEM: Place = { perItem: true };
+const OUTSIDE: Scope = { perItem: false };
+const PER_ITEM: Scope = { perItem: true };
 
 /** Functions with time linear in their arguments. */
 const FUNCTIONS = new Set([
@@ -123,38 +123,38 @@ const A_NUMBER = 'has a number where it must say true or false';
  * with a body that reads the whole event, a search for a text of the event, patterns, and functions that build larger
  * texts or lists out of small ones.
  */
-function faultIn(node: ASTNode, place: Place): string | undefined {
+function faultIn(node: ASTNode, scope: Scope): string | undefined {
   switch (node.op) {
     case 'value':
       return undefined;
     case 'id':
-      return place.perItem && node.args === 'event' ? 'looks at event in each round of a loop' : undefined;
+      return scope.perItem && node.args === 'event' ? 'looks at event in each round of a loop' : undefined;
     case 'call': {
       const [name, args] = node.args;
-      return FUNCTIONS.has(name) ? firstFault(args, place) : `${name} is not available in a filter`;
+      return FUNCTIONS.has(name) ? firstFault(args, scope) : `${name} is not available in a filter`;
     }
     case 'rcall':
-      return faultOfMethod(...node.args, place);
+      return faultOfMethod(...node.args, scope);
     case '.':
     case '.?':
-      return faultIn(node.args[0], place);
+      return faultIn(node.args[0], scope);
     case '!_':
-      return givesNumber(node.args) ? A_NUMBER : faultIn(node.args, place);
+      return givesNumber(node.args) ? A_NUMBER : faultIn(node.args, scope);
     case '-_':
-      return faultIn(node.args, place);
+      return faultIn(node.args, scope);
     case '&&':
     case '||':
-      return node.args.some(givesNumber) ? A_NUMBER : firstFault(node.args, place);
+      return node.args.some(givesNumber) ? A_NUMBER : firstFault(node.args, scope);
     case '?:':
-      return givesNumber(node.args[0]) ? A_NUMBER : firstFault(node.args, place);
+      return givesNumber(node.args[0]) ? A_NUMBER : firstFault(node.args, scope);
     case 'map':
-      return firstFault(node.args.flat(), place);
+      return firstFault(node.args.flat(), scope);
     case '+':
       return node.args.some(isSmall)
-        ? firstFault(node.args, place)
+        ? firstFault(node.args, scope)
         : '+ adds numbers: one side must be one that the filter spells out or works out';
     default:
-      return firstFault(node.args, place);
+      return firstFault(node.args, scope);
   }
 }
 
@@ -162,11 +162,11 @@ function faultOfMethod(
   name: string,
   target: ASTNode,
   args: readonly ASTNode[],
-  place: Place,
+  scope: Scope,
 ): string | undefined {
-  const inTarget = faultIn(target, place);
+  const inTarget = faultIn(target, scope);
   if (inTarget !== undefined) return inTarget;
-  if (METHODS.has(name)) return firstFault(args, place);
+  if (METHODS.has(name)) return firstFault(args, scope);
   if (SEARCHES.has(name))
     return args.every(({ op }) => op === 'value')
       ? undefined
@@ -175,7 +175,7 @@ function faultOfMethod(
   const [, body] = args;
   if (args.length !== 2 || body === undefined) return `${name} takes a name and a condition`;
   if (buildsOfEvent(target)) return 'loops over a list that it makes of the event';
-  return place.perItem ? 'has a loop in a loop' : faultIn(body, PER_ITEM);
+  return scope.perItem ? 'has a loop in a loop' : faultIn(body, PER_ITEM);
 }
 
 /** Whether an operand can only be a number, a time or a duration, so that `+` does not concatenate texts or lists. */
@@ -221,9 +221,9 @@ function loopsIn(node: ASTNode): number {
   return partsOf(node).reduce((sum, part) => sum + loopsIn(part), own);
 }
 
-function firstFault(nodes: readonly ASTNode[], place: Place): string | undefined {
+function firstFault(nodes: readonly ASTNode[], scope: Scope): string | undefined {
   for (const node of nodes) {
-    const fault = faultIn(node, place);
+    const fault = faultIn(node, scope);
     if (fault !== undefined) return fault;
   }
   return undefined;

@@ -122,17 +122,17 @@ describe('matchRules', () => {
 });
 
 describe('destinationMismatch', () => {
-  const place: Destination = { ...kept, name: 'd', type: 'webhook', settings: {}, enabled: true };
+  const destination: Destination = { ...kept, name: 'd', type: 'webhook', settings: {}, enabled: true };
 
   it('is open to all environments unless it names some', () => {
-    expect(destinationMismatch(place, 'development')).toBeUndefined();
-    const narrow = { ...place, environments: ['production'] } as const;
+    expect(destinationMismatch(destination, 'development')).toBeUndefined();
+    const narrow = { ...destination, environments: ['production'] } as const;
     expect(destinationMismatch(narrow, 'production')).toBeUndefined();
     expect(destinationMismatch(narrow, 'development')).toEqual({ because: 'destination_environment' });
   });
 
   it('is closed while disabled and when it is gone', () => {
-    for (const closed of [undefined, { ...place, enabled: false }])
+    for (const closed of [undefined, { ...destination, enabled: false }])
       expect(destinationMismatch(closed, 'production')).toEqual({ because: 'destination_disabled' });
   });
 });

@@ -48,22 +48,22 @@ const ring = new Map([
   ['k2', randomBytes(32)],
   ['k1', randomBytes(32)],
 ]);
-const place = { destinationId: '0b1f7a55-3c1e-4b8e-9a35-1e1d4a2c9f10', path: '/secret' };
+const location = { destinationId: '0b1f7a55-3c1e-4b8e-9a35-1e1d4a2c9f10', path: '/secret' };
 
 describe('seal and unseal', () => {
   it('gives back any JSON value', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const json = JSON.parse(JSON.stringify(value)) as Json;
-        const sealed = JSON.parse(JSON.stringify(seal(ring, place, json))) as unknown;
+        const sealed = JSON.parse(JSON.stringify(seal(ring, location, json))) as unknown;
         if (!isSealed(sealed)) throw new Error('not recognised');
-        expect(unseal(ring, place, sealed)).toEqual({ ok: true, value: json });
+        expect(unseal(ring, location, sealed)).toEqual({ ok: true, value: json });
       }),
     );
   });
 
   it('shows neither the secret nor that two secrets are the same', () => {
-    const [one, other] = [seal(ring, place, 'whsec_1234'), seal(ring, place, 'whsec_1234')];
+    const [one, other] = [seal(ring, location, 'whsec_1234'), seal(ring, location, 'whsec_1234')];
     expect(one.$sealed).not.toBe(other.$sealed);
     expect(Buffer.from(one.$sealed.split('.')[2] ?? '', 'base64url').toString('latin1')).not.toContain(
       'whsec',
@@ -72,27 +72,27 @@ describe('seal and unseal', () => {
 
   it('seals with the first key and opens with each', () => {
     const older = new Map([...ring].slice(1));
-    expect(seal(ring, place, 'x').$sealed).toMatch(/^k2\./);
-    expect(unseal(ring, place, seal(older, place, 'x'))).toEqual({ ok: true, value: 'x' });
+    expect(seal(ring, location, 'x').$sealed).toMatch(/^k2\./);
+    expect(unseal(ring, location, seal(older, location, 'x'))).toEqual({ ok: true, value: 'x' });
   });
 
   it('refuses another key of the same id', () => {
-    const sealed = seal(ring, place, 'x');
-    expect(unseal(new Map([['k2', randomBytes(32)]]), place, sealed)).toEqual({
+    const sealed = seal(ring, location, 'x');
+    expect(unseal(new Map([['k2', randomBytes(32)]]), location, sealed)).toEqual({
       ok: false,
       fault: 'refused',
     });
-    expect(unseal(new Map(), place, sealed)).toEqual({ ok: false, fault: 'unknown_key' });
+    expect(unseal(new Map(), location, sealed)).toEqual({ ok: false, fault: 'unknown_key' });
   });
 
   it('refuses a secret that was moved to another destination or setting', () => {
-    const sealed = seal(ring, place, 'x');
-    expect(unseal(ring, { ...place, destinationId: 'other' }, sealed).ok).toBe(false);
-    expect(unseal(ring, { ...place, path: '/headers' }, sealed).ok).toBe(false);
+    const sealed = seal(ring, location, 'x');
+    expect(unseal(ring, { ...location, destinationId: 'other' }, sealed).ok).toBe(false);
+    expect(unseal(ring, { ...location, path: '/headers' }, sealed).ok).toBe(false);
   });
 
   it('refuses sealed text with any bit changed', () => {
-    const { $sealed } = seal(ring, place, 'a secret');
+    const { $sealed } = seal(ring, location, 'a secret');
     const [kid, iv, bytes] = $sealed.split('.');
     const flip = (text: string, bit: number) => {
       const changed = Buffer.from(text, 'base64url');
@@ -100,27 +100,27 @@ describe('seal and unseal', () => {
       return changed.toString('base64url');
     };
     for (let bit = 0; bit < 96; bit++)
-      expect(unseal(ring, place, { $sealed: `${kid}.${flip(iv ?? '', bit)}.${bytes}` }).ok).toBe(false);
+      expect(unseal(ring, location, { $sealed: `${kid}.${flip(iv ?? '', bit)}.${bytes}` }).ok).toBe(false);
     for (let bit = 0; bit < 8 * 26; bit++)
-      expect(unseal(ring, place, { $sealed: `${kid}.${iv}.${flip(bytes ?? '', bit)}` }).ok).toBe(false);
+      expect(unseal(ring, location, { $sealed: `${kid}.${iv}.${flip(bytes ?? '', bit)}` }).ok).toBe(false);
   });
 
   it('answers any text without a throw', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.stringMatching(/^k2\.[\w-]{0,20}\.[\w-]{0,40}$/)), (text) => {
-        expect(unseal(ring, place, { $sealed: text }).ok).toBe(false);
+        expect(unseal(ring, location, { $sealed: text }).ok).toBe(false);
       }),
     );
   });
 
   it('throws where there is no key to seal with', () => {
-    expect(() => seal(new Map(), place, 'x')).toThrow();
+    expect(() => seal(new Map(), location, 'x')).toThrow();
   });
 });
 
 describe('isSealed', () => {
   it('knows the sealed form from a setting that looks alike', () => {
-    expect(isSealed(seal(ring, place, 'x'))).toBe(true);
+    expect(isSealed(seal(ring, location, 'x'))).toBe(true);
     for (const other of [null, 'x', {}, { $sealed: 1 }, { $sealed: 'a', more: 1 }, ['$sealed']])
       expect(isSealed(other)).toBe(false);
   });

@@ -38,8 +38,8 @@ export interface Sealed {
   readonly $sealed: string;
 }
 
-/** The place of a secret, which its seal is bound to: sealed text that was copied elsewhere does not open. */
-interface SecretPlace {
+/** The location of a secret, which its seal is bound to: sealed text that was copied elsewhere does not open. */
+interface SecretLocation {
   readonly destinationId: string;
   /** JSON pointer below `settings`, e.g. `/secret`. */
   readonly path: string;
@@ -47,7 +47,7 @@ interface SecretPlace {
 
 type Unsealed =
   | { readonly ok: true; readonly value: Json }
-  /** `unknown_key`: no key with that id. `refused`: another key, another place, or altered text. */
+  /** `unknown_key`: no key with that id. `refused`: another key, another location, or altered text. */
   | { readonly ok: false; readonly fault: 'malformed' | 'unknown_key' | 'refused' };
 
 const CIPHER = 'aes-256-gcm';
@@ -66,19 +66,19 @@ export function isSealed(value: unknown): value is Sealed {
 }
 
 /** Seals a setting with the first key of the ring. Throws when the ring is empty: such a process must not start. */
-export function seal(ring: KeyRing, place: SecretPlace, value: Json): Sealed {
+export function seal(ring: KeyRing, location: SecretLocation, value: Json): Sealed {
   const first = ring.entries().next().value;
   if (first === undefined) throw new Error('no secret key to seal with');
   const [kid, key] = first;
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv(CIPHER, key, iv, { authTagLength: TAG_BYTES });
-  cipher.setAAD(boundTo(place));
+  cipher.setAAD(boundTo(location));
   const ciphertext = Buffer.concat([cipher.update(JSON.stringify(value), 'utf8'), cipher.final()]);
   const sealed = Buffer.concat([cipher.getAuthTag(), ciphertext]);
   return { $sealed: `${kid}.${iv.toString('base64url')}.${sealed.toString('base64url')}` };
 }
 
-export function unseal(ring: KeyRing, place: SecretPlace, sealed: Sealed): Unsealed {
+export function unseal(ring: KeyRing, location: SecretLocation, sealed: Sealed): Unsealed {
   const [kid, ivText, text, ...rest] = sealed.$sealed.split('.');
   if (kid === undefined || ivText === undefined || text === undefined || rest.length > 0) return MALFORMED;
   if (!BASE64URL.test(ivText) || !BASE64URL.test(text)) return MALFORMED;
@@ -86,14 +86,14 @@ export function unseal(ring: KeyRing, place: SecretPlace, sealed: Sealed): Unsea
   const bytes = Buffer.from(text, 'base64url');
   if (iv.length !== IV_BYTES || bytes.length <= TAG_BYTES) return MALFORMED;
   const key = ring.get(kid);
-  return key === undefined ? { ok: false, fault: 'unknown_key' } : open(key, place, iv, bytes);
+  return key === undefined ? { ok: false, fault: 'unknown_key' } : open(key, location, iv, bytes);
 }
 
 const MALFORMED: Unsealed = { ok: false, fault: 'malformed' };
 
-function open(key: Uint8Array, place: SecretPlace, iv: Uint8Array, bytes: Uint8Array): Unsealed {
+function open(key: Uint8Array, location: SecretLocation, iv: Uint8Array, bytes: Uint8Array): Unsealed {
   const decipher = createDecipheriv(CIPHER, key, iv, { authTagLength: TAG_BYTES });
-  decipher.setAAD(boundTo(place));
+  decipher.setAAD(boundTo(location));
   decipher.setAuthTag(bytes.subarray(0, TAG_BYTES));
   try {
     const text = Buffer.concat([decipher.update(bytes.subarray(TAG_BYTES)), decipher.final()]).toString(
@@ -105,6 +105,6 @@ function open(key: Uint8Array, place: SecretPlace, iv: Uint8Array, bytes: Uint8A
   }
 }
 
-function boundTo(place: SecretPlace): Buffer {
-  return Buffer.from(JSON.stringify(['destination', place.destinationId, place.path]), 'utf8');
+function boundTo(location: SecretLocation): Buffer {
+  return Buffer.from(JSON.stringify(['destination', location.destinationId, location.path]), 'utf8');
 }

@@ -85,7 +85,7 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
   }
 
   /** Rejects with 401 or 429, before anything is parsed, when the body holds no valid key. */
-  async function prove(request: FastifyRequest, text: Buffer): Promise<void> {
+  async function authenticateByBody(request: FastifyRequest, text: Buffer): Promise<void> {
     const [first, ...others] = keysInText(text);
     for (const key of others) if (usableKey(catalog.state, hashKey(key), clock()) !== undefined) return;
     await authenticate(request, first);
@@ -97,7 +97,7 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
     if (permissionOf(operation).public) return done();
     if (sdk && request.method === 'POST' && !namesCredential(request)) {
       // The key may be in the body.
-      request.proveByBody = (text) => prove(request, text);
+      request.authenticateByBody = (text) => authenticateByBody(request, text);
       return done();
     }
     const route = { operation, sdk: sdk === true };
@@ -111,7 +111,7 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
   });
 });
 
-/** The credential, from the place that the called API defines. */
+/** The credential, from where the called API defines it. */
 function credentialOf(request: FastifyRequest, { operation, sdk }: RouteAccess): string | undefined {
   if (sdk) return sdkCredentialOf(request);
   return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);

@@ -71,13 +71,13 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
     token: string | undefined,
     request: FastifyRequest,
   ): Promise<Caller | undefined> {
-    const proven = token === undefined ? undefined : await identity.verify(token);
-    if (proven === undefined) return undefined;
-    const account = await findAccount(proven, {
+    const verified = token === undefined ? undefined : await identity.verify(token);
+    if (verified === undefined) return undefined;
+    const account = await findAccount(verified, {
       address: request.clientAddress.text,
       request_id: request.id,
     });
-    const { expiresAt, profileScopes } = proven;
+    const { expiresAt, profileScopes } = verified;
     return (
       account && {
         kind: 'id_token',

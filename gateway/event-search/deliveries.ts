@@ -219,10 +219,10 @@ async function unindexedOutcome(
 ): Promise<{ readonly newest: DeliveryTrace | undefined; readonly complete: boolean }> {
   let newest: { readonly at: number; readonly trace: DeliveryTrace } | undefined;
   let complete = true;
-  const places = [TOPIC.outcomes, TOPIC.deliveriesDead].flatMap((topic) =>
+  const partitions = [TOPIC.outcomes, TOPIC.deliveriesDead].flatMap((topic) =>
     partitionsOfKey(key, specOf(log, topic)).map((partition) => ({ topic, partition })),
   );
-  for (const { topic, partition } of places) {
+  for (const { topic, partition } of partitions) {
     const from = (await log.positionOf('history', topic, partition)) ?? (await log.first(topic, partition));
     const end = await scan.visit({ topic, partition, from }, ({ value, timestamp }) => {
       if (!value.includes(id)) return undefined;

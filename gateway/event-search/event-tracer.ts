@@ -78,7 +78,7 @@ async function pathOf(scan: LogScan, sources: TraceSources, received: ReceivedEv
   const keyId = entry.headers[HEADER.keyId];
   const known = {
     event,
-    received: logPlaceOf(entry),
+    received: entryLocationOf(entry),
     ...(keyId === undefined ? {} : { key_id: keyId }),
     rules: [],
   };
@@ -128,7 +128,7 @@ async function pathOfAccepted(
     const { records } = await findDeadLetters(scan, log, received);
     return { ...known, ...failedStage(records[0]) };
   }
-  const path = { ...known, accepted: logPlaceOf(accepted) };
+  const path = { ...known, accepted: entryLocationOf(accepted) };
   const { topic, partition, offset } = accepted.position;
   const routed = (await log.positionOf('route', topic, partition)) ?? 0;
   if (routed <= offset) return { ...path, stage: 'route' };
@@ -138,6 +138,6 @@ async function pathOfAccepted(
   return { ...path, ...(await withDeadLetters(scan, log, received, rules)) };
 }
 
-function logPlaceOf({ position, timestamp }: LogEntry): EntryLocation {
+function entryLocationOf({ position, timestamp }: LogEntry): EntryLocation {
   return { position, at: timestamp };
 }

@@ -101,11 +101,11 @@ it('an event that waited in the slow queue has the delivery that was made then, 
     created_at: '2025-01-01T00:00:00.000Z',
     updated_at: '2025-01-01T00:00:00.000Z',
   };
-  const place = { id: 'p', enabled: true, updated_at: rule.updated_at };
+  const destination = { id: 'p', enabled: true, updated_at: rule.updated_at };
   const state = {
     entities: () => [rule],
     enabledRules: () => [rule],
-    entity: () => place,
+    entity: () => destination,
   } as unknown as CatalogView;
   const at = (ms: number) => new Date(Date.parse(AT) + ms).toISOString();
   const delivery = (message: string, ms: number): Delivery => {

@@ -31,8 +31,8 @@ import {
 import type { LogScan } from './log-scan.ts';
 import { CLOCK_SKEW_MS } from './received-event.ts';
 
-/** How long matching rules may hold the event loop, ms. */
-const HELD_MS = 2;
+/** How long matching rules may block the event loop before it yields, ms. */
+const SLICE_MS = 2;
 
 /** An accepted event, as route reads it. */
 interface AcceptedEvent {
@@ -87,7 +87,7 @@ interface Matches {
 /** Matches rules as route does. Yields to the event loop: a filter that is new to this process is compiled first. */
 async function matchesOf(state: CatalogView, event: CanonicalEvent): Promise<Matches> {
   const budget = new FilterBudget();
-  const thread = new EventLoopYielder(() => performance.now(), HELD_MS);
+  const thread = new EventLoopYielder(() => performance.now(), SLICE_MS);
   const byRule = new Map<string, RuleMatch>();
   let firstNotEvaluated: string | undefined;
   for (const rule of state.enabledRules(event.workspace_id)) {

@@ -56,8 +56,10 @@ export function shapeEvent(
     return refuse('/user_id', 'user_id or anonymous_id is required');
   }
   if (isExact) {
-    const place = (['properties', 'traits', 'context'] as const).find((name) => JSON.isRawJSON(body[name]));
-    if (place !== undefined) return refuse(`/${place}`, 'must be an object or null');
+    const rawField = (['properties', 'traits', 'context'] as const).find((name) =>
+      JSON.isRawJSON(body[name]),
+    );
+    if (rawField !== undefined) return refuse(`/${rawField}`, 'must be an object or null');
   }
   const sentTime = body.timestamp ?? receivedAt;
   const timestamp = sentTime === receivedAt ? receivedAt : canonicalTime(sentTime);

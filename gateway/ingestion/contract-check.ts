@@ -33,7 +33,7 @@ export async function evaluateContract(
 ): Promise<ContractVerdict> {
   const verdict = evaluateLight(contract, event);
   if (verdict !== undefined) return verdict;
-  const options = disconnected === undefined ? {} : { gone: disconnected };
+  const options = disconnected === undefined ? {} : { disconnected };
   const [answer] = await contracts.evaluate(contract, [event], options);
   if (answer === undefined) throw new Unavailable('no verdict on the event');
   return answer;
@@ -101,7 +101,7 @@ export function createBatchContractCheck(dependencies: ContractDependencies): Ba
         const verdicts = await dependencies.contracts.evaluate(
           contract,
           some.map(({ event }) => event),
-          { gone: disconnected },
+          { disconnected },
         );
         for (const [n, verdict] of verdicts.entries()) {
           const shaped = some[n];

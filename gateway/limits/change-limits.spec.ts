@@ -1,13 +1,17 @@
 import {
   applyFact,
   CatalogState,
-  DEFAULT_QUOTAS,
   type Fact,
+  QUOTA_NAMES,
+  QUOTAS,
+  type Quotas,
   Unavailable,
   type Verdict,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { type Change, ChangeLimits, type ChangeLimitsOptions } from './change-limits.ts';
+
+const DEFAULT_QUOTAS = Object.fromEntries(QUOTA_NAMES.map((name) => [name, QUOTAS[name].fallback])) as Quotas;
 
 const about = {
   v: 1,

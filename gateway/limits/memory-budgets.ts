@@ -15,7 +15,7 @@ const MIN_BUDGET_BYTES = 64 * 1024 * 1024;
 const LARGEST_SHARE = 3 / 4;
 
 /** The memory of one response. */
-interface HeldResponse {
+interface ResponseMemory {
   /** Counts so many bytes until the client has read the response. 503 when the caller's share is used up. */
   resize(bytes: number): void;
 }
@@ -23,7 +23,7 @@ interface HeldResponse {
 declare module 'fastify' {
   interface FastifyInstance {
     /** For a response that is sent in pieces; responses to `GET` that are sent as one text are counted automatically. */
-    holdResponse(request: FastifyRequest, reply: FastifyReply): HeldResponse;
+    openResponseMemory(request: FastifyRequest, reply: FastifyReply): ResponseMemory;
   }
 }
 
@@ -38,7 +38,7 @@ export const responseMemoryPlugin = fastifyPlugin<Pick<GatewayDependencies, 'mem
       memory?.answers ?? Math.max(getHeapStatistics().heap_size_limit / BUDGET_PART, MIN_BUDGET_BYTES);
     const budget = new FairBudget({ capacity, largestShare: LARGEST_SHARE });
 
-    app.decorate('holdResponse', (request, reply) => {
+    app.decorate('openResponseMemory', (request, reply) => {
       const permit = budget.open(ownersOf(request), {
         mayEnd: () => reply.raw.headersSent,
         onEnded: () => reply.raw.destroy(),
@@ -56,7 +56,7 @@ export const responseMemoryPlugin = fastifyPlugin<Pick<GatewayDependencies, 'mem
       if (!isText || payload.length <= UNCOUNTED_BYTES || request.method !== 'GET')
         return done(null, payload);
       try {
-        app.holdResponse(request, reply).resize(payload.length);
+        app.openResponseMemory(request, reply).resize(payload.length);
         done(null, payload);
       } catch (error) {
         done(error as Error);

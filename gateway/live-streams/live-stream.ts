@@ -87,7 +87,7 @@ export class LiveStream {
   comment(everyMs: number, now: number): void {
     if (now - this.#commentedAt < everyMs || !this.#canPush || this.#ended) return;
     this.#commentedAt = now;
-    this.#push([commentFrame(this.#follower?.place)], now);
+    this.#push([commentFrame(this.#follower?.lastId)], now);
   }
 
   /** How long the client has not read from a full buffer, ms. */
@@ -158,8 +158,8 @@ function noticeFrame(notice: Exclude<TailItem, { kind: 'event' }>): Buffer {
  * A comment with the id from which a reconnecting client continues: it may be far after the last event that was sent
  * when events of another environment are left out.
  */
-function commentFrame(place: string | undefined): Buffer {
-  return Buffer.from(place === undefined ? ': still here\n\n' : `: still here\nid: ${place}\n\n`);
+function commentFrame(lastId: string | undefined): Buffer {
+  return Buffer.from(lastId === undefined ? ': still here\n\n' : `: still here\nid: ${lastId}\n\n`);
 }
 
 function endFrame(reason: EndReason): Buffer {

@@ -15,8 +15,8 @@ import { groupsOf, inReadingOrder } from './groups.ts';
 import { HEADERS, headerParameter } from './headers.ts';
 import { REFUSALS, refusalResponses, refusalsOf } from './refusals.ts';
 
-/** An operation and its place in the document. */
-interface PlacedOperation {
+/** An operation and its path in the document. */
+interface OperationWithPath {
   readonly path: string;
   readonly method: Method;
   readonly operation: DocumentedOperation;
@@ -99,7 +99,7 @@ function titleOf(operation: DocumentedOperation | undefined): string | undefined
   return title;
 }
 
-function completeOperation(call: PlacedOperation): DocumentedOperation {
+function completeOperation(call: OperationWithPath): DocumentedOperation {
   const { operation } = call;
   const parameters = [...(operation.parameters ?? []).map(filledIn), ...headersOf(call)];
   return {
@@ -112,8 +112,8 @@ function completeOperation(call: PlacedOperation): DocumentedOperation {
 
 /** A required parameter of a query with an example, which the reference page fills in. */
 function filledIn(parameter: Parameter): Parameter {
-  const { in: place, name, required, schema } = parameter;
-  return place === 'query' && required
+  const { in: location, name, required, schema } = parameter;
+  return location === 'query' && required
     ? { ...parameter, example: exampleOf(schema, name, 'query') }
     : parameter;
 }
@@ -121,7 +121,7 @@ function filledIn(parameter: Parameter): Parameter {
 const isOfWriteKeys = ({ security = [] }: DocumentedOperation) => security.every((one) => 'writeKey' in one);
 
 /** The request headers beside the credential. */
-function headersOf({ path, operation, takesVersion }: PlacedOperation): readonly Parameter[] {
+function headersOf({ path, operation, takesVersion }: OperationWithPath): readonly Parameter[] {
   const inWorkspace = path.startsWith('/api/v1/workspaces/{workspaceId}');
   const isOfProfiles = path.startsWith('/cdp/');
   return [
@@ -180,7 +180,7 @@ const SUCCESSES: Readonly<Record<string, string>> = {
 /** The placeholder of `@fastify/swagger` for a missing description. */
 const NO_DESCRIPTION = 'Default Response';
 
-function ownAnswersOf(call: PlacedOperation): DocumentedOperation['responses'] {
+function ownAnswersOf(call: OperationWithPath): DocumentedOperation['responses'] {
   return Object.fromEntries(
     Object.entries(call.operation.responses).map(([status, answer]) => [
       status,
@@ -194,7 +194,7 @@ const ETAG = { $ref: '#/components/headers/ETag' };
 function completeAnswer(
   answer: Answer,
   status: string,
-  { operation, method, showsVersion }: PlacedOperation,
+  { operation, method, showsVersion }: OperationWithPath,
 ): Answer {
   const succeeds = status.startsWith('2');
   const refusal = REFUSALS[Number(status)];
@@ -226,7 +226,7 @@ function refusedAs({
   method,
   operation,
   takesVersion,
-}: PlacedOperation): DocumentedOperation['responses'] {
+}: OperationWithPath): DocumentedOperation['responses'] {
   const ids = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
   const statuses = refusalsOf({
     method,

@@ -30,34 +30,34 @@ const GROUPS: readonly (readonly [name: string, description: string])[] = [
   ['system', 'The installation, for its operators.'],
 ];
 
-const PLACE_OF = new Map(GROUPS.map(([name], place) => [name, place]));
+const RANK_OF = new Map(GROUPS.map(([name], rank) => [name, rank]));
 
 /** Calls that come first in their group, in this order; the others follow by path. */
 const FIRST = ['track', 'identify', 'page', 'group', 'batch', 'live'].map((call) => `/events/${call}`);
 
 /** The tags that are used, in the order of the groups. Throws for one without a group. */
 export function groupsOf(used: readonly string[]): NonNullable<OpenApiDocument['tags']> {
-  const unknown = used.find((name) => !PLACE_OF.has(name));
+  const unknown = used.find((name) => !RANK_OF.has(name));
   if (unknown !== undefined) throw new Error(`the tag ${unknown} has no place among the groups of the API`);
   return GROUPS.flatMap(([name, description]) => (used.includes(name) ? [{ name, description }] : []));
 }
 
 /** Compares two paths by their group, then by `FIRST`, then by path, so that a resource comes before what is below it. */
-export function inReadingOrder(left: PlacedPath, right: PlacedPath): number {
-  const order = placeOf(left) - placeOf(right) || firstOf(left) - firstOf(right);
+export function inReadingOrder(left: RankedPath, right: RankedPath): number {
+  const order = rankOf(left) - rankOf(right) || firstOf(left) - firstOf(right);
   return order === 0 ? (left.path < right.path ? -1 : 1) : order;
 }
 
-interface PlacedPath {
+interface RankedPath {
   readonly path: string;
   readonly tag: string;
 }
 
-function placeOf({ tag }: PlacedPath): number {
-  return PLACE_OF.get(tag) ?? GROUPS.length;
+function rankOf({ tag }: RankedPath): number {
+  return RANK_OF.get(tag) ?? GROUPS.length;
 }
 
-function firstOf({ path }: PlacedPath): number {
-  const place = FIRST.findIndex((call) => path.endsWith(call));
-  return place === -1 ? FIRST.length : place;
+function firstOf({ path }: RankedPath): number {
+  const rank = FIRST.findIndex((call) => path.endsWith(call));
+  return rank === -1 ? FIRST.length : rank;
 }

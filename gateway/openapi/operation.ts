@@ -17,7 +17,7 @@ export const SCHEME_OF = {
   client_key: 'clientKey',
 } as const satisfies Record<CredentialKind, string>;
 
-/** The places of an SDK's write key. The body is one too, which a security scheme cannot express. */
+/** The locations of an SDK's write key. The body is one too, which a security scheme cannot express. */
 export const SCHEMES_OF_SDKS = ['writeKeyAsUser', SCHEME_OF.write_key, 'writeKeyInQuery'] as const;
 
 /** A route as it is registered. */
@@ -71,7 +71,7 @@ function tagOf(url: string): string {
 /** Path parameters with UUIDs. Message ids are assigned by producers and may have any form. */
 const ID = /(?<!^message)Id$/;
 
-function placeOf(name: string): object {
+function locationOf(name: string): object {
   if (ID.test(name)) return { format: 'uuid' };
   return name === 'version' ? { type: 'integer', minimum: 1 } : {};
 }
@@ -85,7 +85,7 @@ function parametersOf(url: string, params: unknown) {
     params: {
       type: 'object',
       properties: Object.fromEntries(
-        names.map((name) => [name, { type: 'string', ...properties[name], ...placeOf(name) }]),
+        names.map((name) => [name, { type: 'string', ...properties[name], ...locationOf(name) }]),
       ),
     },
   };

@@ -48,8 +48,8 @@ type Done = (error: Error | null, value?: unknown) => void;
 
 type BodyDependencies = Pick<GatewayDependencies, 'metrics' | 'memory'>;
 
-/** The budget of a body above `UNCOUNTED_BYTES`, held until the request ends. */
-interface HeldBody {
+/** The budget of a body above `UNCOUNTED_BYTES`, reserved until the request ends. */
+interface BodyMemory {
   readonly permit: Permit;
   readonly disconnected: AbortSignal;
   /** Set while the body is being read. */
@@ -69,13 +69,13 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     /** Undefined for no body and for a small one. */
-    heldBody: HeldBody | undefined;
+    bodyMemory: BodyMemory | undefined;
     /** Size of the body as it was parsed, inflated. */
     bodyBytes: number;
     /** The faults of a body that `JSON.parse` would silently change; undefined for nearly all bodies. */
     tolerantBody: TolerantBody | undefined;
     /** Authenticates by the body's text, before it is parsed; rejects with 401 or 429. Set for SDKs without a header. */
-    proveByBody: ((text: Buffer) => Promise<void>) | undefined;
+    authenticateByBody: ((text: Buffer) => Promise<void>) | undefined;
   }
 }
 
@@ -97,16 +97,16 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
   const limitsOf = (request: FastifyRequest) => (isAuthenticated(request) ? authenticated : unauthenticated);
 
   /** Opens the budget of a body that may grow beyond `UNCOUNTED_BYTES`, until the response is sent. */
-  function hold(request: FastifyRequest, reply: FastifyReply): Error | null {
+  function openBodyMemory(request: FastifyRequest, reply: FastifyReply): Error | null {
     const { 'content-length': length, 'transfer-encoding': chunked } = request.headers;
     if (length === undefined && chunked === undefined) return null;
     if (Number(length) <= UNCOUNTED_BYTES && !isCompressed(request)) return null;
     if (Number(length) > maxBytesOf(request)) return bodyTooLarge();
     const permit = limitsOf(request).budget.open(ownersOf(request), {
-      mayEnd: () => request.heldBody?.reading !== undefined,
-      onEnded: () => request.heldBody?.reading?.stop(outOfMemory('ended')),
+      mayEnd: () => request.bodyMemory?.reading !== undefined,
+      onEnded: () => request.bodyMemory?.reading?.stop(outOfMemory('ended')),
     });
-    request.heldBody = { permit, disconnected: disconnectSignal(reply), reading: undefined };
+    request.bodyMemory = { permit, disconnected: disconnectSignal(reply), reading: undefined };
     reply.raw.once('close', permit.release);
     return null;
   }
@@ -116,16 +116,17 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
     return unavailable({}, new Error(`the memory for bodies is used up (${reason})`));
   }
 
-  function reserve({ heldBody }: FastifyRequest, bytes: number): Error | undefined {
-    if (heldBody === undefined || bytes <= UNCOUNTED_BYTES || heldBody.permit.resize(bytes)) return undefined;
+  function reserve({ bodyMemory }: FastifyRequest, bytes: number): Error | undefined {
+    if (bodyMemory === undefined || bytes <= UNCOUNTED_BYTES || bodyMemory.permit.resize(bytes))
+      return undefined;
     return outOfMemory('share');
   }
 
   async function inflated(request: FastifyRequest, body: Buffer): Promise<Buffer> {
-    const { heldBody } = request;
-    if (!isCompressed(request) || heldBody === undefined || body.length === 0) return body;
+    const { bodyMemory } = request;
+    if (!isCompressed(request) || bodyMemory === undefined || body.length === 0) return body;
     const owner = ownersOf(request).slice(0, 2).join(' ');
-    const text = await limitsOf(request).inflation.run(owner, heldBody.disconnected, () =>
+    const text = await limitsOf(request).inflation.run(owner, bodyMemory.disconnected, () =>
       inflate(body, encodingsOf(request), maxBytesOf(request)),
     );
     const refusal = reserve(request, text.length);
@@ -135,7 +136,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
 
   async function prepare(request: FastifyRequest, body: Buffer): Promise<Buffer> {
     const text = withoutByteOrderMark(await inflated(request, body));
-    await request.proveByBody?.(text);
+    await request.authenticateByBody?.(text);
     return text;
   }
 
@@ -145,16 +146,17 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
       parseInto(request, text, done);
     };
     // Most events take this path, which awaits no promise.
-    if (request.proveByBody === undefined && !isCompressed(request)) parseText(withoutByteOrderMark(body));
+    if (request.authenticateByBody === undefined && !isCompressed(request))
+      parseText(withoutByteOrderMark(body));
     else prepare(request, body).then(parseText, done);
   }
 
-  app.decorateRequest('heldBody');
+  app.decorateRequest('bodyMemory');
   app.decorateRequest('bodyBytes', 0);
   app.decorateRequest('tolerantBody');
-  app.decorateRequest('proveByBody');
+  app.decorateRequest('authenticateByBody');
   app.decorate('parseBody', (request, payload, done) => {
-    const { heldBody } = request;
+    const { bodyMemory } = request;
     const length = request.headers['content-length'];
     const reading = readBody(
       payload,
@@ -164,20 +166,23 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
         reserve: (bytes) => reserve(request, bytes),
       },
       (error, body) => {
-        if (heldBody !== undefined) heldBody.reading = undefined;
+        if (bodyMemory !== undefined) bodyMemory.reading = undefined;
         if (body === undefined) {
-          heldBody?.permit.release();
+          bodyMemory?.permit.release();
           return done(error);
         }
         // The reserved buffer may be larger than the body.
-        if (body.length > UNCOUNTED_BYTES) heldBody?.permit.resize(body.length);
+        if (body.length > UNCOUNTED_BYTES) bodyMemory?.permit.resize(body.length);
         parse(request, body, done);
       },
     );
-    if (heldBody !== undefined) heldBody.reading = reading;
+    if (bodyMemory !== undefined) bodyMemory.reading = reading;
   });
   app.addHook('preParsing', (request, reply, payload, done) => {
-    done(isSupported(encodingsOf(request)) ? hold(request, reply) : unsupportedMediaType(), payload);
+    done(
+      isSupported(encodingsOf(request)) ? openBodyMemory(request, reply) : unsupportedMediaType(),
+      payload,
+    );
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', app.parseBody);

@@ -1,8 +1,15 @@
-import { type Created, type ListField, type Listing, type ListOrder, placeOf } from '@tributary/core';
+import { type Created, type ListField, type Listing, type ListOrder, listPositionOf } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TProperties, type TSchema, Type } from 'typebox';
 import { documentedAs } from './documented.ts';
-import { decodePlace, encodePlace, linkNext, NEWEST_FIRST, pageQuery, pageRequest } from './pagination.ts';
+import {
+  decodePosition,
+  encodePosition,
+  linkNext,
+  NEWEST_FIRST,
+  pageQuery,
+  pageRequest,
+} from './pagination.ts';
 import { closed, oneOf } from './schemas.ts';
 import { idsText, parseIds } from './values.ts';
 
@@ -76,7 +83,7 @@ export interface CatalogList<Item extends Created, Own extends TProperties> {
 /**
  * For the items of a kind, a function that makes their list (of two calls, so that the filters know the kind).
  *
- * Lists are read in an index and from the place of the cursor on. Filters look at the items one by one, which is bounded by
+ * Lists are read in an index and from the position of the cursor on. Filters look at the items one by one, which is bounded by
  * the quotas of the catalog, and by `LOOKED_AT`.
  */
 export function catalogList<Item extends Created>() {
@@ -134,13 +141,13 @@ function createList<Item extends Created, Own extends TProperties>({
       const { limit, cursor } = pageRequest(query);
       const order = orderOf(query.sort);
       const matches = filterOf(query);
-      const after = cursor === undefined ? undefined : decodePlace(cursor, order);
+      const after = cursor === undefined ? undefined : decodePosition(cursor, order);
       const items: Item[] = [];
       let last: Item | undefined;
       let lookedAt = 0;
       for (const item of listing.inOrder(order, after)) {
         if (last !== undefined && (items.length === limit || lookedAt === LOOKED_AT)) {
-          linkNext(request, reply, encodePlace(placeOf(last, order.field), order));
+          linkNext(request, reply, encodePosition(listPositionOf(last, order.field), order));
           break;
         }
         lookedAt++;

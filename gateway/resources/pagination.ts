@@ -1,4 +1,4 @@
-import { InvalidInput, type ListOrder, type Place } from '@tributary/core';
+import { InvalidInput, type ListOrder, type ListPosition } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
@@ -40,17 +40,17 @@ export const NEWEST_FIRST: ListOrder = { field: 'created_at', descending: true }
 
 /** The form of cursors of the default order, which earlier releases hand out and take. */
 const BY_CREATION = /^(?<key>\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z) (?<id>[0-9a-f-]{36})$/;
-/** That of all others: the order, then the place. */
+/** That of all others: the order, then the position. */
 const BY_ORDER = /^(?<sort>-?[a-z_]+) (?<id>[0-9a-f-]{36}) (?<key>.*)$/s;
 
-/** A place in a list as a cursor. */
-export function encodePlace({ key, id }: Place, order: ListOrder): string {
+/** A position in a list as a cursor. */
+export function encodePosition({ key, id }: ListPosition, order: ListOrder): string {
   const text = isDefault(order) ? `${key} ${id}` : `${sortOf(order)} ${id} ${key}`;
   return Buffer.from(text).toString('base64url');
 }
 
 /** 400 for anything that is not a cursor of this order. */
-export function decodePlace(cursor: string, order: ListOrder): Place {
+export function decodePosition(cursor: string, order: ListOrder): ListPosition {
   const text = Buffer.from(cursor, 'base64url').toString();
   const { sort, key, id } = (isDefault(order) ? BY_CREATION : BY_ORDER).exec(text)?.groups ?? {};
   if (key === undefined || id === undefined) throw badCursor();

@@ -196,7 +196,7 @@ function presentTrace(trace: EventTrace): Resource {
     environment: event.environment,
     status: statusOf(trace),
     stage: stageOf(trace) ?? null,
-    received: { ...presentLogPlace(received), at: event.received_at, key_id: key_id ?? null },
+    received: { ...presentEntryLocation(received), at: event.received_at, key_id: key_id ?? null },
     contract:
       contract === undefined
         ? null
@@ -207,7 +207,7 @@ function presentTrace(trace: EventTrace): Resource {
             violations: contract.violations,
             reevaluated: presentReevaluated(contract.reevaluated),
           },
-    accepted: accepted === undefined ? null : presentLogPlace(accepted),
+    accepted: accepted === undefined ? null : presentEntryLocation(accepted),
     failed: poisoned ?? null,
     rules: rules.map(presentRuleTrace),
     event: event as unknown as Resource['event'],
@@ -227,7 +227,7 @@ function presentReevaluated(reevaluated: Reevaluated | undefined) {
   };
 }
 
-function presentLogPlace({ position, at }: EntryLocation) {
+function presentEntryLocation({ position, at }: EntryLocation) {
   return { at: iso(at), position };
 }
 

@@ -28,8 +28,8 @@ export class SlowQueueScheduler {
   }
 
   /**
-   * Runs a piece of work when the workspace is next. Rejects with the error of the work. `downstream`: the processor time that
-   * the result costs other parts of this thread, ms; it counts as part of the slice.
+   * Runs a piece of work when the workspace is next. Rejects with the error of the work. `downstream`: the processor time
+   * that the result costs other parts of this thread, ms; it counts as part of the slice.
    */
   run<T>(workspaceId: string, work: () => T, downstream: (result: T) => number = () => 0): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -57,13 +57,13 @@ export class SlowQueueScheduler {
     await nextTurn();
     while (this.#lines.size > 0) {
       const began = this.#elapsed();
-      let held = 0;
+      let ranMs = 0;
       this.#downstreamMs = 0;
       do {
         this.#runNext();
-        held = this.#elapsed() - began;
-      } while (held + this.#downstreamMs < SLICE_MS && this.#lines.size > 0);
-      const pauseMs = (held + this.#downstreamMs) * (this.#isBusy() ? PAUSE_WHILE_BUSY : PAUSE);
+        ranMs = this.#elapsed() - began;
+      } while (ranMs + this.#downstreamMs < SLICE_MS && this.#lines.size > 0);
+      const pauseMs = (ranMs + this.#downstreamMs) * (this.#isBusy() ? PAUSE_WHILE_BUSY : PAUSE);
       await (pauseMs < 1 ? nextTurn() : sleep(pauseMs));
     }
     this.#isRunning = false;
@@ -85,15 +85,16 @@ export class SlowQueueScheduler {
 const MS_PER_RECORD = 0.05;
 /**
  * 20 ns are of the next stages, 60 on slow cores; the rest stands for the broker and the network, which all workspaces share
- * as well. With half of it, another workspace's p99 beside large outputs was 330 to 516 ms on Kafka and two slow cores; it is 272.
+ * as well. With half of it, another workspace's p99 beside large outputs was 330 to 516 ms on Kafka and two slow cores; it
+ * is 272.
  */
-const MS_PER_CHARACTER = 200e-6;
+const DOWNSTREAM_MS_PER_CHARACTER = 200e-6;
 
 /** Processor time that output records cost behind the stage, ms. */
-export function downstreamMs(emissions: readonly OutputRecord[]): number {
+export function downstreamMs(outputRecords: readonly OutputRecord[]): number {
   let characters = 0;
-  for (const { value } of emissions) characters += value.length;
-  return emissions.length * MS_PER_RECORD + characters * MS_PER_CHARACTER;
+  for (const { value } of outputRecords) characters += value.length;
+  return outputRecords.length * MS_PER_RECORD + characters * DOWNSTREAM_MS_PER_CHARACTER;
 }
 
 /** Characters of one event's outputs in one piece of work: about a millisecond of the thread. */
@@ -121,11 +122,11 @@ export const yielding: RunPiece = async (_workspaceId, work) => {
 
 /** At least one item from `from` on, up to a total of `chars` characters. */
 export function pieceOf(items: readonly string[], from: number, chars = PIECE_CHARS): readonly string[] {
-  let held = 0;
+  let taken = 0;
   let to = from;
   do {
-    held += items[to]?.length ?? 0;
+    taken += items[to]?.length ?? 0;
     to += 1;
-  } while (to < items.length && held < chars);
+  } while (to < items.length && taken < chars);
   return items.slice(from, to);
 }

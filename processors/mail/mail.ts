@@ -52,7 +52,7 @@ export interface MailDependencies {
 /** The outcome of a mail, which is counted, and its output records. */
 interface HandledMail {
   readonly outcome: 'sent' | 'later' | 'waiting' | 'refused' | 'expired' | 'no_address' | 'duplicate';
-  readonly emissions: readonly OutputRecord[];
+  readonly outputRecords: readonly OutputRecord[];
 }
 
 /** Interval of warnings that mails wait for a mail server, ms. */
@@ -70,13 +70,13 @@ const WARN_EVERY_MS = 3_600_000;
 export function mail(dependencies: MailDependencies): BatchStage['process'] {
   const sender = new MailSender(dependencies);
   return async ({ entries }) => {
-    const emissions: OutputRecord[] = [];
+    const outputRecords: OutputRecord[] = [];
     for (const entry of entries) {
       const result = await sender.handle(entry);
       dependencies.metrics.count('tributary_mails_total', { outcome: result.outcome });
-      emissions.push(...result.emissions);
+      outputRecords.push(...result.outputRecords);
     }
-    return emissions;
+    return outputRecords;
   };
 }
 
@@ -93,29 +93,29 @@ class MailSender {
     const notice = mailNoticeOf(entry);
     const about = { notice: notice.id, organization: notice.organizationId };
     await awaitCatalog(catalog, [entry], catalogWaitMs);
-    if (!(await this.#isFirst(notice, entry))) return { outcome: 'duplicate', emissions: [] };
+    if (!(await this.#isFirst(notice, entry))) return { outcome: 'duplicate', outputRecords: [] };
     const composed = notice.compose(catalog.state);
     if (composed === undefined) {
       logger.info(about, 'a mail is dropped: there is no address for it');
-      return { outcome: 'no_address', emissions: [] };
+      return { outcome: 'no_address', outputRecords: [] };
     }
     if (mailer === undefined) {
       this.#warnOfWaiting();
       return this.#isExpired(notice)
         ? this.#deadLetter(entry, 'expired', 'there was no mail server')
-        : { outcome: 'waiting', emissions: [retryRecord(entry, 'waiting')] };
+        : { outcome: 'waiting', outputRecords: [retryRecord(entry, 'waiting')] };
     }
     const verdict = await this.#send(mailer, composed, notice);
     if (verdict.kind === 'unavailable') return this.#deadLetter(entry, 'expired', verdict.reason);
     if (verdict.kind === 'sent') {
       logger.info(about, 'mail sent');
-      return { outcome: 'sent', emissions: [] };
+      return { outcome: 'sent', outputRecords: [] };
     }
     const { reason } = verdict;
     if (verdict.kind === 'refused') return this.#deadLetter(entry, 'refused', reason);
     if (this.#isExpired(notice)) return this.#deadLetter(entry, 'expired', reason);
     logger.warn({ ...about, reason }, 'the mail server refuses a mail for now; it is retried later');
-    return { outcome: 'later', emissions: [retryRecord(entry, 'later')] };
+    return { outcome: 'later', outputRecords: [retryRecord(entry, 'later')] };
   }
 
   /** `unavailable`: the server does not respond, and the mail has expired. Before that, rejects as the mailer does. */
@@ -135,13 +135,13 @@ class MailSender {
   /** Deduplicates mails by their notice. A mail of the retry topic was claimed before. */
   async #isFirst(notice: MailNotice, { position }: LogEntry): Promise<boolean> {
     if (position.topic !== TOPIC.mail) return true;
-    const claimant = {
+    const dedupeClaim = {
       workspaceId: notice.organizationId,
       environment: 'production',
       messageId: `mail:${notice.id}`,
       position,
     } as const;
-    const [first] = await this.#parts.deduplicator.claim([claimant]);
+    const [first] = await this.#parts.deduplicator.claim([dedupeClaim]);
     return first === true;
   }
 
@@ -153,7 +153,7 @@ class MailSender {
     const { logger, clock } = this.#parts;
     const error = `mail ${outcome}: ${reason}`;
     logger.error({ position: entry.position, error }, 'a mail is dead-lettered');
-    return { outcome, emissions: [deadLetterOf('mail', entry, error, iso(clock()))] };
+    return { outcome, outputRecords: [deadLetterOf('mail', entry, error, iso(clock()))] };
   }
 
   #warnOfWaiting(): void {

@@ -38,9 +38,9 @@ const MAX_AGE_MS = 24 * 60 * 60_000;
  */
 export function notice(dependencies: NoticeDependencies): BatchStage['process'] {
   return async ({ entries }) => {
-    const emissions: OutputRecord[] = [];
-    for (const entry of entries) emissions.push(...(await noticeRecords(dependencies, entry)));
-    return emissions;
+    const outputRecords: OutputRecord[] = [];
+    for (const entry of entries) outputRecords.push(...(await noticeRecords(dependencies, entry)));
+    return outputRecords;
   };
 }
 
@@ -64,8 +64,8 @@ async function noticeRecords(
     fact.type === 'alert.turned' ? aboutAlert(catalog, fact) : aboutDestination(catalog, fact);
   if (addressed === undefined) return [];
   const { notice } = addressed;
-  const emissions = emissionsOf(catalog, addressed, entry);
-  const channels = emissions.map(({ topic }) => (topic === TOPIC.mail ? 'mail' : 'delivery'));
+  const outputRecords = outputRecordsOf(catalog, addressed, entry);
+  const channels = outputRecords.map(({ topic }) => (topic === TOPIC.mail ? 'mail' : 'delivery'));
   for (const channel of channels.length === 0 ? ['none'] : channels)
     if (notice.kind === 'alert')
       metrics.count('tributary_alert_notices_total', { state: notice.turn.state, channel });
@@ -74,7 +74,7 @@ async function noticeRecords(
   const what =
     notice.kind === 'alert' ? 'a notice of an alert' : 'a notice about the health of a destination';
   logger.info(about, channels.length === 0 ? `${what} has no recipient` : `${what} is sent`);
-  return emissions;
+  return outputRecords;
 }
 
 function aboutDestination(
@@ -122,15 +122,15 @@ function aboutAlert(
 }
 
 /** The record of the mail has no address: it is looked up when the mail is sent, so that none is in the log. */
-function emissionsOf(
+function outputRecordsOf(
   { position }: Catalog,
   { notice, to: { destinationId, email } }: AddressedNotice,
   { timestamp }: LogEntry,
 ): readonly OutputRecord[] {
-  const emissions: OutputRecord[] = [];
+  const outputRecords: OutputRecord[] = [];
   if (email !== null) {
     const headers = { [HEADER.catalogPosition]: String(position) };
-    emissions.push({
+    outputRecords.push({
       topic: TOPIC.mail,
       key: notice.organization_id,
       value: JSON.stringify(notice),
@@ -139,12 +139,12 @@ function emissionsOf(
   }
   if (destinationId !== null) {
     const delivery = noticeDelivery(notice, destinationId, iso(timestamp));
-    emissions.push({
+    outputRecords.push({
       topic: TOPIC.deliveries,
       key: deliveryKey(delivery),
       value: JSON.stringify(delivery),
       headers: eventHeaders(delivery.event, {}, position),
     });
   }
-  return emissions;
+  return outputRecords;
 }

@@ -1,7 +1,7 @@
 import {
-  claimWrite,
   combinable,
   combined,
+  competingClaimWrite,
   type Identity,
   identityKey,
   isSetAside,
@@ -79,7 +79,9 @@ export class ProfileWriter {
     const found: SetAside[] = [];
     for (const { identity, claimant, owner } of outcome.leftOut) {
       if (claimant !== undefined) {
-        const recorded = await this.#parts.profiles.upsert(claimWrite(write, { identity, claimant }));
+        const recorded = await this.#parts.profiles.upsert(
+          competingClaimWrite(write, { identity, claimant }),
+        );
         if (recorded.kind === 'written' && isSetAside(recorded.profile, identity, write.limits))
           found.push({ scope: write, ucid: recorded.profile.ucid, identity, at: write.receivedAt });
       } else if (owner !== undefined) {

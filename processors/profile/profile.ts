@@ -38,8 +38,8 @@ export interface ProfileDependencies {
 /**
  * The stage `profile`: writes identify and group events to profiles, those of one subject in order and different subjects
  * concurrently. Events of other environments than production are only counted: profiles have no environment, and the
- * `user_id` "1" of a test may be a customer's. Idempotent: a repeated event writes the same values with the same times. Emits
- * audit records about identities that too many users share.
+ * `user_id` "1" of a test may be a customer's. Idempotent: a repeated event writes the same values with the same times.
+ * Emits audit records about identities that too many users share.
  */
 export function profile(dependencies: ProfileDependencies): BatchStage['process'] {
   const { catalog, catalogWaitMs, metrics, profileWriters } = dependencies;
@@ -62,13 +62,13 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
       else known.push(write);
     }
     // Aliases last: another subject's event of the batch may create the profile that an alias refers to.
-    const emissions: OutputRecord[] = [];
+    const outputRecords: OutputRecord[] = [];
     for (const group of [subjects, aliases])
       await forEachConcurrently([...group.values()], profileWriters, signal, async (events) => {
         for (const setAside of await writer.write(events))
-          emissions.push(...recordOf(setAside, dependencies));
+          outputRecords.push(...recordOf(setAside, dependencies));
       });
-    return emissions;
+    return outputRecords;
   };
 }
 

@@ -86,9 +86,15 @@ export function redrive(options: RedriveOptions): BatchStage {
         return [moved(entry)];
       }
       try {
-        const emissions = await reprocess(options, byName.get(record.stage), record, entry.position, context);
+        const outputRecords = await reprocess(
+          options,
+          byName.get(record.stage),
+          record,
+          entry.position,
+          context,
+        );
         report('redriven', record);
-        return emissions;
+        return outputRecords;
       } catch (error) {
         if (error instanceof TributaryError && error.retryable) throw error;
         const message = messageOf(error);
@@ -135,18 +141,18 @@ async function reprocess(
     count: (note) => void notes.push(note),
   };
   const { topic, partition } = entry.position;
-  const emissions = await (stage.kind === 'flow'
+  const outputRecords = await (stage.kind === 'flow'
     ? runFlowStage(stage, entry, own)
     : stage.process({ topic, partition, entries: [entry] }, own));
   // Only now: an entry that fails again counts nothing.
   for (const note of notes) context.count?.(note);
-  return emissions.map(outOfOrder);
+  return outputRecords.map(outOfOrder);
 }
 
 /** Without the offset in `events.accepted`: the event trace relies on its order in the slow queue. */
-function outOfOrder(emission: OutputRecord): OutputRecord {
-  const { [HEADER.acceptedOffset]: _passed, ...headers } = emission.headers;
-  return { ...emission, headers };
+function outOfOrder(outputRecord: OutputRecord): OutputRecord {
+  const { [HEADER.acceptedOffset]: _passed, ...headers } = outputRecord.headers;
+  return { ...outputRecord, headers };
 }
 
 /** Dead letters of one stage; `undefined` stands for records that cannot be read. */

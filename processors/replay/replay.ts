@@ -64,7 +64,7 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
   const { workspace_id, id } = fact.data;
   const asked = catalog.state.entity('replay', workspace_id, id);
   if (asked === undefined || asked.created_at !== fact.at) return [];
-  return [stepEmission(await firstStep(dependencies, asked, position), asked, position)];
+  return [stepRecord(await firstStep(dependencies, asked, position), asked, position)];
 }
 
 async function continueReplay(
@@ -81,7 +81,7 @@ async function continueReplay(
   const { next, events } = await stepAfter(dependencies, asked, step);
   metrics.count('tributary_events_replayed_total', {}, events.length);
   const at = iso(clock());
-  return [...events, stepEmission({ ...next, number: step.number + 1, at }, asked, position)];
+  return [...events, stepRecord({ ...next, number: step.number + 1, at }, asked, position)];
 }
 
 /** The result of a step; the replay ends where it was cancelled or its rule was deleted. */
@@ -97,7 +97,7 @@ async function stepAfter(
   return nextStep(dependencies, asked, step);
 }
 
-function stepEmission(step: ReplayStep, { id }: Replay, catalogPosition: number): OutputRecord {
+function stepRecord(step: ReplayStep, { id }: Replay, catalogPosition: number): OutputRecord {
   const headers = {
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.workspaceId]: step.workspace_id,

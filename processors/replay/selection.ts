@@ -165,22 +165,25 @@ function toValidate(
 }
 
 /** Phase `mark`: claims the ids of the rejected events that the replay selects. */
-export function mark(replay: Replay, claimants: DedupeClaim[]): (entry: LogEntry) => Selection {
+export function mark(replay: Replay, dedupeClaims: DedupeClaim[]): (entry: LogEntry) => Selection {
   return (entry) => {
     const found = selectedEvent(replay, entry);
-    if (found !== undefined) claimants.push({ ...claimantOf(found.event, entry), rejected: true });
+    if (found !== undefined) dedupeClaims.push({ ...claimantOf(found.event, entry), rejected: true });
     return undefined;
   };
 }
 
 /** Phase `compare`: claims marked ids for events that were accepted, so that they are not accepted a second time. */
-export function compare({ workspace_id }: Replay, claimants: DedupeClaim[]): (entry: LogEntry) => Selection {
+export function compare(
+  { workspace_id }: Replay,
+  dedupeClaims: DedupeClaim[],
+): (entry: LogEntry) => Selection {
   return (entry) => {
     const { [HEADER.messageId]: messageId, [HEADER.environment]: environment } = entry.headers;
     if (entry.headers[HEADER.workspaceId] !== workspace_id || messageId === undefined) return undefined;
     if (environment !== 'production' && environment !== 'development') return undefined;
     const { position } = entry;
-    claimants.push({ workspaceId: workspace_id, environment, messageId, position, afterRejected: true });
+    dedupeClaims.push({ workspaceId: workspace_id, environment, messageId, position, afterRejected: true });
     return undefined;
   };
 }

@@ -143,10 +143,10 @@ export async function nextStep(
     bytes: STEP_BYTES,
     readBytes: mayRead,
   };
-  const claimants: DedupeClaim[] = [];
+  const dedupeClaims: DedupeClaim[] = [];
   const reading: Reading = {
     topic: topicOf(replay, step),
-    select: selectorOf(dependencies, replay, step, claimants),
+    select: selectorOf(dependencies, replay, step, dedupeClaims),
     allowance,
     events: [],
     stillRejected: 0,
@@ -159,7 +159,7 @@ export async function nextStep(
     readEntries += read.readEntries;
   }
   dependencies.reads.take(replay.id, mayRead - allowance.readBytes);
-  if (claimants.length > 0) await dependencies.reevaluations.claim(claimants);
+  if (dedupeClaims.length > 0) await dependencies.reevaluations.claim(dedupeClaims);
   const finished = cursors.every(({ next, end }) => next >= end);
   const { still_rejected } = step;
   return {
@@ -196,10 +196,10 @@ function selectorOf(
   dependencies: StepDependencies,
   replay: Replay,
   step: ReplayStep,
-  claimants: DedupeClaim[],
+  dedupeClaims: DedupeClaim[],
 ): (entry: LogEntry) => Selection {
-  if (step.phase === 'mark') return mark(replay, claimants);
-  if (step.phase === 'compare') return compare(replay, claimants);
+  if (step.phase === 'mark') return mark(replay, dedupeClaims);
+  if (step.phase === 'compare') return compare(replay, dedupeClaims);
   if (replay.outcome === 'rejected') return reevaluate(dependencies, replay, step);
   return (entry) => toRoute(dependencies.catalog, replay, entry);
 }

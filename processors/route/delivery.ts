@@ -47,7 +47,8 @@ export interface Routed {
 type RuleOfDelivery = Pick<Rule, 'id' | 'destination_id'>;
 
 /**
- * A delivery without its event. `created_at` is the timestamp of the routed entry, so that a repetition gives the same bytes.
+ * A delivery without its event. `created_at` is the timestamp of the routed entry, so that a repetition gives the same
+ * bytes.
  */
 function envelopeOf(routed: Routed, rule: RuleOfDelivery, index: number): Omit<Delivery, 'event'> {
   const { entry, source, redrives, replay } = routed;
@@ -150,7 +151,7 @@ function deadBeforeDelivery(
 ): OutputRecord {
   const delivery = deliveryAsReceived(routed, rule);
   const contract = verdictIn(routed.entry.headers);
-  return outcomeEmission(TOPIC.deliveriesDead, routed, {
+  return outcomeRecord(TOPIC.deliveriesDead, routed, {
     delivery,
     status: 'dead',
     reason,
@@ -172,7 +173,7 @@ export function notTakenOnRedrive(routed: Routed, rule: Rule): OutputRecord {
 
 function settledOnRedrive(routed: Routed, rule: Rule, reason: string): OutputRecord {
   const delivery = deliveryAsReceived(routed, rule);
-  return outcomeEmission(TOPIC.outcomes, routed, {
+  return outcomeRecord(TOPIC.outcomes, routed, {
     delivery,
     status: 'delivered',
     reason,
@@ -214,7 +215,7 @@ function deliveryAsReceived(routed: Routed, rule: RuleOfDelivery): Delivery {
   return withEventText(envelopeOf(routed, rule, 0), routed.source.text);
 }
 
-function outcomeEmission(topic: string, routed: Routed, outcome: DeliveryOutcome): OutputRecord {
+function outcomeRecord(topic: string, routed: Routed, outcome: DeliveryOutcome): OutputRecord {
   return {
     topic,
     key: deliveryKeyOf(outcome.delivery.destination_id, routed.source.subject),

@@ -28,7 +28,7 @@ const MS_PER_COMPILED_CHARACTER = 300e-6;
 /** The rules that match an event, and the records of rules whose filter could not be evaluated. */
 export interface Matching {
   readonly rules: readonly Rule[];
-  readonly emissions: readonly OutputRecord[];
+  readonly outputRecords: readonly OutputRecord[];
   /** The funnel notes of the rules that do not match. */
   readonly notes: readonly StageNote[];
   /** Processor time of the filters by their counted work, and of compiling filters that were not cached, ms. */
@@ -104,7 +104,7 @@ function match(
   named?: ReadonlySet<Rule>,
 ): Matching {
   const rules: Rule[] = [];
-  let emissions = NONE;
+  let outputRecords = NONE;
   const notes: StageNote[] = [];
   const known = named === undefined ? leftOutLists.find(candidates, routed.source) : NOT_LEFT_OUT;
   const leftOut: LeftOutRule[] = [];
@@ -124,12 +124,12 @@ function match(
     }
     if (!isUndecided(mismatch)) {
       if (named?.has(rule) && routed.redrives > 0)
-        emissions = [...emissions, notTakenOnRedrive(routed, rule)];
+        outputRecords = [...outputRecords, notTakenOnRedrive(routed, rule)];
       if (named?.has(rule) ?? because === 'filter') notes.push(notTakenNote(routed, rule, because));
     } else if (!isDue(subjectAt(rule), rule, state)) notes.push(notTakenNote(routed, rule, because));
     else if (because === 'filter_failed') {
       metrics.count('tributary_rule_filter_failures_total', {});
-      emissions = [...emissions, undecided(subjectAt(rule), rule, mismatch)];
+      outputRecords = [...outputRecords, undecided(subjectAt(rule), rule, mismatch)];
       notes.push(notTakenNote(routed, rule, because, because));
     } else {
       if (firstNotEvaluated === undefined) firstNotEvaluated = { rule, mismatch };
@@ -144,9 +144,9 @@ function match(
     const { rule, mismatch } = firstNotEvaluated;
     notes.push(notTakenNote(routed, rule, mismatch.because, mismatch.because));
     metrics.count('tributary_rule_filters_not_evaluated_total', {}, notEvaluated);
-    emissions = [...emissions, undecided(subjectAt(rule), rule, mismatch, notEvaluated - 1)];
+    outputRecords = [...outputRecords, undecided(subjectAt(rule), rule, mismatch, notEvaluated - 1)];
   }
-  return { rules, emissions, notes, filterMs: msOf(budget) };
+  return { rules, outputRecords, notes, filterMs: msOf(budget) };
 }
 
 const leftOutLists = new LeftOutLists();

@@ -48,14 +48,14 @@ export function excessOf(outputs: readonly string[], share: RuleShare): string |
   return `too much of one event: ${bytes} bytes, and each of its ${share.rules} rules may make ${share.bytes}`;
 }
 
-/** Characters of outputs that a process holds for unfinished events, over all partitions. */
-const HELD_CHARS = 32 * 1024 * 1024;
+/** Characters of the pending outputs of a process: those of unfinished events, over all partitions. */
+const PENDING_CHARS = 32 * 1024 * 1024;
 
 /** Characters of outputs after which one call of the sandbox ends. */
 const CALL_CHARS = 4 * 1024 * 1024;
 
-/** The entry that outputs are held for. Outputs that arrive after it is done are dropped. */
-export interface Holder {
+/** An event with pending outputs. Outputs that arrive after it is done are dropped. */
+export interface PendingEvent {
   isDone: boolean;
 }
 
@@ -63,14 +63,14 @@ export interface Holder {
  * The outputs of events whose other rules are still running. While they exceed the limit only one event continues, until it
  * is done. So memory is bounded whatever all programs return at once, and there is always progress.
  */
-export class HeldOutputs {
+export class PendingOutputs {
   readonly #limit: number;
-  readonly #held = new Map<Holder, number>();
+  readonly #charsOfEvents = new Map<PendingEvent, number>();
   #chars = 0;
-  #first: Holder | undefined;
+  #first: PendingEvent | undefined;
   #changed = Promise.withResolvers<void>();
 
-  constructor(limit = HELD_CHARS) {
+  constructor(limit = PENDING_CHARS) {
     this.#limit = limit;
   }
 
@@ -79,29 +79,29 @@ export class HeldOutputs {
   }
 
   /** Whether the event may run more programs. While full, only the first event that called this may, until released. */
-  mayRun(holder: Holder): boolean {
+  mayRun(event: PendingEvent): boolean {
     if (!this.isFull) return true;
-    this.#first ??= holder;
-    return this.#first === holder;
+    this.#first ??= event;
+    return this.#first === event;
   }
 
   /** Whether it is the event that may continue while full. */
-  isFirst(holder: Holder): boolean {
-    return this.#first === holder;
+  isFirst(event: PendingEvent): boolean {
+    return this.#first === event;
   }
 
-  hold(holder: Holder, chars: number): void {
-    if (holder.isDone) return;
+  add(event: PendingEvent, chars: number): void {
+    if (event.isDone) return;
     this.#chars += chars;
-    this.#held.set(holder, (this.#held.get(holder) ?? 0) + chars);
+    this.#charsOfEvents.set(event, (this.#charsOfEvents.get(event) ?? 0) + chars);
   }
 
   /** The event is done or dropped: from now on its outputs count in the window of its partition. */
-  release(holder: Holder): void {
-    holder.isDone = true;
-    this.#chars -= this.#held.get(holder) ?? 0;
-    this.#held.delete(holder);
-    if (this.#first === holder) this.#first = undefined;
+  release(event: PendingEvent): void {
+    event.isDone = true;
+    this.#chars -= this.#charsOfEvents.get(event) ?? 0;
+    this.#charsOfEvents.delete(event);
+    if (this.#first === event) this.#first = undefined;
     this.#wake();
   }
 
@@ -111,7 +111,7 @@ export class HeldOutputs {
   }
 
   /** Accounts for one sandbox call, whose outputs count from their arrival on. `alone`: it is for the first event. */
-  call(alone: boolean): HeldCall {
+  call(alone: boolean): PendingCall {
     let arrived = 0;
     return {
       add: (chars) => {
@@ -135,10 +135,10 @@ export class HeldOutputs {
   }
 }
 
-interface HeldCall {
+interface PendingCall {
   add(chars: number): void;
   hasRoom(): boolean;
-  /** Its outputs are held by their holders, or dropped. */
+  /** The call is over: its outputs were added to their events, or dropped. */
   over(): void;
 }
 

@@ -16,7 +16,7 @@ export type Applied = AppliedRule | { readonly notTaken: Mismatch['because'] } |
 
 /** The output records of some rules, in their order, and the rules that are still to be applied. */
 interface Piece {
-  readonly emissions: OutputRecord[];
+  readonly outputRecords: OutputRecord[];
   readonly notes: readonly StageNote[];
   readonly left: readonly Rule[];
 }
@@ -31,7 +31,7 @@ export async function applyInPieces(
   apply: (rule: Rule) => Promise<Applied>,
   limits: { readonly elapsed: Clock; readonly slowAfterMs: number },
 ): Promise<Piece> {
-  const emissions: OutputRecord[] = [];
+  const outputRecords: OutputRecord[] = [];
   const notes: StageNote[] = [];
   const slow: Rule[] = [];
   const since = limits.elapsed();
@@ -47,13 +47,13 @@ export async function applyInPieces(
       else if ('notTaken' in made) notes.push(notTakenNote(routed, rule, made.notTaken));
       else {
         notes.push(...appliedNotes(routed, rule, made));
-        for (const emission of made.emissions) {
-          emissions.push(emission);
-          bytes += emission.value.length;
+        for (const outputRecord of made.outputRecords) {
+          outputRecords.push(outputRecord);
+          bytes += outputRecord.value.length;
         }
       }
     }
     at += together.length;
   } while (at < rules.length && bytes < PIECE_BYTES && limits.elapsed() - since < limits.slowAfterMs);
-  return { emissions, notes, left: [...slow, ...rules.slice(at)] };
+  return { outputRecords, notes, left: [...slow, ...rules.slice(at)] };
 }

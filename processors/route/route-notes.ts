@@ -16,7 +16,7 @@ export type CountedRule = Pick<Rule, 'id' | 'destination_id'>;
 
 /** The result of a rule for an event. */
 export interface AppliedRule {
-  readonly emissions: readonly OutputRecord[];
+  readonly outputRecords: readonly OutputRecord[];
   /** The counted measures, as `FunnelNote.measures`, without the one that the rule begins with. */
   readonly result: string;
 }
@@ -42,8 +42,8 @@ function noteOf(
 
 /** A rule that was applied, and the deliveries that it made. */
 export function appliedNotes(routed: Routed, rule: CountedRule, applied: AppliedRule): readonly StageNote[] {
-  const { emissions, result } = applied;
-  const created = emissions.reduce((sum, { topic }) => sum + (topic === TOPIC.deliveries ? 1 : 0), 0);
+  const { outputRecords, result } = applied;
+  const created = outputRecords.reduce((sum, { topic }) => sum + (topic === TOPIC.deliveries ? 1 : 0), 0);
   const measures = created === 1 ? `${result}+created` : result;
   const note = noteOf(routed, rule, `${beginningText(routed)}+${measures}`);
   return created > 1 ? [note, { ...noteOf(routed, rule, 'created'), count: created }] : [note];

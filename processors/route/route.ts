@@ -75,11 +75,12 @@ export function route(
       metrics.count('tributary_events_diverted_total', { stage: 'route' });
       return [toSlowQueueUnmatched(subject)];
     }
-    const { rules, emissions, notes, filterMs } = matchAll(subject, { state: catalog.state, metrics });
+    const { rules, outputRecords, notes, filterMs } = matchAll(subject, { state: catalog.state, metrics });
     share.charge(workspace_id, filterMs);
     const sharing = sharingOf(rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, rules, windows);
-    const all = emissions.length === 0 ? applied.emissions : [...emissions, ...applied.emissions];
+    const all =
+      outputRecords.length === 0 ? applied.outputRecords : [...outputRecords, ...applied.outputRecords];
     share.charge(workspace_id, writingMs(all));
     countAll(context, notes, applied.notes);
     return all;
@@ -87,13 +88,13 @@ export function route(
 }
 
 /** Processor time of one character of a delivery, ms: to serialize, append, read, sign and send it. */
-const MS_PER_CHARACTER = 20e-6;
+const WRITING_MS_PER_CHARACTER = 20e-6;
 
 /** Processor time of output records in route and in the stages behind it, ms. */
-function writingMs(emissions: readonly OutputRecord[]): number {
+function writingMs(outputRecords: readonly OutputRecord[]): number {
   let characters = 0;
-  for (const { value } of emissions) characters += value.length;
-  return characters * MS_PER_CHARACTER;
+  for (const { value } of outputRecords) characters += value.length;
+  return characters * WRITING_MS_PER_CHARACTER;
 }
 
 /**
@@ -123,17 +124,21 @@ export function routeSlow(
     const gone = named.flatMap(({ id, rule }) => (rule === undefined ? [withoutRule(subject, id)] : []));
     const matched =
       match === undefined
-        ? { rules, emissions: [], notes: [] }
+        ? { rules, outputRecords: [], notes: [] }
         : await scheduler.run(
             workspace_id,
             () => matchSlow(dependencies, subject, match, rules),
-            ({ emissions }) => downstreamMs(emissions),
+            ({ outputRecords }) => downstreamMs(outputRecords),
           );
     const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
     const left = notTaken.map((rule) => notTakenNote(subject, rule, 'disabled'));
     countAll(context, left, ...gone.map(({ notes }) => notes), matched.notes, applied.notes);
-    return [...gone.flatMap(({ emissions }) => emissions), ...matched.emissions, ...applied.emissions];
+    return [
+      ...gone.flatMap(({ outputRecords }) => outputRecords),
+      ...matched.outputRecords,
+      ...applied.outputRecords,
+    ];
   });
 }
 
@@ -189,20 +194,21 @@ async function applyRules(
   routed: Routed,
   rules: readonly Rule[],
   windows: PartitionWindows | undefined,
-): Promise<{ readonly emissions: readonly OutputRecord[]; readonly notes: readonly StageNote[] }> {
+): Promise<{ readonly outputRecords: readonly OutputRecord[]; readonly notes: readonly StageNote[] }> {
   const { transformer } = dependencies;
-  const bounds: Bounds = { holder: { isDone: false }, share: shareOf(routed.sharing) };
+  const bounds: Bounds = { pendingEvent: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
     elapsed: transformer.elapsed,
     slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
   const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, bounds);
-  const { emissions, notes, left } = await applyInPieces(routed, rules, apply, limits).finally(() =>
-    transformer.release(bounds.holder),
+  const { outputRecords, notes, left } = await applyInPieces(routed, rules, apply, limits).finally(() =>
+    transformer.release(bounds.pendingEvent),
   );
-  if (left.length > 0) emissions.push(toSlowQueue(routed, left));
-  for (const { topic } of emissions) dependencies.metrics.count('tributary_events_routed_total', { topic });
-  return { emissions, notes };
+  if (left.length > 0) outputRecords.push(toSlowQueue(routed, left));
+  for (const { topic } of outputRecords)
+    dependencies.metrics.count('tributary_events_routed_total', { topic });
+  return { outputRecords, notes };
 }
 
 /**
@@ -220,7 +226,7 @@ async function applyRule(
   const closed = destinationMismatch(destination, routed.source.environment);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
   if (rule.transformation_id === null) {
-    return { emissions: [toDeliver(routed, rule)], result: 'passed' };
+    return { outputRecords: [toDeliver(routed, rule)], result: 'passed' };
   }
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
   const refusal = refusalOf(transformation);
@@ -241,18 +247,18 @@ async function applyRule(
 /** A dead delivery in place of the rule's. */
 function failed(routed: Routed, rule: CountedRule, kind: string, reason: string): AppliedRule {
   const result = `${measureText('failed', kind)}+${measureText('dead', 'transformation')}`;
-  return { emissions: [failedTransformation(routed, rule, reason)], result };
+  return { outputRecords: [failedTransformation(routed, rule, reason)], result };
 }
 
 /** A redriven event is shown as retrying, so it becomes dead again; its destination may not be in the entry. */
 function withoutRule(
   routed: Routed,
   id: string,
-): { readonly emissions: readonly OutputRecord[]; readonly notes: readonly StageNote[] } {
+): { readonly outputRecords: readonly OutputRecord[]; readonly notes: readonly StageNote[] } {
   const rule = { id, destination_id: routed.entry.headers[HEADER.destinationId] ?? '' };
-  if (routed.redrives === 0) return { emissions: [], notes: [notTakenNote(routed, rule, 'disabled')] };
+  if (routed.redrives === 0) return { outputRecords: [], notes: [notTakenNote(routed, rule, 'disabled')] };
   const applied = failed(routed, rule, 'refused', 'the rule is gone');
-  return { emissions: applied.emissions, notes: appliedNotes(routed, rule, applied) };
+  return { outputRecords: applied.outputRecords, notes: appliedNotes(routed, rule, applied) };
 }
 
 function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): Applied {
@@ -290,9 +296,9 @@ async function transform(run: TransformationRun, timeoutMs: number | undefined):
     return failed(routed, rule, outcome.kind, reason);
   }
   if (outcome.events.length === 0)
-    return { emissions: routed.redrives > 0 ? [droppedOnRedrive(routed, rule)] : [], result: 'dropped' };
-  const emissions = await deliveriesOf(routed, rule, outcome, transformer.runPiece);
-  return { emissions, result: 'transformed' };
+    return { outputRecords: routed.redrives > 0 ? [droppedOnRedrive(routed, rule)] : [], result: 'dropped' };
+  const outputRecords = await deliveriesOf(routed, rule, outcome, transformer.runPiece);
+  return { outputRecords, result: 'transformed' };
 }
 
 function transformationSpan({ tracing, routed, rule, transformation }: TransformationRun): Span | undefined {
@@ -309,24 +315,24 @@ async function deliveriesOf(
   { events, isLarge }: Pick<TransformedEvents, 'events' | 'isLarge'>,
   runPiece: RunPiece,
 ): Promise<readonly OutputRecord[]> {
-  const emissions: OutputRecord[] = [];
+  const outputRecords: OutputRecord[] = [];
   const nextOf = (mostChars: number) => {
     const piece: OutputRecord[] = [];
     let chars = 0;
-    for (const event of events.slice(emissions.length)) {
+    for (const event of events.slice(outputRecords.length)) {
       if (chars >= mostChars) break;
-      const index = emissions.length + piece.length;
-      const emission = toDeliverTransformed(routed, rule, event, index);
-      piece.push(emission);
-      chars += emission.value.length;
+      const index = outputRecords.length + piece.length;
+      const outputRecord = toDeliverTransformed(routed, rule, event, index);
+      piece.push(outputRecord);
+      chars += outputRecord.value.length;
     }
     return piece;
   };
   if (isLarge !== true) return nextOf(Number.POSITIVE_INFINITY);
   const { workspace_id } = routed.source;
-  while (emissions.length < events.length)
-    emissions.push(...(await runPiece(workspace_id, () => nextOf(PIECE_CHARS), downstreamMs)));
-  return emissions;
+  while (outputRecords.length < events.length)
+    outputRecords.push(...(await runPiece(workspace_id, () => nextOf(PIECE_CHARS), downstreamMs)));
+  return outputRecords;
 }
 
 function contextOf({ entry: { headers }, source }: Routed, rule: Rule): TransformationContext {

@@ -47,7 +47,7 @@ function echo({ event }: SandboxInput): SandboxResult {
 }
 
 /** A sandbox with calls that end when the test releases them; `Transformer` sees only its answers. */
-class HeldSandbox {
+class BlockedSandbox {
   readonly calls: { program: string; size: number; answer(): void; fail(error: Error): void }[] = [];
   answerWith: (input: SandboxInput) => SandboxResult = echo;
 
@@ -63,7 +63,7 @@ class HeldSandbox {
 }
 
 function setUp(limits: { maxEvents?: number; maxBytes?: number; runPiece?: RunPiece } = {}) {
-  const sandbox = new HeldSandbox();
+  const sandbox = new BlockedSandbox();
   const noted: RunFailure[] = [];
   const counted: number[] = [];
   const state: { refusal: string | undefined } = { refusal: undefined };
@@ -86,7 +86,7 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number; runPiece?: RunPi
     context: Pick<StageContext, 'room'> = {},
   ) => {
     const input = { event: JSON.stringify(event(id)), context: '{}', at: 0, seed: id };
-    const bounds = { holder: { isDone: false }, share: shareOf(1) };
+    const bounds = { pendingEvent: { isDone: false }, share: shareOf(1) };
     return transformer.run(transformation, event(id), input, context, bounds, timeoutMs);
   };
   return { sandbox, noted, counted, state, run };
@@ -212,7 +212,7 @@ describe('Transformer', () => {
     const { sandbox, run } = setUp();
     const change = Promise.withResolvers<void>();
     const full: { change: Promise<void> | undefined } = { change: change.promise };
-    const held = run('held', TRANSFORMATION, undefined, { room: () => full.change });
+    const blocked = run('held', TRANSFORMATION, undefined, { room: () => full.change });
     await turn();
     const free = run('free');
     await turn();
@@ -223,7 +223,7 @@ describe('Transformer', () => {
     change.resolve();
     await turn();
     sandbox.calls[1]?.answer();
-    expect(await held).toMatchObject({ events: [{ message_id: 'held' }] });
+    expect(await blocked).toMatchObject({ events: [{ message_id: 'held' }] });
   });
 
   it('lets go of what waits for room in a partition that was left', async () => {
@@ -234,11 +234,11 @@ describe('Transformer', () => {
       if (partition.left) throw new Error('left');
       return change.promise;
     };
-    const held = run('held', TRANSFORMATION, undefined, { room });
+    const blocked = run('held', TRANSFORMATION, undefined, { room });
     await turn();
     partition.left = true;
     change.resolve();
-    await expect(held).rejects.toThrow('left');
+    await expect(blocked).rejects.toThrow('left');
     expect(sandbox.calls).toEqual([]);
   });
 

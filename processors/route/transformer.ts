@@ -11,7 +11,14 @@ import { type RunPiece, SMALL_CHARS } from '../fairness/slow-queue-scheduler.ts'
 import { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { type FailureWatch, messageWithoutValues } from './failure-watch.ts';
 import { type Transformed, transformedFrom, transformedInPieces } from './output.ts';
-import { CallSize, charsOf, excessOf, HeldOutputs, type Holder, type RuleShare } from './output-limits.ts';
+import {
+  CallSize,
+  charsOf,
+  excessOf,
+  type PendingEvent,
+  PendingOutputs,
+  type RuleShare,
+} from './output-limits.ts';
 import type { RunMetrics } from './run-metrics.ts';
 
 /** Programs whose call sizes are remembered. */
@@ -43,9 +50,9 @@ export interface NotRun {
 /** The run timed out; its result is dropped. */
 export type TooSlow = 'too slow';
 
-/** The limits of one event, and the holder of its outputs until all its rules are done. */
+/** The limits of one event, and the account of its pending outputs until all its rules are done. */
 export interface Bounds {
-  readonly holder: Holder;
+  readonly pendingEvent: PendingEvent;
   readonly share: RuleShare;
 }
 
@@ -85,7 +92,7 @@ export class Transformer {
   readonly #programs = new Map<string, Program>();
   readonly #sizes = new LRUCache<string, CallSize>({ max: KNOWN_PROGRAMS });
   readonly #timeouts: TimeoutWheel;
-  readonly #heldOutputs = new HeldOutputs();
+  readonly #pendingOutputs = new PendingOutputs();
 
   constructor(dependencies: TransformerDependencies) {
     this.#dependencies = dependencies;
@@ -152,8 +159,8 @@ export class Transformer {
   }
 
   /** Called when the rules of an event are done, or diverted: its outputs are not kept here any longer. */
-  release(holder: Holder): void {
-    this.#heldOutputs.release(holder);
+  release(event: PendingEvent): void {
+    this.#pendingOutputs.release(event);
   }
 
   #programOf(transformation: Transformation): Program {
@@ -197,10 +204,10 @@ export class Transformer {
     let bytes = 0;
     for (const waiting of all) {
       if (batch.length >= Math.min(maxEvents, size.events)) break;
-      const { holder } = waiting.bounds;
+      const { pendingEvent } = waiting.bounds;
       try {
         // The one event that may continue while full does not wait for room: the others wait for it.
-        const change = this.#heldOutputs.isFirst(holder) ? undefined : this.#roomFor(waiting);
+        const change = this.#pendingOutputs.isFirst(pendingEvent) ? undefined : this.#roomFor(waiting);
         if (change !== undefined) {
           changes.add(change);
           continue;
@@ -220,7 +227,8 @@ export class Transformer {
 
   #roomFor({ context, bounds }: QueuedEvent): Promise<void> | undefined {
     return (
-      context.room?.() ?? (this.#heldOutputs.mayRun(bounds.holder) ? undefined : this.#heldOutputs.changed())
+      context.room?.() ??
+      (this.#pendingOutputs.mayRun(bounds.pendingEvent) ? undefined : this.#pendingOutputs.changed())
     );
   }
 
@@ -240,8 +248,8 @@ export class Transformer {
       for (const waiting of whole) waiting.resolve({ ok: false, kind: 'refused', message: refused });
       return;
     }
-    const call = this.#heldOutputs.call(
-      whole.every(({ bounds }) => this.#heldOutputs.isFirst(bounds.holder)),
+    const call = this.#pendingOutputs.call(
+      whole.every(({ bounds }) => this.#pendingOutputs.isFirst(bounds.pendingEvent)),
     );
     const { source_code: source, workspace_id: owner } = transformation;
     const program = { id: programId(transformation), source, owner };
@@ -257,7 +265,7 @@ export class Transformer {
     batch.forEach(({ bounds, isTimedOut }, index) => {
       const result = results[index];
       if (result?.ok === true && excess[index] === undefined && !isTimedOut)
-        this.#heldOutputs.hold(bounds.holder, charsOf(result));
+        this.#pendingOutputs.add(bounds.pendingEvent, charsOf(result));
     });
     const outcomes: Transformed[] = [];
     for (const [index, { event, input }] of batch.entries()) {

@@ -102,15 +102,19 @@ describe('evaluationRecords', () => {
   });
 
   it('puts the received bytes and every violation into a rejected event', () => {
-    const emissions = judgement({
+    const outputRecords = judgement({
       outcome: 'rejected',
       violations: [violation('/total', 'blocked'), violation('/secret', 'warned')],
     });
-    expect(emissions.map(({ topic }) => topic)).toEqual([TOPIC.rejected, TOPIC.violations, TOPIC.violations]);
-    const rejected = JSON.parse(emissions[0]?.value ?? '');
+    expect(outputRecords.map(({ topic }) => topic)).toEqual([
+      TOPIC.rejected,
+      TOPIC.violations,
+      TOPIC.violations,
+    ]);
+    const rejected = JSON.parse(outputRecords[0]?.value ?? '');
     expect(rejected).toMatchObject({ event: EVENT, reason: 'event blocked' });
-    expect(emissions[0]?.value).toContain(JSON.stringify(EVENT));
-    expect(rejected.violations).toEqual(emissions.slice(1).map(({ value }) => JSON.parse(value)));
+    expect(outputRecords[0]?.value).toContain(JSON.stringify(EVENT));
+    expect(rejected.violations).toEqual(outputRecords.slice(1).map(({ value }) => JSON.parse(value)));
     expect(rejected.violations[0]).toMatchObject({ contract_version: 3, path: '/total', action: 'blocked' });
   });
 
@@ -121,11 +125,11 @@ describe('evaluationRecords', () => {
 
   it('shortens a path as long as an event, and still tells two of them apart', () => {
     const long = `/${'k'.repeat(20_000)}`;
-    const emissions = judgement({
+    const outputRecords = judgement({
       outcome: 'warned',
       violations: [violation(`${long}/a`, 'warned'), violation(`${long}/b`, 'warned')],
     });
-    const [first, second] = emissions.slice(1).map(({ value }) => JSON.parse(value));
+    const [first, second] = outputRecords.slice(1).map(({ value }) => JSON.parse(value));
     expect(first.path.length).toBeLessThan(600);
     expect(first.id).not.toBe(second.id);
   });

@@ -54,7 +54,7 @@ interface Received {
 /** An evaluated event and its output records, which are emitted unless it is a repeat. */
 interface Candidate extends Received {
   readonly evaluation: Evaluated;
-  readonly emissions: readonly OutputRecord[];
+  readonly outputRecords: readonly OutputRecord[];
 }
 
 /**
@@ -62,8 +62,8 @@ interface Candidate extends Received {
  *
  * - An event claims its message id only where its contract accepts it. A rejected event never claims the id, so that a
  *   corrected event can have it; repeats of a rejected event are dropped.
- * - Deterministic: a message id is claimed by a position, and the contract belongs to a catalog position, so a repeated batch
- *   has the same output records.
+ * - Deterministic: a message id is claimed by a position, and the contract belongs to a catalog position, so a repeated
+ *   batch has the same output records.
  * - The next batch of the partition waits for this one; the thread is yielded to other work meanwhile.
  * - Events of a workspace beyond its fair share go to `validate.slow`, which uses the same catalog position and the same
  *   position for deduplication, so that an event is emitted once, by either stage.
@@ -91,25 +91,25 @@ export function validate(
       }
       const event = eventOf(entry);
       if (share.goesToSlowQueue(event.workspace_id)) {
-        const emission = toSlowQueue(entry, event);
-        taken.push(emission);
+        const outputRecord = toSlowQueue(entry, event);
+        taken.push(outputRecord);
         notes.push(receivedNote(entry, event));
-        chars += emission.value.length;
+        chars += outputRecord.value.length;
         diverted += 1;
       } else {
         const candidate = candidateOf(dependencies, { entry, event, position: entry.position });
         costs.note(event.workspace_id);
         taken.push(candidate);
-        chars += charsOf(candidate.emissions);
+        chars += charsOf(candidate.outputRecords);
       }
       if (isFull(chars, index + 1, endBatch)) break;
     }
     costs.end();
-    const { emissions, results } = await withoutRepeats(dependencies, taken);
+    const { outputRecords, results } = await withoutRepeats(dependencies, taken);
     for (const result of results) notes.push(resultNote(result, 'received+'));
     for (const one of notes) context.count?.(one);
     if (diverted > 0) metrics.count('tributary_events_diverted_total', { stage: 'validate' }, diverted);
-    return emissions;
+    return outputRecords;
   };
 }
 
@@ -138,34 +138,34 @@ export function validateSlow(
       const candidate = await scheduler.run(
         event.workspace_id,
         () => candidateOf(dependencies, received),
-        (result) => downstreamMs(result.emissions),
+        (result) => downstreamMs(result.outputRecords),
       );
       if (signal.aborted) throw new Unavailable('the partition was lost');
       taken.push(candidate);
-      chars += charsOf(candidate.emissions);
+      chars += charsOf(candidate.outputRecords);
       if (isFull(chars, index + 1, endBatch)) break;
     }
     const kept = await withoutReevaluated(reevaluations, taken);
-    const { emissions, results } = await withoutRepeats(dependencies, kept);
+    const { outputRecords, results } = await withoutRepeats(dependencies, kept);
     // Of a re-evaluated event that was accepted meanwhile nothing is new.
     for (const result of results)
       if (!isReevaluated(result.candidate.entry)) context.count?.(resultNote(result));
       else if (result.outcome !== 'duplicate') context.count?.(resultNote(result, 'reevaluated+'));
-    return emissions;
+    return outputRecords;
   };
 }
 
 /**
  * Drops re-evaluated events that are still rejected, as they are recorded already, and those that another replay claimed
- * first or that were accepted since. The claim belongs to the position of the entry in the slow queue: a crash repeats that
- * entry, another replay makes another one. The message id is claimed afterwards, by the same position.
+ * first or that were accepted since. The dedupe claim belongs to the position of the entry in the slow queue: a crash
+ * repeats that entry, another replay makes another one. The message id is claimed afterwards, by the same position.
  */
 async function withoutReevaluated(
   reevaluations: Pick<Deduplicator, 'claim'>,
   taken: readonly Candidate[],
 ): Promise<readonly Candidate[]> {
   const again = taken.filter((one) => isReevaluated(one.entry) && !isRejected(one));
-  const first = again.length === 0 ? [] : await reevaluations.claim(again.map(claimantOf));
+  const first = again.length === 0 ? [] : await reevaluations.claim(again.map(dedupeClaimOf));
   const kept = new Set(again.filter((_, at) => first[at]));
   return taken.filter((one) => !isReevaluated(one.entry) || kept.has(one));
 }
@@ -184,7 +184,7 @@ function candidateOf(dependencies: ValidateDependencies, received: Received): Ca
   const known = { entry, event, position, counted: countedEvent(event, entry.headers[HEADER.keyId]) };
   const evaluation: Evaluated =
     found === undefined ? known : { ...known, contract: found.contract, verdict: found.verdict };
-  return { ...received, evaluation, emissions: evaluationRecords(evaluation) };
+  return { ...received, evaluation, outputRecords: evaluationRecords(evaluation) };
 }
 
 /** The outcome of an event. */
@@ -197,27 +197,27 @@ interface Result {
 async function withoutRepeats(
   { deduplicator, metrics }: Pick<ValidateDependencies, 'deduplicator' | 'metrics'>,
   taken: readonly (Candidate | OutputRecord)[],
-): Promise<{ readonly emissions: readonly OutputRecord[]; readonly results: readonly Result[] }> {
-  const claimants: DedupeClaim[] = [];
-  for (const one of taken) if ('evaluation' in one) claimants.push(claimantOf(one));
-  const first = await deduplicator.claim(claimants);
+): Promise<{ readonly outputRecords: readonly OutputRecord[]; readonly results: readonly Result[] }> {
+  const dedupeClaims: DedupeClaim[] = [];
+  for (const one of taken) if ('evaluation' in one) dedupeClaims.push(dedupeClaimOf(one));
+  const first = await deduplicator.claim(dedupeClaims);
   const outcomes = new Map<string, number>();
-  const emissions: OutputRecord[] = [];
+  const outputRecords: OutputRecord[] = [];
   const results: Result[] = [];
   let at = 0;
   for (const one of taken) {
     if (!('evaluation' in one)) {
-      emissions.push(one);
+      outputRecords.push(one);
       continue;
     }
     const isFirst = first[at++] === true;
     const outcome = isFirst ? (one.evaluation.verdict?.outcome ?? 'accepted') : 'duplicate';
     results.push({ candidate: one, outcome });
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-    if (isFirst) emissions.push(...one.emissions);
+    if (isFirst) outputRecords.push(...one.outputRecords);
   }
   count(metrics, outcomes);
-  return { emissions, results };
+  return { outputRecords, results };
 }
 
 /** An event that `validate.slow` decides about. */
@@ -247,20 +247,20 @@ function beforeRules(event: CountedEvent, measures: string): StageNote {
   return { event, rule: '', destination: '', measures };
 }
 
-function claimantOf(candidate: Candidate): DedupeClaim {
+function dedupeClaimOf(candidate: Candidate): DedupeClaim {
   const { event, position } = candidate;
-  const claimant = {
+  const dedupeClaim = {
     workspaceId: event.workspace_id,
     environment: event.environment,
     messageId: event.message_id,
     position,
   };
-  return isRejected(candidate) ? { ...claimant, rejected: true } : claimant;
+  return isRejected(candidate) ? { ...dedupeClaim, rejected: true } : dedupeClaim;
 }
 
-function charsOf(emissions: readonly OutputRecord[]): number {
+function charsOf(outputRecords: readonly OutputRecord[]): number {
   let chars = 0;
-  for (const { value } of emissions) chars += value.length;
+  for (const { value } of outputRecords) chars += value.length;
   return chars;
 }
 

@@ -15,7 +15,7 @@ const KEYS_EACH = 10;
 
 /** Opens the catalog of a folder, measures, closes it (which writes its snapshot), and prints the figures as JSON. */
 const [folder = '', file = '', workspaces = ''] = process.argv.slice(2);
-const topics = declareTopics({ partitions: 1, retentionMs: 3_600_000, retryLabels: [], dedicated: [] });
+const topics = declareTopics({ partitions: 1, retentionMs: 3_600_000, retrySteps: [], dedicated: [] });
 const log = await openSqliteEventLog({ folder, topics, logger: NO_LOGGER, metrics: NO_METRICS });
 const startedAt = performance.now();
 const catalog = openLogCatalog({ log, logger: NO_LOGGER, snapshot: { file, retentionMs: 3_600_000 } });

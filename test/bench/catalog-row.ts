@@ -85,7 +85,7 @@ function startRow(path: string, { startMs, residentMiB }: CatalogFigures, empty:
 
 async function install(size: CatalogSize): Promise<Installed> {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-bench-'));
-  const topics = declareTopics({ partitions: 1, retentionMs: 3_600_000, retryLabels: [], dedicated: [] });
+  const topics = declareTopics({ partitions: 1, retentionMs: 3_600_000, retrySteps: [], dedicated: [] });
   const log = await openSqliteEventLog({ folder, topics, logger: NO_LOGGER, metrics: NO_METRICS });
   await log.createTopics();
   const facts = await appendFacts(log, size);

@@ -196,7 +196,7 @@ async function backlog(own: string): Promise<Log> {
   const topics = declareTopics({
     partitions: PARTITIONS,
     retentionMs: DAY_MS,
-    retryLabels: ['10s'],
+    retrySteps: ['10s'],
     dedicated: [],
   });
   const log = await openSqliteEventLog({ folder: join(own, 'log'), topics, ...tools });
@@ -284,7 +284,7 @@ function pipelineOf(
     logger: NO_LOGGER,
     metrics,
     receivedTopics: [],
-    options: { retryLabels: ['10s'] },
+    options: { retrySteps: ['10s'] },
   });
 }
 

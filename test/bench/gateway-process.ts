@@ -19,7 +19,7 @@ const metrics = createMetrics({ processMetrics: false });
 const issuer = openDevIssuer(config);
 const opened = await openGateway(config, [issuer.trusted], { logger, metrics });
 await opened.dependencies.log.createTopics();
-await opened.dependencies.catalog.catchUp(config.startTimeout);
+await opened.dependencies.catalog.catchUp(config.startTimeoutMs);
 await opened.openProfiles();
 const server = await startServer(config, opened.dependencies, {
   readiness: () => ({ ready: true, checks: {} }),

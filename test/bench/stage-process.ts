@@ -48,13 +48,13 @@ const ports = {
   history: openSqliteHistory({
     folder: join(config.dataFolder, 'history'),
     clock,
-    retentionMs: config.retention,
+    retentionMs: config.retentionMs,
   }),
   liveTail: openInProcessLiveTail({ logger }),
   profiles: await openSqliteProfileStore({
     folder: join(config.dataFolder, 'profiles'),
     clock,
-    retentionMs: config.retention,
+    retentionMs: config.retentionMs,
     publish: publishProfileChanges(log),
     ...tools,
   }),
@@ -62,7 +62,7 @@ const ports = {
   slowSandbox: sandbox(),
   connectors: createConnectors({ egressAllow: [], dataFolder: config.dataFolder, clock, ...tools }),
 };
-await catalog.catchUp(config.startTimeout);
+await catalog.catchUp(config.startTimeoutMs);
 
 // Measures one stage against a baseline in one process, in alternation: a bare copy of its input, or the same
 // stage over another backlog. Each run works its backlog off from the start as a new group. Takes one
@@ -104,7 +104,7 @@ async function pipelineStage(receivedTopics: readonly string[], group: string): 
 }
 
 function openFreshDeduplicator(group: string): Promise<Deduplicator> | Deduplicator {
-  const { redisUrl, dataFolder, prefix, dedupeWindow: windowMs } = config;
+  const { redisUrl, dataFolder, prefix, dedupeWindowMs: windowMs } = config;
   if (redisUrl !== undefined)
     return openRedisDeduplicator({ url: redisUrl, prefix: `${prefix}${fresh}${group}.`, windowMs, logger });
   return openSqliteDeduplicator({ folder: join(dataFolder, 'dedupe', group), windowMs, clock });

@@ -18,7 +18,7 @@ import { type FailingReceiver, startFailingReceiver } from './receiver.ts';
 import { drawFindings } from './report.ts';
 import { GATEWAYS, PROCESSORS } from './schedule.ts';
 import { repeatFlights, shareOut } from './traffic.ts';
-import { type Finding, holds, verify } from './verify.ts';
+import { agrees, type Finding, verify } from './verify.ts';
 import { prepareChaosWorkspace } from './workspace.ts';
 
 export interface GrowthOptions {
@@ -80,7 +80,7 @@ export async function runGrowth(
     });
     try {
       const findings = await grow(installation, receiver, options, tell);
-      wrong = findings.filter((finding) => !holds(finding));
+      wrong = findings.filter((finding) => !agrees(finding));
       return wrong;
     } finally {
       await installation.stop();

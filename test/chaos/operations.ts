@@ -10,7 +10,7 @@ import { drained } from './drain.ts';
 import { Installation } from './installation.ts';
 import { drawFindings } from './report.ts';
 import { GATEWAYS, PROCESSORS } from './schedule.ts';
-import { type Finding, holds } from './verify.ts';
+import { agrees, type Finding } from './verify.ts';
 
 export interface OperationsOptions {
   readonly events: number;
@@ -77,7 +77,7 @@ export async function runOperations(
       tell(`drained ${Math.round(await drained(installation, drainWithinMs))} ms later`);
       const findings = await findingsOf(installation, workspace, events);
       tell(`\n${drawFindings(findings)}`);
-      wrong = findings.filter((finding) => !holds(finding));
+      wrong = findings.filter((finding) => !agrees(finding));
       return wrong;
     } finally {
       await installation.stop();

@@ -1,4 +1,4 @@
-import { type Finding, holds } from './verify.ts';
+import { agrees, type Finding } from './verify.ts';
 
 /** The findings as a table, each fault below its line. */
 export function drawFindings(findings: readonly Finding[]): string {
@@ -6,7 +6,7 @@ export function drawFindings(findings: readonly Finding[]): string {
     const { what, answer, expected, faults } = finding;
     const figures = [answer, expected].map((figure) => figure.toLocaleString('en').padStart(10)).join(' ');
     return [
-      `${what.padEnd(46)} ${figures}  ${holds(finding) ? '✓' : '✗'}`,
+      `${what.padEnd(46)} ${figures}  ${agrees(finding) ? '✓' : '✗'}`,
       ...faults.map((fault) => `    ${fault}`),
     ];
   });

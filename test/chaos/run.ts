@@ -12,7 +12,7 @@ import { drawFindings } from './report.ts';
 import { drawSchedule, PROCESSORS, type ScheduleOptions } from './schedule.ts';
 import { repeatFlights, type SentEvent, shareOut } from './traffic.ts';
 import { makeTroubles } from './troubles.ts';
-import { type Finding, holds, verify } from './verify.ts';
+import { agrees, type Finding, verify } from './verify.ts';
 import { prepareChaosWorkspace } from './workspace.ts';
 
 export interface ChaosOptions extends Omit<ScheduleOptions, 'sessionTimeoutMs'> {
@@ -51,7 +51,7 @@ export async function runChaos(
     });
     try {
       const findings = await chaos(installation, receiver, options, dice, tell);
-      wrong = findings.filter((finding) => !holds(finding));
+      wrong = findings.filter((finding) => !agrees(finding));
       return wrong;
     } finally {
       await installation.stop();

@@ -13,7 +13,7 @@ import { produce, type SendingFigures } from './producers.ts';
 import { type FailingReceiver, startFailingReceiver } from './receiver.ts';
 import { drawFindings } from './report.ts';
 import { repeatFlights, shareOut } from './traffic.ts';
-import { type Finding, holds, verify } from './verify.ts';
+import { agrees, type Finding, verify } from './verify.ts';
 import { prepareChaosWorkspace } from './workspace.ts';
 
 export interface ScalingOptions {
@@ -51,7 +51,7 @@ export async function runScaling(
     });
     try {
       const findings = await scale(installation, receiver, options, tell);
-      wrong = findings.filter((finding) => !holds(finding));
+      wrong = findings.filter((finding) => !agrees(finding));
       return wrong;
     } finally {
       await installation.stop();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { expectationOf, type RuleName } from './expectation.ts';
 import { repeatFlights, type SentEvent } from './traffic.ts';
-import { deliveryId, type Evidence, type FunnelTotals, holds, type VolumeCell, verify } from './verify.ts';
+import { agrees, deliveryId, type Evidence, type FunnelTotals, type VolumeCell, verify } from './verify.ts';
 
 const RULE_IDS: Readonly<Record<RuleName, string>> = {
   'late ones to the webhook': 'rule-late',
@@ -85,7 +85,7 @@ function count(events: readonly SentEvent[]): readonly VolumeCell[] {
 function broken(tamper: (evidence: Omit<Evidence, 'funnel'>) => Partial<Evidence>): readonly string[] {
   const evidence = { ...flawless(), ...tamper(flawless()) };
   const findings = verify(sent, { funnel: funnelOf(evidence), ...evidence }, RULE_IDS);
-  return findings.filter((finding) => !holds(finding)).map(({ what }) => what);
+  return findings.filter((finding) => !agrees(finding)).map(({ what }) => what);
 }
 
 function first<T>(items: readonly T[]): T {
@@ -154,11 +154,11 @@ describe('the verifier', () => {
           (records) => records.length > 1,
         );
         const [one, other] = ofOne ?? [];
-        const places = new Map([
+        const received = new Map([
           [one, other?.offset],
           [other, one?.offset],
         ]);
-        return { accepted: accepted.map((each) => ({ ...each, offset: places.get(each) ?? each.offset })) };
+        return { accepted: accepted.map((each) => ({ ...each, offset: received.get(each) ?? each.offset })) };
       }),
     ).toEqual(['events in order per subject, accepted']);
   });

@@ -92,7 +92,7 @@ export function verify(
   ];
 }
 
-export function holds({ answer, expected, faults }: Finding): boolean {
+export function agrees({ answer, expected, faults }: Finding): boolean {
   return answer === expected && faults.length === 0;
 }
 

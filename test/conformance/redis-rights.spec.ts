@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { command } from '../helpers/redis.ts';
-import { claimant } from './deduplicator/suite/harness.ts';
+import { dedupeClaim } from './deduplicator/suite/harness.ts';
 import { batch, events, WORKSPACE_ID } from './live-tail/suite/harness.ts';
 
 /**
@@ -55,7 +55,7 @@ describe.skipIf(engines() === undefined)('a Redis that grants rights one by one'
       logger: NO_LOGGER,
     });
     onTestFinished(() => deduplicator.close());
-    const claiming = deduplicator.claim([claimant('m', 1)]);
+    const claiming = deduplicator.claim([dedupeClaim('m', 1)]);
     await expect(claiming).rejects.toThrow(Unavailable);
     await expect(claiming).rejects.toThrow(new RegExp(`NOPERM .*${named}`));
   });

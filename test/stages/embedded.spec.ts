@@ -38,7 +38,7 @@ import { WORKSPACE } from './memory-catalog.ts';
 const DAY_MS = 24 * 3_600_000;
 const RETRIES = ['50ms', '100ms'];
 const RECEIVED = 'events.production';
-const TOPICS = declareTopics({ partitions: 2, retentionMs: DAY_MS, retryLabels: RETRIES, dedicated: [] });
+const TOPICS = declareTopics({ partitions: 2, retentionMs: DAY_MS, retrySteps: RETRIES, dedicated: [] });
 const SOURCE = `function transform(event) {
   if (event.properties.total === 13) throw new Error('unlucky');
   event.properties.doubled = event.properties.total * 2;
@@ -181,10 +181,10 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     logger,
     metrics,
     receivedTopics: [RECEIVED, 'events.development'],
-    options: { retryLabels: RETRIES },
+    options: { retrySteps: RETRIES },
   });
   const receivedTopics = [RECEIVED, 'events.development'];
-  expect(stageReads({ receivedTopics, retryLabels: RETRIES })).toEqual(
+  expect(stageReads({ receivedTopics, retrySteps: RETRIES })).toEqual(
     stages.map(({ name, reads }) => ({ stage: name, topics: reads.map(({ topic }) => topic) })),
   );
   for (const stage of stages) {

@@ -271,14 +271,14 @@ function runner(stages: readonly Stage[], notes: StageNote[]) {
     if (!stage.reads.some((source) => source.topic === topic))
       throw new Error(`${name} does not read ${topic}`);
     const count = (note: StageNote) => void notes.push(note);
-    const emissions =
+    const outputRecords =
       stage.kind === 'batch'
         ? await stage.process({ topic, partition, entries }, { signal, count, ...(end && { end }) })
         : (await Promise.all(entries.map((entry) => runFlowStage(stage, entry, { signal, count })))).flat();
-    for (const { topic: to } of emissions) {
+    for (const { topic: to } of outputRecords) {
       if (!stage.writes.includes(to)) throw new Error(`${name} does not declare ${to}`);
     }
-    return emissions;
+    return outputRecords;
   };
 }
 
@@ -314,14 +314,14 @@ export function entryOf(
 }
 
 /** An output record as the input of the next stage. */
-export function handedOn(emission: OutputRecord | undefined, offset = 0): LogEntry {
-  if (emission === undefined) throw new Error('nothing was emitted');
-  const { topic, key, value, headers } = emission;
+export function handedOn(outputRecord: OutputRecord | undefined, offset = 0): LogEntry {
+  if (outputRecord === undefined) throw new Error('nothing was emitted');
+  const { topic, key, value, headers } = outputRecord;
   return { key, value, headers, position: { topic, partition: 0, offset, index: 0 }, timestamp: START };
 }
 
-export function topicsOf(emissions: readonly OutputRecord[]): readonly string[] {
-  return emissions.map(({ topic }) => topic);
+export function topicsOf(outputRecords: readonly OutputRecord[]): readonly string[] {
+  return outputRecords.map(({ topic }) => topic);
 }
 
 /** Lets the stages work until the condition holds; otherwise the test fails. */

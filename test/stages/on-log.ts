@@ -16,7 +16,7 @@ const DAY_MS = 24 * 3_600_000;
 const TOPICS = declareTopics({
   partitions: 1,
   retentionMs: DAY_MS,
-  retryLabels: ['10s', '1m', '10m', '1h', '6h'],
+  retrySteps: ['10s', '1m', '10m', '1h', '6h'],
   dedicated: [],
 });
 

@@ -1,4 +1,4 @@
-import { DEFAULT_RETRY_LABELS, declareTopics, TOPIC } from '@tributary/core';
+import { DEFAULT_RETRY_STEPS, declareTopics, TOPIC } from '@tributary/core';
 import { CATALOG_STAGES } from '@tributary/processors';
 import { describe, expect, it } from 'vitest';
 import { entryOf, START, setUp } from './harness.ts';
@@ -6,7 +6,7 @@ import { entryOf, START, setUp } from './harness.ts';
 const TOPICS = declareTopics({
   partitions: 1,
   retentionMs: 1,
-  retryLabels: DEFAULT_RETRY_LABELS,
+  retrySteps: DEFAULT_RETRY_STEPS,
   dedicated: [],
 });
 
@@ -41,6 +41,6 @@ describe('the pipeline', () => {
   });
 
   it('refuses a ladder that does not climb', () => {
-    expect(() => setUp({ retryLabels: ['1m', '10s'] })).toThrow('longer');
+    expect(() => setUp({ retrySteps: ['1m', '10s'] })).toThrow('longer');
   });
 });

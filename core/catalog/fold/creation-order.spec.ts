@@ -36,12 +36,14 @@ describe('items in creation order', () => {
             model.set(id, item);
           }
         }
-        const place = { id: String(from), created_at: timeOf(String(from)) };
+        const position = { id: String(from), created_at: timeOf(String(from)) };
         const of = (group?: string) =>
           sorted(model.values()).filter((item) => group === undefined || item.group === group);
         expect([...order.all.newestFirst()]).toEqual(of());
         expect(order.all.size).toBe(model.size);
-        expect(ids(order.all.newestFirst(place))).toEqual(ids(of().filter((item) => isOlder(item, place))));
+        expect(ids(order.all.newestFirst(position))).toEqual(
+          ids(of().filter((item) => isOlder(item, position))),
+        );
         for (const group of ['on', 'off', 'none']) {
           expect([...order.group(group).newestFirst()]).toEqual(of(group));
           expect(order.group(group).size).toBe(of(group).length);
@@ -64,7 +66,7 @@ describe('items in creation order', () => {
       { maxLength: 40 },
     );
     const orders = ['created_at', 'updated_at', 'name'] as const;
-    const place = fc.record({
+    const position = fc.record({
       key: fc.constantFrom('', 'a', 'b', at(1), at(3)),
       id: fc.constantFrom('0', '4'),
     });
@@ -73,7 +75,7 @@ describe('items in creation order', () => {
         changes,
         fc.constantFrom(...orders),
         fc.boolean(),
-        fc.option(place, { nil: undefined }),
+        fc.option(position, { nil: undefined }),
         fc.nat({ max: 40 }),
         (all, field, descending, after, firstRead) => {
           type Named = Item & { readonly name: string; readonly updated_at: string };

@@ -4,8 +4,8 @@ import {
   isBefore,
   type ListField,
   type ListOrder,
-  type Place,
-  placeOf,
+  type ListPosition,
+  listPositionOf,
   sortedItems,
 } from './list-order.ts';
 
@@ -18,8 +18,8 @@ export type Table = Map<string, unknown> | Set<string>;
 export interface Listing<Item extends Created> {
   /** Items older than `before` (default: all), newest first. Read them at once: a later change shifts the list. */
   newestFirst(before?: Created): Iterable<Item>;
-  /** Items strictly after a place in another order. Read them at once, as above. */
-  inOrder(order: ListOrder, after?: Place): Iterable<Item>;
+  /** Items strictly after a position in another order. Read them at once, as above. */
+  inOrder(order: ListOrder, after?: ListPosition): Iterable<Item>;
 }
 
 export interface CountedListing<Item extends Created> extends Listing<Item> {
@@ -46,7 +46,7 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
 
   /** Adds an item or replaces its earlier version. */
   put(item: Item): void {
-    const at = this.#placeOf(item);
+    const at = this.#indexOf(item);
     const found = this.#items[at];
     const before = found?.id === item.id ? found : undefined;
     this.#items.splice(at, before === undefined ? 0 : 1, item);
@@ -54,7 +54,7 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
   }
 
   remove(item: Created): void {
-    const at = this.#placeOf(item);
+    const at = this.#indexOf(item);
     const found = this.#items[at];
     if (found?.id !== item.id) return;
     this.#items.splice(at, 1);
@@ -62,23 +62,24 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
   }
 
   *newestFirst(before?: Created): Generator<Item> {
-    for (let at = this.#placeOf(before) - 1; at >= 0; at--) {
+    for (let at = this.#indexOf(before) - 1; at >= 0; at--) {
       const item = this.#items[at];
       if (item !== undefined) yield item;
     }
   }
 
-  inOrder({ field, descending }: ListOrder, after?: Place): Iterable<Item> {
+  inOrder({ field, descending }: ListOrder, after?: ListPosition): Iterable<Item> {
     if (field !== 'created_at') return this.#orderBy(field).read(descending, after);
-    const place = after && { created_at: after.key, id: after.id };
-    return descending ? this.newestFirst(place) : this.#oldestFirst(place);
+    const position = after && { created_at: after.key, id: after.id };
+    return descending ? this.newestFirst(position) : this.#oldestFirst(position);
   }
 
   *#oldestFirst(after: Created | undefined): Generator<Item> {
-    const at = after === undefined ? 0 : this.#placeOf(after);
+    const at = after === undefined ? 0 : this.#indexOf(after);
     const found = this.#items[at];
-    const isAtPlace = after !== undefined && found?.id === after.id && found.created_at === after.created_at;
-    for (let next = isAtPlace ? at + 1 : at; next < this.#items.length; next++) {
+    const isAtPosition =
+      after !== undefined && found?.id === after.id && found.created_at === after.created_at;
+    for (let next = isAtPosition ? at + 1 : at; next < this.#items.length; next++) {
       const item = this.#items[next];
       if (item !== undefined) yield item;
     }
@@ -90,15 +91,16 @@ export class CreationOrder<Item extends Created> implements CountedListing<Item>
     return order;
   }
 
-  /** The index of the first item that is not older than `place`; the end without `place`. */
-  #placeOf(place: Created | undefined): number {
+  /** The index of the first item that is not older than `position`; the end without `position`. */
+  #indexOf(position: Created | undefined): number {
     const newest = this.#items.at(-1);
-    if (place === undefined || newest === undefined || isOlder(newest, place)) return this.#items.length;
+    if (position === undefined || newest === undefined || isOlder(newest, position))
+      return this.#items.length;
     let [low, high] = [0, this.#items.length - 1];
     while (low < high) {
       const middle = (low + high) >> 1;
       const item = this.#items[middle];
-      if (item !== undefined && isOlder(item, place)) low = middle + 1;
+      if (item !== undefined && isOlder(item, position)) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -151,7 +153,7 @@ const NEWEST_FIRST: ListOrder = { field: 'created_at', descending: true };
 /** Merges several lists; an item that is in several of them comes once. */
 export function mergeListings<Item extends Created>(listings: readonly Listing<Item>[]): Listing<Item> {
   return {
-    newestFirst: (before) => merged(listings, NEWEST_FIRST, before && placeOf(before, 'created_at')),
+    newestFirst: (before) => merged(listings, NEWEST_FIRST, before && listPositionOf(before, 'created_at')),
     inOrder: (order, after) => merged(listings, order, after),
   };
 }
@@ -159,7 +161,7 @@ export function mergeListings<Item extends Created>(listings: readonly Listing<I
 function* merged<Item extends Created>(
   listings: readonly Listing<Item>[],
   order: ListOrder,
-  after: Place | undefined,
+  after: ListPosition | undefined,
 ): Generator<Item> {
   const heads = listings.flatMap((listing) => {
     const items = listing.inOrder(order, after)[Symbol.iterator]();
@@ -167,7 +169,7 @@ function* merged<Item extends Created>(
     return first.done ? [] : [{ items, item: first.value }];
   });
   const isNext = (one: Item, other: Item) =>
-    isBefore(placeOf(one, order.field), placeOf(other, order.field)) !== order.descending;
+    isBefore(listPositionOf(one, order.field), listPositionOf(other, order.field)) !== order.descending;
   let last: Item | undefined;
   while (heads.length > 0) {
     const next = heads.reduce((one, other) => (isNext(other.item, one.item) ? other : one));

@@ -14,8 +14,8 @@ export interface ListOrder {
   readonly descending: boolean;
 }
 
-/** A place in an ordered list, whether or not an item is there. Items of one key are ordered by id. */
-export interface Place {
+/** A position in an ordered list, whether or not an item is there. Items of one key are ordered by id. */
+export interface ListPosition {
   readonly key: string;
   readonly id: string;
 }
@@ -29,17 +29,17 @@ export function keyOf(item: Created, field: ListField): string {
   return field === 'updated_at' ? updated_at : created_at;
 }
 
-/** The place of an item. */
-export function placeOf(item: Created, field: ListField): Place {
+/** The position of an item. */
+export function listPositionOf(item: Created, field: ListField): ListPosition {
   return { key: keyOf(item, field), id: item.id };
 }
 
-/** Whether one place is before another in ascending order. */
-export function isBefore(one: Place, other: Place): boolean {
+/** Whether one position is before another in ascending order. */
+export function isBefore(one: ListPosition, other: ListPosition): boolean {
   return one.key === other.key ? one.id < other.id : one.key < other.key;
 }
 
-interface Entry<Item> extends Place {
+interface Entry<Item> extends ListPosition {
   readonly item: Item;
 }
 
@@ -63,20 +63,20 @@ export class FieldOrder<Item extends Created> {
   }
 
   remove(item: Item): void {
-    const at = this.#indexOf(placeOf(item, this.#field));
+    const at = this.#indexOf(listPositionOf(item, this.#field));
     if (this.#entries[at]?.id === item.id) this.#entries.splice(at, 1);
   }
 
-  /** The items strictly after a place in this direction. */
-  *read(descending: boolean, after?: Place): Generator<Item> {
+  /** The items strictly after a position in this direction. */
+  *read(descending: boolean, after?: ListPosition): Generator<Item> {
     const end = after === undefined ? this.#entries.length : this.#indexOf(after);
     if (descending) {
       for (let at = end - 1; at >= 0; at--) yield* this.#itemAt(at);
       return;
     }
     const found = this.#entries[end];
-    const isAtPlace = found?.key === after?.key && found?.id === after?.id;
-    for (let at = after === undefined ? 0 : end + (isAtPlace ? 1 : 0); at < this.#entries.length; at++)
+    const isAtPosition = found?.key === after?.key && found?.id === after?.id;
+    for (let at = after === undefined ? 0 : end + (isAtPosition ? 1 : 0); at < this.#entries.length; at++)
       yield* this.#itemAt(at);
   }
 
@@ -85,28 +85,28 @@ export class FieldOrder<Item extends Created> {
     if (entry !== undefined) yield entry.item;
   }
 
-  /** The index of the first entry that is not before the place. */
-  #indexOf(place: Place): number {
+  /** The index of the first entry that is not before the position. */
+  #indexOf(position: ListPosition): number {
     let [low, high] = [0, this.#entries.length];
     while (low < high) {
       const middle = (low + high) >> 1;
       const entry = this.#entries[middle];
-      if (entry !== undefined && isBefore(entry, place)) low = middle + 1;
+      if (entry !== undefined && isBefore(entry, position)) low = middle + 1;
       else high = middle;
     }
     return low;
   }
 
   #entryOf(item: Item): Entry<Item> {
-    return { ...placeOf(item, this.#field), item };
+    return { ...listPositionOf(item, this.#field), item };
   }
 }
 
-/** Items in an order, strictly after a place, sorted at each call: for lists of a few hundred items. */
+/** Items in an order, strictly after a position, sorted at each call: for lists of a few hundred items. */
 export function sortedItems<Item extends Created>(
   items: Iterable<Item>,
   { field, descending }: ListOrder,
-  after?: Place,
+  after?: ListPosition,
 ): Iterable<Item> {
   return new FieldOrder(field, items).read(descending, after);
 }

@@ -30,7 +30,7 @@ const becomes = (
   ...fact('organization_member.updated', entity, { role }),
   ...(version === undefined ? {} : { expected_version: version }),
 });
-const OWNERS_PLACE = nameId('member', ORGANIZATION, OWNER);
+const OWNERS_MEMBER_ID = nameId('member', ORGANIZATION, OWNER);
 
 describe('a member', () => {
   it('is at once the account that has the address', () => {
@@ -100,7 +100,10 @@ describe('a member', () => {
     const known = state.account('ann');
     if (known === undefined) throw new Error('no account');
     state.putAccount({ ...known, email: ANN, version: 2 });
-    expect(state.organizationMembers.list(ORGANIZATION).map(({ id }) => id)).toEqual(['m1', OWNERS_PLACE]);
+    expect(state.organizationMembers.list(ORGANIZATION).map(({ id }) => id)).toEqual([
+      'm1',
+      OWNERS_MEMBER_ID,
+    ]);
     expect(state.organizationMembers.get(ORGANIZATION, 'm1')).toMatchObject({ role: 'admin', version: 2 });
     expect(state.organizationMembers.wasRemoved(ORGANIZATION, 'm2')).toBe(true);
   });
@@ -187,17 +190,17 @@ describe('the last owner', () => {
   const second = [account('ann', ANN), organizationMember('m1', ANN, 'owner')];
 
   it('neither leaves nor becomes less', () => {
-    const { verdicts } = fold(removed(OWNERS_PLACE), becomes(OWNERS_PLACE, 'admin'));
+    const { verdicts } = fold(removed(OWNERS_MEMBER_ID), becomes(OWNERS_MEMBER_ID, 'admin'));
     expect(verdicts.slice(1)).toEqual([conflict('last_owner'), conflict('last_owner')]);
   });
 
   it('may leave once there is another, and then the other may not: also when both go at once', () => {
-    const both = [removed(OWNERS_PLACE, 1), removed('m1', 1)];
+    const both = [removed(OWNERS_MEMBER_ID, 1), removed('m1', 1)];
     expect(fold(...second, ...both).verdicts.slice(3)).toEqual([
       { applied: true, position: 3 },
       conflict('last_owner'),
     ]);
-    const demotions = [becomes('m1', 'member', 1), becomes(OWNERS_PLACE, 'admin', 1)];
+    const demotions = [becomes('m1', 'member', 1), becomes(OWNERS_MEMBER_ID, 'admin', 1)];
     expect(fold(...second, ...demotions).verdicts.slice(3)).toEqual([
       { applied: true, position: 3 },
       conflict('last_owner'),
@@ -205,11 +208,11 @@ describe('the last owner', () => {
   });
 
   it('is not relieved by one who has not signed in yet', () => {
-    const { verdicts } = fold(organizationMember('m1', ANN, 'owner'), removed(OWNERS_PLACE));
+    const { verdicts } = fold(organizationMember('m1', ANN, 'owner'), removed(OWNERS_MEMBER_ID));
     expect(verdicts.at(-1)).toEqual(conflict('last_owner'));
   });
 
   it('can be told to stay owner', () => {
-    expect(fold(becomes(OWNERS_PLACE, 'owner', 1)).verdicts.at(-1)?.applied).toBe(true);
+    expect(fold(becomes(OWNERS_MEMBER_ID, 'owner', 1)).verdicts.at(-1)?.applied).toBe(true);
   });
 });

@@ -121,7 +121,7 @@ export class Members<M extends Member> implements MembersView<M> {
     const scopeId = this.#scopeIn(member);
     const before = this.get(scopeId, member.id);
     if (before !== undefined) this.#forget(before);
-    const [people, person] = this.#placeOf(member);
+    const [people, person] = this.#scopesAndPersonOf(member);
     inner(people, person).set(scopeId, member.id);
     inner(this.#members, scopeId).set(member.id, member);
     this.#scopes.set(member.id, scopeId);
@@ -173,12 +173,12 @@ export class Members<M extends Member> implements MembersView<M> {
     };
   }
 
-  #placeOf({ account_id, email }: M): readonly [Map<string, Map<string, string>>, string] {
+  #scopesAndPersonOf({ account_id, email }: M): readonly [Map<string, Map<string, string>>, string] {
     return account_id === null ? [this.#pending, email ?? ''] : [this.#ofAccount, account_id];
   }
 
   #forget(member: M): void {
-    const [people, person] = this.#placeOf(member);
+    const [people, person] = this.#scopesAndPersonOf(member);
     const scopes = people.get(person);
     const scopeId = this.#scopeIn(member);
     scopes?.delete(scopeId);

@@ -98,7 +98,7 @@ function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The keywords of a schema whose values have a wrong shape by the meta-schema; one fault for each place. */
+/** The keywords of a schema whose values have a wrong shape by the meta-schema; one fault for each path. */
 function shapeFaults(schema: JsonObject, dialect: Dialect): readonly SchemaFault[] {
   const faults = new Map<string, SchemaFault>();
   for (const error of metaschemaOf(dialect.name)(schema)) {

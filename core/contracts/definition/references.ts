@@ -30,14 +30,14 @@ export class ReferenceIndex {
   readonly #dynamicAnchors = new Map<string, number>();
   readonly #references: Reference[] = [];
 
-  place(node: SchemaNode): void {
+  register(node: SchemaNode): void {
     this.#byPointer.set(node.pointer, node);
     if (node.pointer === '') this.#resources.set(BASE_URI, node);
   }
 
   /** Registers a schema with its identifiers and references. Returns the base of identifiers inside it. */
   enter(node: SchemaNode, value: JsonObject, base: string, dialect: Dialect, faults: SchemaFault[]): string {
-    this.place(node);
+    this.register(node);
     const inner = isReferenceOnly(value, dialect) ? base : this.#identify(node, value, base, faults);
     for (const keyword of ['$ref', '$dynamicRef'] as const) {
       const ref = value[keyword];

@@ -102,7 +102,7 @@ class Reader {
       this.#fault('', `must hold at most ${MAX_SUBSCHEMAS} schemas`);
     }
     if (this.nodes.length > MAX_SUBSCHEMAS || typeof value === 'boolean') {
-      this.#references.place(node);
+      this.#references.register(node);
       return node;
     }
     const inner = this.#references.enter(node, value, base, this.#dialect, this.faults);

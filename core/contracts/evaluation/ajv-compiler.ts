@@ -119,7 +119,7 @@ class Emitter {
     return this.#charged(node, schema, { work, isFunction: true });
   }
 
-  /** A schema at its place: a reference when it is the target of one. */
+  /** A schema where it stands: a reference when it is the target of one. */
   #inPlace(node: SchemaNode): Written<Emitted> {
     return this.#document.targets.has(node)
       ? { schema: { $ref: reference(node) }, work: WORK_PER_CALL }

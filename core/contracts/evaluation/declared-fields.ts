@@ -21,7 +21,7 @@ const PATH_SHIFT = 4;
  * `unevaluatedProperties` of the schema itself, of what it refers to and of every alternative of it. An object whose
  * schema has none of these keywords has free content; under an empty `properties` no field is declared.
  *
- * The schemas that apply at one place of an event are compiled to one `Shape` when an event first has a value there, so an
+ * The schemas that apply at one path of an event are compiled to one `Shape` when an event first has a value there, so an
  * evaluation takes one look-up per field however many alternatives there are.
  */
 export class DeclaredFields {
@@ -53,7 +53,7 @@ export class DeclaredFields {
     return this.shapeOf([this.#document.root]);
   }
 
-  /** The shape of a place where these schemas apply. */
+  /** The shape of a path where these schemas apply. */
   shapeOf(nodes: readonly SchemaNode[]): Shape {
     const ids = [...new Set(nodes.map((node) => node.id))].sort((a, b) => a - b).join();
     const known = this.#shapes.get(ids);
@@ -114,7 +114,7 @@ function strip(value: Container, shape: Shape): Container {
   return Object.fromEntries(kept);
 }
 
-/** The fields and items that the schemas applied at one place declare together. */
+/** The fields and items that the schemas applied at one path declare together. */
 class Shape {
   /** No schema declares fields (or items) here, so any are allowed. */
   readonly freeFields: boolean;
@@ -173,9 +173,9 @@ class Shape {
   }
 
   item(index: number): Shape {
-    const place = Math.min(index, this.#listed);
-    const shape = this.#items[place] ?? this.#itemShape(place);
-    this.#items[place] = shape;
+    const slot = Math.min(index, this.#listed);
+    const shape = this.#items[slot] ?? this.#itemShape(slot);
+    this.#items[slot] = shape;
     this.#meter.spend(this.#lookupWork + shape.buildWork);
     return shape;
   }
@@ -193,9 +193,9 @@ class Shape {
     return this.#others.shape;
   }
 
-  #itemShape(place: number): Shape {
+  #itemShape(slot: number): Shape {
     return this.#shapes.shapeOf(
-      orUnevaluated(this.#applied, 'unevaluatedItems', (node) => itemSchemas(node, place)),
+      orUnevaluated(this.#applied, 'unevaluatedItems', (node) => itemSchemas(node, slot)),
     );
   }
 

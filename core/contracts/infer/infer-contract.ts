@@ -6,7 +6,7 @@ import {
   type JsonObject,
 } from '../../event/event.ts';
 import { below } from '../json-values.ts';
-import { type JsonType, MAX_DISTINCT, MAX_PLACES, ValueProfile } from './value-profile.ts';
+import { type JsonType, MAX_DISTINCT, MAX_PATHS, ValueProfile } from './value-profile.ts';
 
 /** A contract inferred from events, as its creation takes it. */
 export interface ProposedContract {
@@ -35,7 +35,7 @@ const MAX_NAME = 200;
 export class ContractInference {
   readonly #eventType: EventType;
   readonly #eventName: string;
-  readonly #subjects = new ValueProfile(0, { left: MAX_PLACES });
+  readonly #subjects = new ValueProfile(0, { left: MAX_PATHS });
   #from = '';
   #to = '';
 

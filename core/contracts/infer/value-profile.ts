@@ -5,19 +5,19 @@ import { isList } from '../json-values.ts';
 /** The types of JSON Schema. `number` stands for the numbers that are no integers. */
 export type JsonType = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'object' | 'array';
 
-/** Places remembered of all events together. A place is a field or the items of a list, at any depth. */
-export const MAX_PLACES = 1_000;
+/** Paths remembered of all events together. A path leads to a field or the items of a list, at any depth. */
+export const MAX_PATHS = 1_000;
 /** Fields of one object; an object with more is taken for a map, whose names are data. */
 export const MAX_FIELDS = 100;
 /** Values nested deeper are not looked at. */
 export const MAX_DEPTH = 20;
 
-/** How many more places may be remembered. */
+/** How many more paths may be remembered. */
 export interface Room {
   left: number;
 }
 
-/** Statistics of the values at one place of events, of bounded size whatever the values are. */
+/** Statistics of the values at one path of events, of bounded size whatever the values are. */
 export class ValueProfile {
   readonly types = new Map<JsonType, number>();
   readonly texts = new TextProfile();
@@ -78,7 +78,7 @@ export class ValueProfile {
     return new ValueProfile(this.#depth + 1, this.#room);
   }
 
-  /** Forgets the members. Their places stay taken: which others are remembered must not depend on the order of events. */
+  /** Forgets the members. Their paths stay counted: which others are remembered must not depend on the order of events. */
   #open(): undefined {
     this.isOpen = true;
     this.fields.clear();
@@ -101,7 +101,7 @@ const INFERRED_FORMATS = ['uuid', 'date-time', 'date', 'email', 'ipv4', 'ipv6', 
 export const MAX_DISTINCT = 50;
 const MAX_REMEMBERED_LENGTH = 100;
 
-/** Statistics of the texts at one place of events. */
+/** Statistics of the texts at one path of events. */
 class TextProfile {
   seen = 0;
   #formats: readonly string[] = INFERRED_FORMATS;

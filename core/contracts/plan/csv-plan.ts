@@ -130,7 +130,7 @@ export function* readCsvPlan(text: string): ReadingSteps {
 
 /** One event as described by its rows. */
 interface EventTable {
-  readonly place: string;
+  readonly location: string;
   readonly type: EventType;
   readonly name: string;
   description: string | undefined;
@@ -156,10 +156,10 @@ function* readTable(rows: readonly Row[]): ReadingSteps {
   }
   if (events.size > MAX_PLAN_CONTRACTS) return tooMany('', MAX_PLAN_CONTRACTS);
   const contracts: ImportedContract[] = [];
-  for (const { place, type, name, description, labels, root } of events.values()) {
+  for (const { location, type, name, description, labels, root } of events.values()) {
     const schema = root.row?.schema === undefined ? objectSchema(root, faults) : schemaCell(root, faults);
     contracts.push({
-      place,
+      location,
       event_type: type,
       event_name: name,
       description: description ?? null,
@@ -196,7 +196,7 @@ function eventOf(
   if (word === 'screen')
     notes.push({ path: `line ${row.line}`, message: 'becomes a contract for pages, which screens are here' });
   const made: EventTable = {
-    place: `line ${row.line}`,
+    location: `line ${row.line}`,
     type,
     name,
     description: undefined,

@@ -19,16 +19,16 @@ export type PlannedFields = Pick<
 
 /** The action of an import on one contract. */
 export type PlanChange =
-  | { readonly action: 'create'; readonly place: string; readonly fields: PlannedFields }
+  | { readonly action: 'create'; readonly location: string; readonly fields: PlannedFields }
   | {
       readonly action: 'update';
-      readonly place: string;
+      readonly location: string;
       readonly stored: Contract;
       readonly fields: PlannedFields;
       /** The fields whose value changes. */
       readonly changed: readonly (keyof PlannedFields)[];
     }
-  | { readonly action: 'leave'; readonly place: string; readonly stored: Contract }
+  | { readonly action: 'leave'; readonly location: string; readonly stored: Contract }
   | { readonly action: 'archive'; readonly stored: Contract };
 
 export interface PlanImport {
@@ -46,8 +46,8 @@ export class PlanMatcher {
   readonly faults: PlanRemark[] = [];
   readonly #known: ReadonlyMap<string, Contract>;
   readonly #options: PlanImport;
-  /** The place of each event in the document. */
-  readonly #places = new Map<string, string>();
+  /** The location of each event in the document. */
+  readonly #locations = new Map<string, string>();
 
   constructor(stored: Iterable<Contract>, options: PlanImport) {
     this.#known = new Map([...stored].map((contract) => [eventOf(contract), contract]));
@@ -58,14 +58,14 @@ export class PlanMatcher {
   match(wanted: ImportedContract): PlanChange | undefined {
     const event = eventOf(wanted);
     const { label } = this.#options;
-    const other = this.#places.get(event);
-    this.#places.set(event, other ?? wanted.place);
-    if (other !== undefined) return this.#fault(wanted.place, `is for the same event as ${other}`);
+    const other = this.#locations.get(event);
+    this.#locations.set(event, other ?? wanted.location);
+    if (other !== undefined) return this.#fault(wanted.location, `is for the same event as ${other}`);
     const stored = this.#known.get(event);
     const fields = plannedFields(wanted, stored);
     if (label !== undefined && !hasLabel(fields, label))
-      return this.#fault(wanted.place, `has not the label ${JSON.stringify(label)}`);
-    return changeOf(wanted.place, fields, stored);
+      return this.#fault(wanted.location, `has not the label ${JSON.stringify(label)}`);
+    return changeOf(wanted.location, fields, stored);
   }
 
   /**
@@ -78,7 +78,7 @@ export class PlanMatcher {
     return [...this.#known.values()]
       .filter(
         (contract) =>
-          !this.#places.has(eventOf(contract)) && (label === undefined || hasLabel(contract, label)),
+          !this.#locations.has(eventOf(contract)) && (label === undefined || hasLabel(contract, label)),
       )
       .map((stored) => ({ action: 'archive', stored }));
   }
@@ -107,13 +107,13 @@ function plannedFields(wanted: ImportedContract, stored: Contract | undefined): 
   };
 }
 
-function changeOf(place: string, fields: PlannedFields, stored: Contract | undefined): PlanChange {
-  if (stored === undefined) return { action: 'create', place, fields };
+function changeOf(location: string, fields: PlannedFields, stored: Contract | undefined): PlanChange {
+  if (stored === undefined) return { action: 'create', location, fields };
   const names = Object.keys(fields) as (keyof PlannedFields)[];
   const changed = names.filter((name) => !isDeepStrictEqual(fields[name], stored[name]));
   return changed.length === 0
-    ? { action: 'leave', place, stored }
-    : { action: 'update', place, stored, fields, changed };
+    ? { action: 'leave', location, stored }
+    : { action: 'update', location, stored, fields, changed };
 }
 
 /**

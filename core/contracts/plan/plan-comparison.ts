@@ -35,8 +35,8 @@ export interface ComparedEvent {
   readonly fieldsCut: boolean;
 }
 
-/** Places in events that are remembered, of all contracts together. */
-const MAX_PLACES_OF_PLAN = 20_000;
+/** Paths in events that are remembered, of all contracts together. */
+const MAX_PATHS_OF_PLAN = 20_000;
 /** Names without a contract that are reported. */
 const MAX_UNDECLARED_NAMES = 1_000;
 /** Fields reported of one contract, and of all. */
@@ -59,7 +59,7 @@ interface Tally {
 export class PlanComparison {
   readonly #find: ContractFinder;
   readonly #tallies = new Map<string, Tally>();
-  readonly #places: Room = { left: MAX_PLACES_OF_PLAN };
+  readonly #paths: Room = { left: MAX_PATHS_OF_PLAN };
   /** Paths of undeclared fields, by contract. */
   readonly #removed = new Map<string, Set<string>>();
   #undeclaredNames = 0;
@@ -128,7 +128,7 @@ export class PlanComparison {
   }
 
   #add(type: EventType, name: string, contract: Contract | undefined): Tally {
-    const subjects = contract === undefined ? undefined : new ValueProfile(0, this.#places);
+    const subjects = contract === undefined ? undefined : new ValueProfile(0, this.#paths);
     const tally = { type, name, contract, subjects, accepted: 0, sampled: 0 };
     this.#tallies.set(keyOf(type, name), tally);
     return tally;

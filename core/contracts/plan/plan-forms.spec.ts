@@ -145,17 +145,17 @@ describe('a plan of Segment', () => {
       },
     ];
     for (const document of [{ rules }, { data: { rules } }]) {
-      const place = 'data' in document ? '/data/rules' : '/rules';
+      const location = 'data' in document ? '/data/rules' : '/rules';
       expect(readPlan(document)).toEqual({
         faults: [],
         notes: [
-          { path: `${place}/1`, message: `is left out: ${place}/0 is a newer version of the event` },
-          { path: `${place}/2`, message: 'becomes a contract for pages, which screens are here' },
-          { path: `${place}/3`, message: 'is left out: a contract is for one type of event' },
+          { path: `${location}/1`, message: `is left out: ${location}/0 is a newer version of the event` },
+          { path: `${location}/2`, message: 'becomes a contract for pages, which screens are here' },
+          { path: `${location}/3`, message: 'is left out: a contract is for one type of event' },
         ],
         contracts: [
           {
-            place: `${place}/0`,
+            place: `${location}/0`,
             event_type: 'track',
             event_name: 'Order Placed',
             description: null,
@@ -167,14 +167,14 @@ describe('a plan of Segment', () => {
             },
           },
           {
-            place: `${place}/2`,
+            place: `${location}/2`,
             event_type: 'page',
             event_name: 'Home',
             description: null,
             schema_definition: {},
           },
           {
-            place: `${place}/4`,
+            place: `${location}/4`,
             event_type: 'track',
             event_name: 'flat',
             description: 'As it is kept.',

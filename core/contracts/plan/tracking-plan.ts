@@ -56,8 +56,8 @@ function byEvent(a: PlanContract, b: PlanContract): number {
 
 /** A contract that a document describes. An absent member stays as it is stored; a new contract has the default. */
 export interface ImportedContract {
-  /** Its place in the document: a JSON pointer, or a line of CSV. */
-  readonly place: string;
+  /** Its location in the document: a JSON pointer, or a line of CSV. */
+  readonly location: string;
   readonly name?: string;
   readonly event_type: EventType;
   readonly event_name: string;
@@ -130,9 +130,9 @@ export function tooMany(path: string, limit: number): ReadPlan {
   return { contracts: [], notes: [], faults: [{ path, message: `must have at most ${limit} items` }] };
 }
 
-function readOwn(item: Json, place: string, faults: PlanRemark[]): readonly ImportedContract[] {
+function readOwn(item: Json, location: string, faults: PlanRemark[]): readonly ImportedContract[] {
   const before = faults.length;
-  const fault = (path: string, message: string) => void faults.push({ path: place + path, message });
+  const fault = (path: string, message: string) => void faults.push({ path: location + path, message });
   if (!isObject(item)) {
     fault('', 'must be an object');
     return [];
@@ -166,7 +166,7 @@ function readOwn(item: Json, place: string, faults: PlanRemark[]): readonly Impo
   const terms = { schema_definition, enforcement_mode, undeclared_fields, isExact: true } as const;
   return [
     {
-      place,
+      location,
       ...(name === undefined ? {} : { name }),
       event_type,
       event_name,

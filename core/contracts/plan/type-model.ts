@@ -48,7 +48,7 @@ export interface FieldModel {
 const ANY: TypeModel = { bounds: {}, fields: [], isPartial: false };
 const NOTHING: TypeModel = { ...ANY, types: [] };
 
-/** Schemas read of one definition: references that lead to the same schema from many places multiply it. */
+/** Schemas read of one definition: references that lead to the same schema from many locations multiply it. */
 const MAX_MODELS = 5_000;
 const MAX_MODEL_DEPTH = 32;
 

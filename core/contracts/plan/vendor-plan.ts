@@ -43,9 +43,9 @@ function payloadOf({ event_type, schema_definition, description }: PlanContract)
 
 /** One rule, in the terms of either product. */
 interface Rule {
-  readonly place: string;
-  /** The place of its schema. */
-  readonly schemaPlace: string;
+  readonly location: string;
+  /** The location of its schema. */
+  readonly schemaLocation: string;
   readonly type: string;
   readonly name: string;
   readonly version: number;
@@ -64,9 +64,9 @@ export function* readVendorPlan(document: JsonObject): ReadingSteps {
   const lists = ruleListsOf(document);
   if (lists === undefined) return { contracts: [], notes, faults: [{ path: '', message: NO_PLAN }] };
   if (lists.reduce((sum, { items }) => sum + items.length, 0) > MAX_PLAN_RULES)
-    return tooMany(lists[0]?.place ?? '', MAX_PLAN_RULES);
-  const rules = lists.flatMap(({ items, place, type }) =>
-    items.flatMap((item, at) => readRule(item, `${place}/${at}`, type, faults) ?? []),
+    return tooMany(lists[0]?.location ?? '', MAX_PLAN_RULES);
+  const rules = lists.flatMap(({ items, location, type }) =>
+    items.flatMap((item, at) => readRule(item, `${location}/${at}`, type, faults) ?? []),
   );
   const newest = newestOf(rules, notes);
   const pages = new Set(newest.filter(({ type }) => type === 'page').map(({ name }) => name));
@@ -74,7 +74,7 @@ export function* readVendorPlan(document: JsonObject): ReadingSteps {
   for (const rule of newest) {
     if (rule.type === 'screen' && pages.has(rule.name))
       notes.push({
-        path: rule.place,
+        path: rule.location,
         message: 'is left out: screens are pages here, and there is a page of its name',
       });
     else contracts.push(...(contractOf(rule, faults, notes) ?? []));
@@ -88,18 +88,18 @@ const NO_PLAN = 'must be a plan of Tributary (`contracts`), Segment (`rules`) or
 /** Rules of one list; `type` where the list states it for all. */
 interface RuleList {
   readonly items: readonly Json[];
-  readonly place: string;
+  readonly location: string;
   readonly type: string | undefined;
 }
 
 function ruleListsOf(document: JsonObject): readonly RuleList[] | undefined {
   const data = isObject(document.data) ? document.data : undefined;
-  const [holder, place] = data === undefined ? [document, ''] : [data, '/data'];
+  const [holder, location] = data === undefined ? [document, ''] : [data, '/data'];
   const { rules, events } = holder;
   if (rules !== undefined && isList(rules))
-    return [{ items: rules, place: `${place}/rules`, type: undefined }];
+    return [{ items: rules, location: `${location}/rules`, type: undefined }];
   if (events !== undefined && isList(events))
-    return [{ items: events, place: `${place}/events`, type: undefined }];
+    return [{ items: events, location: `${location}/events`, type: undefined }];
   if (!isObject(rules)) return undefined;
   const lists = (
     [
@@ -110,7 +110,7 @@ function ruleListsOf(document: JsonObject): readonly RuleList[] | undefined {
   ).flatMap(([name, type]): RuleList[] => {
     const items = rules[name];
     if (items === undefined || items === null) return [];
-    return [{ items: isList(items) ? items : [items], place: `${place}/rules/${name}`, type }];
+    return [{ items: isList(items) ? items : [items], location: `${location}/rules/${name}`, type }];
   });
   return lists.length === 0 ? undefined : lists;
 }
@@ -120,11 +120,11 @@ const MAX_RULE_LENGTH = 2 * MAX_SCHEMA_BYTES;
 
 function readRule(
   item: Json,
-  place: string,
+  location: string,
   type: string | undefined,
   faults: PlanRemark[],
 ): Rule | undefined {
-  const fault = (path: string, message: string) => void faults.push({ path: place + path, message });
+  const fault = (path: string, message: string) => void faults.push({ path: location + path, message });
   if (!isObject(item)) return fault('', 'must be an object');
   const { key, name = key ?? '', eventType, type: own = eventType ?? type ?? 'track' } = item;
   const schemaMember = item.jsonSchema === undefined ? 'rules' : 'jsonSchema';
@@ -136,8 +136,8 @@ function readRule(
     return fault(`/${schemaMember}`, `must be at most ${MAX_RULE_LENGTH / 1024} Ki characters of JSON`);
   const { description, version, labels = schema.labels } = item;
   return {
-    place,
-    schemaPlace: `${place}/${schemaMember}`,
+    location,
+    schemaLocation: `${location}/${schemaMember}`,
     type: own.toLowerCase(),
     name,
     version: typeof version === 'number' ? version : 1,
@@ -157,7 +157,10 @@ function newestOf(rules: readonly Rule[], notes: PlanRemark[]): readonly Rule[] 
   return rules.filter((rule) => {
     const newer = newest.get(eventOf(rule));
     if (newer === undefined || newer.version === rule.version) return true;
-    notes.push({ path: rule.place, message: `is left out: ${newer.place} is a newer version of the event` });
+    notes.push({
+      path: rule.location,
+      message: `is left out: ${newer.location} is a newer version of the event`,
+    });
     return false;
   });
 }
@@ -181,21 +184,21 @@ function contractOf(
   notes: PlanRemark[],
 ): readonly [ImportedContract] | undefined {
   const note = (path: string, message: string) => void notes.push({ path, message });
-  if (rule.type === 'common') return note(rule.place, 'is left out: a contract is for one type of event');
+  if (rule.type === 'common') return note(rule.location, 'is left out: a contract is for one type of event');
   const type = TYPES.get(rule.type);
   if (type === undefined) {
-    faults.push({ path: `${rule.place}/type`, message: 'must be track, identify, page, group or screen' });
+    faults.push({ path: `${rule.location}/type`, message: 'must be track, identify, page, group or screen' });
     return undefined;
   }
-  if (rule.type === 'screen') note(rule.place, 'becomes a contract for pages, which screens are here');
+  if (rule.type === 'screen') note(rule.location, 'becomes a contract for pages, which screens are here');
   const { schema, description = '', lost } = subjectSchema(type, rule.schema);
-  for (const what of lost) note(rule.schemaPlace, `${what} is left out`);
+  for (const what of lost) note(rule.schemaLocation, `${what} is left out`);
   const hasNames = contractSubject(type) === 'properties';
   const texts = Object.fromEntries(
     Object.entries(rule.labels).filter(([, value]) => typeof value === 'string'),
   );
   const contract = {
-    place: rule.place,
+    location: rule.location,
     event_type: type,
     event_name: hasNames ? rule.name : '',
     description: rule.description || description || null,

@@ -44,7 +44,7 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
   async function run(destination: Destination, disconnected: AbortSignal): Promise<ConnectionTest> {
     const connector = dependencies.connectors.connector(destination.type);
     if (connector === undefined) throw conflict('unusable');
-    const place = opened(dependencies, destination);
+    const connectorDestination = opened(dependencies, destination);
     const over = new AbortController();
     const late = Promise.withResolvers<ConnectionTest>();
     const end = () => {
@@ -57,7 +57,10 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
     if (disconnected.aborted || isClosed) leave();
     running.add(over);
     try {
-      return await Promise.race([connector.test(place, { signal: over.signal }), late.promise]);
+      return await Promise.race([
+        connector.test(connectorDestination, { signal: over.signal }),
+        late.promise,
+      ]);
     } finally {
       clearTimeout(timer);
       disconnected.removeEventListener('abort', leave);
@@ -67,16 +70,16 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
 
   function limited<T>(workspaceId: string, disconnected: AbortSignal, work: () => Promise<T>): Promise<T> {
     const answered = Promise.withResolvers<T>();
-    const held = holdPermit(workspaceId, disconnected, async () => {
+    const done = withPermit(workspaceId, disconnected, async () => {
       const pause = sleep(MIN_TEST_MS, undefined, { ref: false });
       await work().then(answered.resolve, answered.reject);
       await pause;
     });
-    held.catch(answered.reject);
+    done.catch(answered.reject);
     return answered.promise;
   }
 
-  async function holdPermit(
+  async function withPermit(
     workspaceId: string,
     disconnected: AbortSignal,
     work: () => Promise<void>,

@@ -30,7 +30,7 @@ export async function contractFields(
     enforcement_mode: body.enforcement_mode ?? 'warn',
     undeclared_fields: body.undeclared_fields ?? 'allow',
   };
-  const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { gone: disconnected });
+  const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { disconnected });
   const faults = [
     ...nameFaults(fields),
     ...schemaFaults.map(({ path, message }) => ({ path: `/schema_definition${path}`, message })),

@@ -138,7 +138,7 @@ export const coverage = Type.Object(
 );
 
 export const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
-const placeOfViolation = Type.String({
+const violationPath = Type.String({
   description: 'JSON pointer below `properties` or `traits`; `*` stands for any item of a list.',
 });
 
@@ -155,7 +155,7 @@ export const dryRunResult = Type.Object(
     violations: listOf(
       Type.Object({
         kind: oneOf(VIOLATION_KINDS),
-        path: placeOfViolation,
+        path: violationPath,
         message: Type.String(),
         action: oneOf(ACTIONS),
         events: Type.Integer({ description: 'How many events had it.' }),
@@ -240,7 +240,7 @@ export const inferenceResult = Type.Object(
     events: Type.Integer(),
     fields: listOf(
       Type.Object({
-        path: placeOfViolation,
+        path: violationPath,
         seen: Type.Integer({ description: 'How often it was there,' }),
         of: Type.Integer({ description: 'of the objects, or items, that could have held it.' }),
         required: Type.Boolean(),

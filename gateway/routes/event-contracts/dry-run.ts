@@ -58,7 +58,7 @@ export async function dryRun(
   const evaluate = async () => {
     const events = pending;
     pending = [];
-    const verdicts = await contracts.evaluate(contract, events, { gone: disconnected });
+    const verdicts = await contracts.evaluate(contract, events, { disconnected });
     for (const [at, event] of events.entries()) {
       const verdict = verdicts[at];
       if (verdict !== undefined) run.add(event, verdict);

@@ -58,9 +58,9 @@ function differenceFrom(
   const wanted = JSON.parse(JSON.stringify(isList(expected) ? expected : [expected])) as Json[];
   if (actual.length !== wanted.length)
     return `output: returned ${count(actual.length)}, test_output has ${count(wanted.length)}`;
-  const place = firstDifference(actual, wanted);
-  if (place === undefined) return undefined;
-  const shown = isList(expected) ? place : place.replace(/^\/0/, '');
+  const difference = firstDifference(actual, wanted);
+  if (difference === undefined) return undefined;
+  const shown = isList(expected) ? difference : difference.replace(/^\/0/, '');
   return `output: differs from test_output${shown === '' ? '' : ` at ${shown}`}`;
 }
 
@@ -111,10 +111,10 @@ export function firstDifference(actual: Json, expected: Json, path = ''): string
   if (!isContainer(actual) || !isContainer(expected)) return path;
   if (Array.isArray(actual) !== Array.isArray(expected)) return path;
   for (const key of new Set([...Object.keys(expected), ...Object.keys(actual)])) {
-    const place = `${path}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    const pointer = `${path}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
     const [inActual, inExpected] = [memberOf(actual, key), memberOf(expected, key)];
-    if (inActual === undefined || inExpected === undefined) return place;
-    const found = firstDifference(inActual, inExpected, place);
+    if (inActual === undefined || inExpected === undefined) return pointer;
+    const found = firstDifference(inActual, inExpected, pointer);
     if (found !== undefined) return found;
   }
   return path;

@@ -31,13 +31,13 @@ export function readAttributes(
   nulls: NullHandling = 'unset',
 ): readonly NewAttribute[] {
   return Object.entries(profile).flatMap(([category, value]) => {
-    const place = below(path, category);
+    const fieldPath = below(path, category);
     if (category === TIME) {
-      faults.push({ path: place, message: 'is the time of a category, not a category' });
+      faults.push({ path: fieldPath, message: 'is the time of a category, not a category' });
       return [];
     }
     return isObject(value)
-      ? readCategory(category, value, place, faults, { now, nulls })
+      ? readCategory(category, value, fieldPath, faults, { now, nulls })
       : [attributeOf([category], value, nulls)];
   });
 }

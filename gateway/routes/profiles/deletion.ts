@@ -110,7 +110,7 @@ export interface DeletionRequest {
 interface Named {
   readonly sent: Set<string>;
   /** Indices among the identities, older spellings included, or the ucids; none for an invalid value. */
-  readonly places: Set<number>;
+  readonly indexes: Set<number>;
 }
 
 /**
@@ -131,7 +131,7 @@ export function readDeletion(
   const identities: Identity[] = [];
   const ucids: string[] = [];
   const named = new Map<string, Named>();
-  const placeOf = new Map<string, number>();
+  const indexOf = new Map<string, number>();
   for (const one of valuesOf(body.ids, '/ids')) {
     const parsed = parseValue(one, reading);
     const key =
@@ -140,16 +140,16 @@ export function readDeletion(
         : parsed.kind === 'ucid'
           ? parsed.ucid
           : identityKey(parsed.identity);
-    const known = named.get(key) ?? { sent: new Set(), places: new Set() };
+    const known = named.get(key) ?? { sent: new Set(), indexes: new Set() };
     named.set(key, known);
     known.sent.add(one.value);
-    if (parsed?.kind === 'ucid' && known.places.size === 0) known.places.add(ucids.push(parsed.ucid) - 1);
+    if (parsed?.kind === 'ucid' && known.indexes.size === 0) known.indexes.add(ucids.push(parsed.ucid) - 1);
     if (parsed?.kind !== 'identity') continue;
     for (const spelling of withSpellings(parsed.identity, one.value, 'every', reading)) {
       const spelled = identityKey(spelling);
-      const place = placeOf.get(spelled) ?? identities.push(spelling) - 1;
-      placeOf.set(spelled, place);
-      known.places.add(place);
+      const index = indexOf.get(spelled) ?? identities.push(spelling) - 1;
+      indexOf.set(spelled, index);
+      known.indexes.add(index);
     }
   }
   return {
@@ -158,7 +158,7 @@ export function readDeletion(
     identities,
     ucids,
     requested: named.size,
-    unreadable: [...named.values()].filter(({ places }) => places.size === 0).length,
+    unreadable: [...named.values()].filter(({ indexes }) => indexes.size === 0).length,
     notFoundAsSent: (notFound) => missingOf(notFound).flatMap(({ sent }) => [...sent]),
     countNotFound: (notFound) => missingOf(notFound).length,
   };
@@ -166,6 +166,6 @@ export function readDeletion(
   /** A value is missing when all of its spellings are. */
   function missingOf(notFound: readonly number[]): readonly Named[] {
     const missing = new Set(notFound);
-    return [...named.values()].filter(({ places }) => [...places].every((place) => missing.has(place)));
+    return [...named.values()].filter(({ indexes }) => [...indexes].every((index) => missing.has(index)));
   }
 }

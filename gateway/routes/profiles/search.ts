@@ -49,8 +49,8 @@ export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
             : error;
         },
       );
-      const held = app.holdResponse(request, reply);
-      const [first, ...others] = await recordTexts(found, MAX_FOUND_BYTES, held.resize);
+      const memory = app.openResponseMemory(request, reply);
+      const [first, ...others] = await recordTexts(found, MAX_FOUND_BYTES, memory.resize);
       const text = others.length === 0 ? first : Readable.from([first, ...others]);
       return reply.code(200).type('application/json; charset=utf-8').send(text);
     },
@@ -115,8 +115,8 @@ export function readSearch(
 /** Bytes of the records in one response, at most: 1,000 values may find a gigabyte. */
 export const MAX_FOUND_BYTES = 32 * 1024 * 1024;
 
-/** How long serialising may hold the event loop, ms. One record is not interrupted. */
-const HELD_MS = 2;
+/** How long serialising may block the event loop before it yields, ms. One record is not interrupted. */
+const SLICE_MS = 2;
 /** The approximate size of one piece of a response, bytes. */
 const PIECE_BYTES = 256 * 1024;
 
@@ -132,7 +132,7 @@ export async function recordTexts(
   const pieces: Buffer[] = [];
   let piece = '[';
   let bytes = 0;
-  const thread = new EventLoopYielder(() => performance.now(), HELD_MS);
+  const thread = new EventLoopYielder(() => performance.now(), SLICE_MS);
   for (const [at, profile] of profiles.entries()) {
     const text = JSON.stringify(recordOf(profile));
     bytes += Buffer.byteLength(text);

@@ -110,7 +110,7 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
 interface NamedIdentity {
   /** The values as sent. */
   readonly sent: ReadonlySet<string>;
-  readonly places: ReadonlySet<number>;
+  readonly indexes: ReadonlySet<number>;
 }
 
 /** The body of an unlink. */
@@ -124,21 +124,21 @@ interface UnlinkRequest extends Pick<ProfileUnlink, 'identities' | 'ucid'> {
 export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading = {}): UnlinkRequest {
   refuseManyIdentities(countOf(body.ids), '/ids');
   const faults: ErrorDetail[] = [];
-  const distinct = new Map<string, { readonly sent: Set<string>; readonly places: Set<number> }>();
+  const distinct = new Map<string, { readonly sent: Set<string>; readonly indexes: Set<number> }>();
   const identities: Identity[] = [];
-  const placeOf = new Map<string, number>();
+  const indexOf = new Map<string, number>();
   for (const named of valuesOf(body.ids, '/ids')) {
     const identity = readIdentity(named, faults, reading);
     if (identity === undefined) continue;
     const key = identityKey(identity);
-    const one = distinct.get(key) ?? { sent: new Set(), places: new Set() };
+    const one = distinct.get(key) ?? { sent: new Set(), indexes: new Set() };
     distinct.set(key, one);
     one.sent.add(named.value);
     for (const spelling of withSpellings(identity, named.value, 'usual', reading)) {
       const spelled = identityKey(spelling);
-      const place = placeOf.get(spelled) ?? identities.push(spelling) - 1;
-      placeOf.set(spelled, place);
-      one.places.add(place);
+      const index = indexOf.get(spelled) ?? identities.push(spelling) - 1;
+      indexOf.set(spelled, index);
+      one.indexes.add(index);
     }
   }
   if (distinct.size === 0 && faults.length === 0)
@@ -174,8 +174,8 @@ function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']
 
 /** The identities of which the profile had no spelling. */
 function notHeldOf(notHeld: readonly number[], named: UnlinkRequest['named']): readonly NamedIdentity[] {
-  const places = new Set(notHeld);
-  return named.filter((one) => [...one.places].every((place) => places.has(place)));
+  const indexes = new Set(notHeld);
+  return named.filter((one) => [...one.indexes].every((index) => indexes.has(index)));
 }
 
 /** The error of a refusal; undefined when no profile has the identities, which is a successful response. */

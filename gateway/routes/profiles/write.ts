@@ -1,11 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   below,
-  claimWrite,
+  type CompetingClaim,
+  competingClaimWrite,
   DEFAULT_LIMITS,
   distinctIdentities,
   type Identity,
-  type IdentityClaim,
   type IdentityLimits,
   type IdentityReading,
   iso,
@@ -84,7 +84,7 @@ export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
       };
       const outcome = await calls.bounded(request, organization, () => profiles.upsert(written));
       if (outcome.kind === 'refused') {
-        await writeClaims(request, calls.dependencies, organization, written, outcome.claims ?? []);
+        await writeClaims(request, calls.dependencies, organization, written, outcome.competingClaims ?? []);
         throw refusalOf(outcome, request.body, limits);
       }
       const { profile } = outcome;
@@ -164,7 +164,7 @@ export function namesIn({ search }: Pick<WriteBody, 'search'>): '/ids' | '/searc
 }
 
 /** The path of an identity of a write, which has one of each type. */
-export function placeOf(body: Pick<WriteBody, 'search'>, { type }: Identity): string {
+export function pathOf(body: Pick<WriteBody, 'search'>, { type }: Identity): string {
   return body.search == null ? below('/ids', type) : below(below('/search', type), 0);
 }
 
@@ -173,7 +173,7 @@ export function refuseBlocked(blocked: readonly Identity[], body: Pick<WriteBody
   if (blocked.length === 0) return;
   throw invalidRequest(
     ...blocked.slice(0, MAX_DETAILS).map((identity) => ({
-      path: placeOf(body, identity),
+      path: pathOf(body, identity),
       message: 'is blocked by the organization',
     })),
   );
@@ -203,14 +203,14 @@ function originOf(caller: Caller) {
 
 function refusalOf(
   { reason, identities = [] }: Extract<ProfileWriteOutcome, { kind: 'refused' }>,
-  body: Parameters<typeof placeOf>[0],
+  body: Parameters<typeof pathOf>[0],
   { user_ids }: Pick<IdentityLimits, 'user_ids'> = DEFAULT_LIMITS,
 ): ApiError {
   switch (reason) {
     case 'shared_identity':
       return invalidRequest(
         ...identities.map((identity) => ({
-          path: placeOf(body, identity),
+          path: pathOf(body, identity),
           message: `would join more than ${user_ids} different user_ids and is set aside`,
         })),
       );
@@ -244,7 +244,7 @@ async function writeClaims(
   }: Pick<GatewayDependencies, 'profiles' | 'recordProfileOperation' | 'clock' | 'logger' | 'metrics'>,
   { id: organization_id }: Organization,
   write: ProfileWrite,
-  claims: readonly IdentityClaim[],
+  claims: readonly CompetingClaim[],
 ): Promise<void> {
   const recorded = {
     organization_id,
@@ -255,7 +255,7 @@ async function writeClaims(
   try {
     for (const claim of claims) {
       const { identity } = claim;
-      const claimed = await profiles.upsert(claimWrite(write, claim));
+      const claimed = await profiles.upsert(competingClaimWrite(write, claim));
       if (claimed.kind === 'refused' || !isSetAside(claimed.profile, identity, write.limits)) continue;
       metrics.count('tributary_profile_identities_set_aside_total', { type: identity.type });
       await recordProfileOperation(setAsideOperation(write, claimed.profile.ucid, identity, recorded));

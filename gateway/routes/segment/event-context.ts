@@ -1,11 +1,11 @@
 import {
-  COMMON_PLACES,
+  CALL_FIELDS,
+  COMMON_FIELDS,
   DROPPED,
   type Fields,
   type Frame,
   isObject,
   objectOf,
-  PLACES,
   type SdkCallType,
   textOf,
   withoutAbsent,
@@ -56,8 +56,8 @@ export function contextOf(
 
 /** The fields of the call without a place in the canonical event. */
 function restOf(call: Fields, type: SdkCallType): Fields {
-  const placed = new Set([...COMMON_PLACES, ...PLACES[type], ...DROPPED]);
-  return Object.fromEntries(Object.entries(call).filter(([name]) => !placed.has(name)));
+  const knownFields = new Set([...COMMON_FIELDS, ...CALL_FIELDS[type], ...DROPPED]);
+  return Object.fromEntries(Object.entries(call).filter(([name]) => !knownFields.has(name)));
 }
 
 /**
@@ -68,9 +68,9 @@ function ofBatch({ others }: Frame, own: unknown): Fields {
   return others === undefined ? {} : { batch: withoutAbsent({ ...others, batch: own }) };
 }
 
-function reservedIn(places: readonly string[], context: Fields): Fields | undefined {
-  const taken = places.filter((place) => Object.hasOwn(context, place));
-  return taken.length === 0 ? undefined : Object.fromEntries(taken.map((place) => [place, context[place]]));
+function reservedIn(fields: readonly string[], context: Fields): Fields | undefined {
+  const taken = fields.filter((field) => Object.hasOwn(context, field));
+  return taken.length === 0 ? undefined : Object.fromEntries(taken.map((field) => [field, context[field]]));
 }
 
 /** Merges an object of the batch with that of the call, which takes precedence. */

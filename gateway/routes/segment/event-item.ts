@@ -3,13 +3,13 @@ import { withNote } from '../../ingestion/canonical-event.ts';
 import { type Change, noteOf } from './changes.ts';
 import { contextOf } from './event-context.ts';
 import {
+  CALL_FIELDS,
   CALLS,
   type Fields,
   type Frame,
   isObject,
   isSdkCallType,
   objectOf,
-  PLACES,
   type SdkCallType,
   textOf,
   withoutAbsent,
@@ -52,7 +52,7 @@ export function eventItem(
   const sentAt = call.sentAt ?? frame.sentAt;
   const timestamp = timeOf(call, sentAt, receivedAt, changes);
   const context = contextOf(call, type, frame, {
-    previousId: PLACES[type].includes('previousId') ? text('previousId') : undefined,
+    previousId: CALL_FIELDS[type].includes('previousId') ? text('previousId') : undefined,
     times: timestamp === call.timestamp ? { sentAt } : { sentAt, timestamp: call.timestamp },
     moved: isLong ? { ...moved, messageId } : moved,
   });
@@ -74,7 +74,8 @@ export function eventItem(
 /** Separates fields that should be objects and are not from the call. */
 function withObjects(call: Fields, type: SdkCallType, changes: Change[]): { call: Fields; moved: Fields } {
   const wrong = ['properties', 'traits', 'context'].filter(
-    (name) => (name === 'context' || PLACES[type].includes(name)) && !isObject(objectOf(call[name] ?? {})),
+    (name) =>
+      (name === 'context' || CALL_FIELDS[type].includes(name)) && !isObject(objectOf(call[name] ?? {})),
   );
   if (wrong.length === 0) return { call, moved: {} };
   for (const name of wrong) changes.push({ path: `/${name}`, change: 'moved' });
@@ -117,9 +118,9 @@ function isNamed(id: unknown): boolean {
 
 /** The fields that depend on the type. */
 function partsOf(call: Fields, type: SdkCallType, text: (name: string) => string | undefined): Fields {
-  const placed = PLACES[type];
+  const callFields = CALL_FIELDS[type];
   const of = (name: string, read: (name: string) => unknown) =>
-    placed.includes(name) ? read(name) : undefined;
+    callFields.includes(name) ? read(name) : undefined;
   return {
     event: of('event', (name) => (call[name] === '' ? '' : text(name))),
     name: of('name', text),

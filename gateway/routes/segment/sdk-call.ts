@@ -17,10 +17,10 @@ export function isSdkCallType(text: unknown): text is SdkCallType {
 }
 
 /** Fields of any call with a place in the canonical event. */
-export const COMMON_PLACES = ['type', 'messageId', 'userId', 'anonymousId', 'timestamp', 'context'];
+export const COMMON_FIELDS = ['type', 'messageId', 'userId', 'anonymousId', 'timestamp', 'context'];
 
 /** Further such fields, by the type of the call. */
-export const PLACES: Readonly<Record<SdkCallType, readonly string[]>> = {
+export const CALL_FIELDS: Readonly<Record<SdkCallType, readonly string[]>> = {
   track: ['event', 'properties'],
   identify: ['traits'],
   page: ['name', 'properties'],

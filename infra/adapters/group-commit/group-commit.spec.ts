@@ -2,7 +2,7 @@ import { Overloaded, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { GroupCommit } from './group-commit.ts';
 
-interface Held {
+interface PendingCommit {
   readonly group: readonly number[];
   readonly done: () => void;
   readonly fail: (reason: unknown) => void;
@@ -16,22 +16,22 @@ function setUp(
     maxGroupBytes?: number;
   } = {},
 ) {
-  const held: Held[] = [];
+  const pending: PendingCommit[] = [];
   const commit = new GroupCommit<number>({
     maxInFlight: 1,
     maxUnconfirmedBytes: 1_000,
     maxGroupBytes: 1_000,
     ...limits,
-    commit: (group) => new Promise((done, fail) => held.push({ group, done, fail })),
+    commit: (group) => new Promise((done, fail) => pending.push({ group, done, fail })),
   });
-  return { commit, held, groups: () => held.map(({ group }) => group) };
+  return { commit, pending, groups: () => pending.map(({ group }) => group) };
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('group commit', () => {
   it('sends what came in one turn at once, and what came meanwhile as the next group', async () => {
-    const { commit, held, groups } = setUp();
+    const { commit, pending, groups } = setUp();
     const first = [commit.add(1, 1), commit.add(2, 1)];
     await turn();
     expect(groups()).toEqual([[1, 2]]);
@@ -40,14 +40,14 @@ describe('group commit', () => {
     await turn();
     expect(groups()).toEqual([[1, 2]]);
 
-    held[0]?.done();
+    pending[0]?.done();
     await Promise.all(first);
     await turn();
     expect(groups()).toEqual([
       [1, 2],
       [3, 4],
     ]);
-    held[1]?.done();
+    pending[1]?.done();
     await Promise.all(second);
   });
 
@@ -63,12 +63,12 @@ describe('group commit', () => {
   });
 
   it('answers each request when its own group is durable', async () => {
-    const { commit, held } = setUp({ maxInFlight: 2 });
+    const { commit, pending } = setUp({ maxInFlight: 2 });
     const first = commit.add(1, 1);
     await turn();
     const second = commit.add(2, 1);
     await turn();
-    held[1]?.done();
+    pending[1]?.done();
     await second;
     let firstDone = false;
     void first.then(() => {
@@ -76,57 +76,57 @@ describe('group commit', () => {
     });
     await turn();
     expect(firstDone).toBe(false);
-    held[0]?.done();
+    pending[0]?.done();
     await first;
   });
 
   it('keeps groups under their bound, but takes a larger request alone', async () => {
-    const { commit, held, groups } = setUp({ maxGroupBytes: 10, maxInFlight: 4 });
+    const { commit, pending, groups } = setUp({ maxGroupBytes: 10, maxInFlight: 4 });
     const all = [commit.add(1, 6), commit.add(2, 6), commit.add(3, 50), commit.add(4, 1), commit.add(5, 1)];
     await turn();
     expect(groups()).toEqual([[1], [2], [3], [4, 5]]);
-    for (const group of held) group.done();
+    for (const group of pending) group.done();
     await Promise.all(all);
   });
 
   it('rejects with Overloaded beyond the bound, accepts nothing, and recovers', async () => {
-    const { commit, held, groups } = setUp({ maxUnconfirmedBytes: 10 });
+    const { commit, pending, groups } = setUp({ maxUnconfirmedBytes: 10 });
     const first = commit.add(1, 8);
     await expect(commit.add(2, 3)).rejects.toBeInstanceOf(Overloaded);
     await turn();
-    held[0]?.done();
+    pending[0]?.done();
     await first;
     const third = commit.add(3, 3);
     await turn();
     expect(groups()).toEqual([[1], [3]]);
-    held[1]?.done();
+    pending[1]?.done();
     await third;
   });
 
   it('takes one request that alone is larger than the bound', async () => {
-    const { commit, held } = setUp({ maxUnconfirmedBytes: 10 });
+    const { commit, pending } = setUp({ maxUnconfirmedBytes: 10 });
     const large = commit.add(1, 50);
     await turn();
-    held[0]?.done();
+    pending[0]?.done();
     await large;
   });
 
   it('rejects every request of a failed group with Unavailable and goes on with the next', async () => {
-    const { commit, held } = setUp();
+    const { commit, pending } = setUp();
     const failed = Promise.allSettled([commit.add(1, 1), commit.add(2, 1)]);
     await turn();
     const next = commit.add(3, 1);
-    held[0]?.fail(new Error('disk is full'));
+    pending[0]?.fail(new Error('disk is full'));
     for (const outcome of await failed) {
       expect(outcome).toMatchObject({ status: 'rejected', reason: expect.any(Unavailable) });
     }
     await turn();
-    held[1]?.done();
+    pending[1]?.done();
     await next;
   });
 
   it('resolves `drained` when all requests are settled', async () => {
-    const { commit, held } = setUp();
+    const { commit, pending } = setUp();
     await commit.drained();
     const appended = commit.add(1, 1);
     let drained = false;
@@ -135,7 +135,7 @@ describe('group commit', () => {
     });
     await turn();
     expect(drained).toBe(false);
-    held[0]?.done();
+    pending[0]?.done();
     await Promise.all([appended, waiting]);
   });
 });

@@ -33,7 +33,7 @@ export interface BackupOptions {
 export interface BackupReport {
   readonly name: string;
   readonly manifest: Manifest;
-  readonly heldMs: number;
+  readonly writersWaitedMs: number;
   readonly storedBytes: number;
   readonly reusedBytes: number;
   readonly leftOut: readonly string[];
@@ -84,7 +84,7 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
     return {
       name: backupName(key),
       manifest,
-      heldMs: point.heldMs,
+      writersWaitedMs: point.writersWaitedMs,
       storedBytes,
       reusedBytes,
       leftOut: stores.leftOut,

@@ -13,7 +13,7 @@ import { isBusy, openDatabase, translateSqliteError } from '../../adapters/sqlit
 import type { StoreFiles } from './stores.ts';
 
 /** Writers wait while the locks are collected: after so long they are released, and taken again later. */
-const MAX_HELD_MS = 1_000;
+const MAX_LOCKED_MS = 1_000;
 const RETRY_MS = 200;
 /** Pages that one step of the copy takes. */
 const PAGES_PER_STEP = 1_024;
@@ -30,7 +30,7 @@ export interface DatabaseSnapshot {
 export interface BackupPoint {
   readonly at: number;
   /** How long writers waited at most, ms. */
-  readonly heldMs: number;
+  readonly writersWaitedMs: number;
   readonly snapshots: readonly DatabaseSnapshot[];
   /** Sealed segments whose content cannot change, newest first within a folder. */
   readonly sealed: readonly { readonly folder: string; readonly sequence: number }[];
@@ -49,14 +49,14 @@ export interface BackupPoint {
  */
 export async function takePoint(stores: StoreFiles, timeoutMs: number): Promise<BackupPoint> {
   const deadline = performance.now() + timeoutMs;
-  let heldMs = 0;
-  const onHeld = (ms: number) => {
-    heldMs = Math.max(heldMs, ms);
+  let writersWaitedMs = 0;
+  const onWritersWaited = (ms: number) => {
+    writersWaitedMs = Math.max(writersWaitedMs, ms);
   };
   for (;;) {
     try {
-      const point = attemptPoint(stores, onHeld);
-      return { ...point, heldMs };
+      const point = attemptPoint(stores, onWritersWaited);
+      return { ...point, writersWaitedMs };
     } catch (error) {
       const translated = translateSqliteError(error);
       if (!(translated instanceof Unavailable) || performance.now() > deadline) throw translated;
@@ -66,9 +66,12 @@ export async function takePoint(stores: StoreFiles, timeoutMs: number): Promise<
 }
 
 /** `Unavailable`, or an error of SQLite that means it, when a later attempt may succeed. */
-function attemptPoint(stores: StoreFiles, onHeld: (ms: number) => void): Omit<BackupPoint, 'heldMs'> {
+function attemptPoint(
+  stores: StoreFiles,
+  onWritersWaited: (ms: number) => void,
+): Omit<BackupPoint, 'writersWaitedMs'> {
   const segments = stores.groups.map((folder) => newestSegment(folder));
-  const lists = stores.claims.map((folder) => ({ folder, file: join(folder, 'windows.db') }));
+  const lists = stores.dedupeClaims.map((folder) => ({ folder, file: join(folder, 'windows.db') }));
   const locks = new Map<string, DatabaseSync>();
   const readers: Reader[] = [];
   let from = Number.POSITIVE_INFINITY;
@@ -79,7 +82,7 @@ function attemptPoint(stores: StoreFiles, onHeld: (ms: number) => void): Omit<Ba
       readers.push(new Reader(file));
     }
     from = performance.now();
-    for (const [file, database] of locks) acquire(file, database, from + MAX_HELD_MS);
+    for (const [file, database] of locks) acquire(file, database, from + MAX_LOCKED_MS);
     const ends: (readonly [string, number])[] = [];
     for (const { folder, sequence, file } of segments) {
       const database = locks.get(file);
@@ -88,7 +91,7 @@ function attemptPoint(stores: StoreFiles, onHeld: (ms: number) => void): Omit<Ba
       ends.push(...endsOf(database));
     }
     for (const { folder, file } of lists)
-      for (const claims of claimFiles(locks.get(file), folder)) readers.push(new Reader(claims));
+      for (const claims of dedupeClaimFiles(locks.get(file), folder)) readers.push(new Reader(claims));
     for (const reader of readers) reader.begin();
     const at = Date.now();
     const sealed = segments.flatMap(olderSegments);
@@ -104,7 +107,7 @@ function attemptPoint(stores: StoreFiles, onHeld: (ms: number) => void): Omit<Ba
     };
   } finally {
     for (const database of locks.values()) database.close();
-    onHeld(Math.max(0, performance.now() - from));
+    onWritersWaited(Math.max(0, performance.now() - from));
     for (const reader of readers) reader.close();
   }
 }
@@ -138,7 +141,7 @@ function olderSegments({ folder, sequence }: Segment) {
     .map((older) => ({ folder, sequence: older }));
 }
 
-function claimFiles(list: DatabaseSync | undefined, folder: string): readonly string[] {
+function dedupeClaimFiles(list: DatabaseSync | undefined, folder: string): readonly string[] {
   return (list?.prepare('SELECT file FROM windows ORDER BY file').all() ?? [])
     .map(({ file }) => join(folder, `claims-${Number(file)}.db`))
     .filter((file) => existsSync(file));

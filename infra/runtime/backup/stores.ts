@@ -8,7 +8,7 @@ export interface StoreFiles {
   /** Folders of the topic groups of the log. */
   readonly groups: readonly string[];
   /** Folders of dedupe claims: `windows.db` in each is the lock of the folder. */
-  readonly claims: readonly string[];
+  readonly dedupeClaims: readonly string[];
   /** Stores that are one database file each. */
   readonly databases: readonly string[];
   /** Files that are written once: marks of the installation, and keys. */
@@ -51,7 +51,7 @@ export function storeFiles(dataFolder: string, { withKeys }: { readonly withKeys
   ]);
   return {
     groups: groups.filter((folder) => existsSync(folder)),
-    claims: claims.filter((folder) => existsSync(join(folder, 'windows.db'))),
+    dedupeClaims: claims.filter((folder) => existsSync(join(folder, 'windows.db'))),
     databases: databases.filter((file) => existsSync(file)),
     files: [...marks, ...(withKeys ? keys : [])].filter((file) => existsSync(file)),
     leftOut: readdirSync(dataFolder).filter((name) => !known.has(name) && !NOT_NEEDED.test(name)),

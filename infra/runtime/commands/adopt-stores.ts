@@ -30,7 +30,7 @@ export async function adoptStores({ from }: AdoptStoresOptions, environment: Env
   return reportErrors('adopt-stores', async () => {
     try {
       useFolderOfServer(config, logger);
-      const deadline = startDeadline(config.startTimeout, logger);
+      const deadline = startDeadline(config.startTimeoutMs, logger);
       const log = cleanup.use(
         await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }),
       );

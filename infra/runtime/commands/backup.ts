@@ -76,12 +76,12 @@ function refuseEngines({ kafkaBrokers, redisUrl, elasticsearchUrl }: Config): vo
 }
 
 function describe(report: BackupReport, target: string, withKeys: boolean): string {
-  const { manifest, name, heldMs, storedBytes, reusedBytes, leftOut } = report;
+  const { manifest, name, writersWaitedMs, storedBytes, reusedBytes, leftOut } = report;
   const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
   const lines = [
     `backup ${name} of the installation ${manifest.installation} is in ${target}`,
     `the state of ${manifest.point.at}: ${manifest.files.length} files, ${megabytes(bytes)}; ${megabytes(storedBytes)} stored now, ${megabytes(reusedBytes)} were there (compressed)`,
-    `writers waited up to ${Math.ceil(heldMs)} ms`,
+    `writers waited up to ${Math.ceil(writersWaitedMs)} ms`,
     ...(withKeys
       ? ['it holds the keys of the data folder: whoever reads it can unseal the secrets of destinations']
       : [

@@ -37,11 +37,11 @@ async function rewrite(config: Config, cleanup: CleanupStack): Promise<Rewritten
   useFolderOfServer(config, logger);
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   const opened = cleanup.use(openCatalog(config, { log, logger }));
-  await catchUp(opened, startDeadline(config.startTimeout, logger));
+  await catchUp(opened, startDeadline(config.startTimeoutMs, logger));
   const rewritten = await opened.rewrite({
     by: 'operator:catalog',
     stages: CATALOG_STAGES,
-    stageTimeoutMs: config.startTimeout,
+    stageTimeoutMs: config.startTimeoutMs,
     graceMs: GATEWAYS_READ_WITHIN_MS,
     done: (step) => logger.info({ step }, 'the catalog is rewritten'),
   });
@@ -104,7 +104,7 @@ export async function readCatalog(file: string, environment: Environment): Promi
       const log = cleanup.use(
         await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }),
       );
-      const deadline = startDeadline(config.startTimeout, logger);
+      const deadline = startDeadline(config.startTimeoutMs, logger);
       await provideTopics(log, config, deadline);
       const { end, appended } = await untilAvailable('importing the catalog', deadline, () =>
         importCatalog(log, () => linesOf(file)),

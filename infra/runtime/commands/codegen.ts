@@ -62,17 +62,17 @@ function generatedPlan(text: string, label: string | undefined): GeneratedPlan {
   const matcher = new PlanMatcher([], { missing: 'keep' });
   const changes = wanted.flatMap((contract) => matcher.match(contract) ?? []);
   refuse(matcher.faults);
-  const versions = new Map(wanted.map(({ place, version }) => [place, version]));
+  const versions = new Map(wanted.map(({ location, version }) => [location, version]));
   const contracts = changes.flatMap((change) => {
     if (change.action !== 'create') return [];
-    const { place, fields } = change;
+    const { location, fields } = change;
     refuse(
       checkSchema(fields.schema_definition).map(({ path, message }) => ({
-        path: `${place}: ${path}`,
+        path: `${location}: ${path}`,
         message,
       })),
     );
-    return [{ ...fields, version: versions.get(place) ?? 0 }];
+    return [{ ...fields, version: versions.get(location) ?? 0 }];
   });
   const name = typeof document === 'object' && typeof document.name === 'string' ? document.name : '';
   return trackingPlanOf(name, 0, contracts);

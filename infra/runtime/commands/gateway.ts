@@ -32,7 +32,7 @@ export async function runGateway(environment: Environment): Promise<number> {
   warnOfSharedFolder(config, logger);
   return reportErrors('gateway', () => {
     useDataFolder(config, logger);
-    return runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
+    return runUntilSignalled({ logger, graceMs: config.shutdownGraceMs }, (cleanup, shutdown) =>
       serve(config, cleanup, shutdown, logger),
     );
   });
@@ -52,7 +52,7 @@ async function serve(
   const oidc = cleanup.use(openOidcIssuers(config, { logger, metrics }));
   const issuers = [...(config.devIssuer ? [openDevIssuer(config).trusted] : []), ...oidc.trusted];
   if (issuers.length === 0) logger.warn({}, 'no issuer is configured: ID tokens are refused');
-  const deadline = startDeadline(config.startTimeout, logger);
+  const deadline = startDeadline(config.startTimeoutMs, logger);
   const { dependencies, schemas, openProfiles } = cleanup.use(
     await openGateway(config, issuers, { logger, metrics, health }),
   );
@@ -83,7 +83,7 @@ async function serve(
   const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
   const board = await openProcessBoard(config, logger);
   cleanup.use(reportProcess(board, { role: 'gateway', config, logger, readiness: operations.readiness }));
-  shutdown.drain = () => drain(server, config.drain, logger);
+  shutdown.drain = () => drain(server, config.drainMs, logger);
   process.stdout.write(`gateway ready at ${server.url} (metrics and readiness at ${admin.url})\n`);
   return check.failed;
 }

@@ -94,14 +94,14 @@ export async function runOneProcess(
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = await prepared.listen();
   await schemas.begin();
-  const deadline = startDeadline(config.startTimeout, logger);
+  const deadline = startDeadline(config.startTimeoutMs, logger);
   const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
   const board = await openProcessBoard(config, logger);
   const reported = { role: form.command, config, logger, readiness, stages: () => stages.stages() };
   cleanup.use(reportProcess(board, reported));
   const address = { pid: process.pid, url: onThisMachine(server.url), adminUrl: onThisMachine(admin.url) };
   cleanup.use(publishAddress(config.dataFolder, address));
-  shutdown.drain = () => drain(server, config.drain, logger);
+  shutdown.drain = () => drain(server, config.drainMs, logger);
   await form.announce({ server, admin, dependencies });
   return Promise.race([stages.failed, check.failed]);
 }

@@ -38,7 +38,7 @@ export async function positions(options: PositionsOptions, environment: Environm
   return reportErrors('positions', async () => {
     const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
     try {
-      const deadline = startDeadline(config.startTimeout, logger);
+      const deadline = startDeadline(config.startTimeoutMs, logger);
       await (await openCatalogOfCommand(log, deadline)).close();
       const known = () => log.positionsOf(STAGE_NAMES);
       if (choice !== undefined) return await set(log, choice);

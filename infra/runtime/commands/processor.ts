@@ -29,7 +29,7 @@ export async function runProcessor(options: StagesOptions, environment: Environm
   return reportErrors('processor', () => {
     useDataFolder(config, logger);
     openSecrets(config); // reports faults of the keys before anything is started
-    return runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
+    return runUntilSignalled({ logger, graceMs: config.shutdownGraceMs }, (cleanup, shutdown) =>
       work(config, stages, cleanup, shutdown, logger),
     );
   });

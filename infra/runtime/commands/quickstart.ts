@@ -127,7 +127,7 @@ function readStored(file: string): StoredQuickstart | undefined {
   }
 }
 
-interface Places {
+interface InstallationUrls {
   readonly url: string;
   readonly adminUrl: string;
   /** Opens the console signed in; undefined where there is no console. */
@@ -136,8 +136,8 @@ interface Places {
 }
 
 /** The text that `tributary dev` prints once it is ready. */
-function welcome({ workspaceId, writeKey, idToken }: Quickstart, places: Places): string {
-  const { url, adminUrl, link, dataFolder } = places;
+function welcome({ workspaceId, writeKey, idToken }: Quickstart, urls: InstallationUrls): string {
+  const { url, adminUrl, link, dataFolder } = urls;
   const console = link === undefined ? '' : `  console     ${link} (signs you in, once)\n`;
   const setting = dataFolder === resolve('data') ? '' : `TRIBUTARY_DATA_DIR=${quoted(dataFolder)} `;
   return `

@@ -59,7 +59,7 @@ async function list(config: Config, cleanup: CleanupStack): Promise<DeadLetters>
   const logger = createLogger(config.logLevel, { part: 'redrive' });
   useFolderOfServer(config, logger);
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
-  const deadline = startDeadline(config.startTimeout, logger);
+  const deadline = startDeadline(config.startTimeoutMs, logger);
   // The topic may have been grown.
   if (log.followLayouts !== undefined) await (await openCatalogOfCommand(log, deadline)).close();
   return untilAvailable('reading stages.dead', deadline, () => readDeadLetters(log));
@@ -73,7 +73,7 @@ async function run(
   const logger = createLogger(config.logLevel, { part: 'redrive' });
   useFolderOfServer(config, logger);
   openSecrets(config); // reports faults of the keys before anything is opened
-  const deadline = startDeadline(config.startTimeout, logger);
+  const deadline = startDeadline(config.startTimeoutMs, logger);
   const tools = { logger, metrics: NO_METRICS, dropExpired: false };
   const { log, catalog, counters, funnel, pipeline, openProfiles } = await openPipeline(
     config,
@@ -103,7 +103,7 @@ async function run(
     }
   }
   // Also if nothing was found: an earlier redrive may have been killed before this step.
-  const more = startDeadline(config.startTimeout, logger);
+  const more = startDeadline(config.startTimeoutMs, logger);
   await untilAvailable('dropping what was redriven', more, () => dropPassed(log));
   if (found.last.size > 0) process.stdout.write(describeRedriven(redriven));
   return redriven.errors.size > 0 ? 1 : 0;

@@ -54,7 +54,7 @@ async function rotate(
 ): Promise<Rotation> {
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
-  await catchUp(catalog, startDeadline(config.startTimeout, logger));
+  await catchUp(catalog, startDeadline(config.startTimeoutMs, logger));
   if (keys.secretKeys === '') {
     const [first] = readKeyRing(keys).keys();
     const isUnfinished = [...secretsByKey(catalog.state).keys()].some((kid) => kid !== first);
@@ -182,9 +182,9 @@ async function resealOne(
 function resealed(ring: KeyRing, destinationId: string, settings: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(settings).map(([name, value]) => {
-      const place = { destinationId, path: `/${name}` };
-      const opened = isSealed(value) ? unseal(ring, place, value) : undefined;
-      return [name, opened?.ok ? { ...seal(ring, place, opened.value) } : value];
+      const location = { destinationId, path: `/${name}` };
+      const opened = isSealed(value) ? unseal(ring, location, value) : undefined;
+      return [name, opened?.ok ? { ...seal(ring, location, opened.value) } : value];
     }),
   );
 }

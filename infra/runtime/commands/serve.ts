@@ -48,7 +48,7 @@ export async function runInOneProcess(
     try {
       withdrawAddress(config.dataFolder); // in a container this process may have the number of a killed one
       openSecrets(config); // reports faults of the keys before anything is opened
-      return await runUntilSignalled({ logger, graceMs: config.shutdownGrace }, (cleanup, shutdown) =>
+      return await runUntilSignalled({ logger, graceMs: config.shutdownGraceMs }, (cleanup, shutdown) =>
         run(config, loadForm, { cleanup, shutdown, logger }),
       );
     } finally {

@@ -41,7 +41,7 @@ export async function stages(options: StagesTableOptions, environment: Environme
       throw new OperatorError(`there is no event log in ${config.dataFolder}, and KAFKA_BROKERS is not set`);
     const log = await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false });
     try {
-      const deadline = startDeadline(config.startTimeout, logger);
+      const deadline = startDeadline(config.startTimeoutMs, logger);
       if (log.followLayouts !== undefined) await (await openCatalogOfCommand(log, deadline)).close();
       const rows = await untilAvailable('reading the stages', deadline, () => loads(log, config, overS));
       process.stdout.write(options.json === true ? `${JSON.stringify(rows, null, 2)}\n` : table(rows));

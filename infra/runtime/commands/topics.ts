@@ -47,7 +47,7 @@ export async function makeTopics(options: TopicsOptions, environment: Environmen
   const logger = createLogger(config.logLevel, { part: 'topics' });
   return reportErrors('topics', async () => {
     const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
-    const deadline = startDeadline(config.startTimeout, logger);
+    const deadline = startDeadline(config.startTimeoutMs, logger);
     try {
       const created = await untilAvailable('creating the topics', deadline, () => log.createTopics());
       const catalog = await openCatalogOfCommand(log, deadline);
@@ -59,7 +59,7 @@ export async function makeTopics(options: TopicsOptions, environment: Environmen
           log,
           catalog,
           deadline,
-          catalogStalenessMs: config.catalogStaleness,
+          catalogStalenessMs: config.catalogStalenessMs,
           print,
         });
         const others = await untilAvailable('counting partitions', deadline, () => log.otherPartitions());

@@ -19,7 +19,7 @@ export async function upgrade(environment: Environment): Promise<number> {
   return reportErrors('upgrade', async () => {
     try {
       useFolderOfServer(config, logger);
-      const deadline = startDeadline(config.startTimeout, logger);
+      const deadline = startDeadline(config.startTimeoutMs, logger);
       const log = cleanup.use(
         await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }),
       );

@@ -23,7 +23,7 @@ describe('configuration', () => {
       port: 8080,
       host: '127.0.0.1',
       devIssuer: false,
-      retryExpiry: 86_400_000,
+      retryExpiryMs: 86_400_000,
     });
   });
 
@@ -49,8 +49,8 @@ describe('configuration', () => {
   });
 
   it('reads disk space in bytes', () => {
-    expect(readConfig({}).diskReserve).toBeUndefined();
-    expect(readConfig({ TRIBUTARY_DISK_RESERVE: '2GiB' }).diskReserve).toBe(2 ** 31);
+    expect(readConfig({}).diskReserveBytes).toBeUndefined();
+    expect(readConfig({ TRIBUTARY_DISK_RESERVE: '2GiB' }).diskReserveBytes).toBe(2 ** 31);
     expect(() => readConfig({ TRIBUTARY_DISK_RESERVE: '2GB' })).toThrow('MiB, GiB, TiB');
   });
 
@@ -123,7 +123,7 @@ describe('configuration', () => {
 
   it('parses rates per second, with fractions, and memory with its unit', () => {
     const config = readConfig({ TRIBUTARY_CALL_RATE: '0.5', TRIBUTARY_STAGES_HEAP: '2GiB' });
-    expect(config).toMatchObject({ callRate: 0.5, stagesHeapMib: 2_048, sandboxMemory: 64 });
+    expect(config).toMatchObject({ callRate: 0.5, stagesHeapMib: 2_048, sandboxMemoryMib: 64 });
     const wrong = {
       TRIBUTARY_CALL_RATE: '30/m',
       TRIBUTARY_SANDBOX_MEMORY: '64',

@@ -211,25 +211,25 @@ function signInFaults(
 }
 
 function retentionFaults({
-  retention,
-  historyRetention,
-  retryExpiry,
+  retentionMs,
+  historyRetentionMs,
+  retryExpiryMs,
   retrySchedule,
-  dedupeWindow,
+  dedupeWindowMs,
 }: Partial<Config>): readonly string[] {
   const faults: string[] = [];
-  if (retention === undefined) return faults;
-  if (retryExpiry !== undefined && retrySchedule !== undefined) {
+  if (retentionMs === undefined) return faults;
+  if (retryExpiryMs !== undefined && retrySchedule !== undefined) {
     const longest = Math.max(...parseRetrySchedule(retrySchedule).map(({ ms }) => ms));
-    if (retention < retryExpiry + longest * (1 + MAX_JITTER)) {
+    if (retentionMs < retryExpiryMs + longest * (1 + MAX_JITTER)) {
       faults.push(
         'TRIBUTARY_RETENTION must be longer than TRIBUTARY_RETRY_EXPIRY and the longest step of TRIBUTARY_RETRY_SCHEDULE together',
       );
     }
   }
-  if (historyRetention !== undefined && historyRetention < retention)
+  if (historyRetentionMs !== undefined && historyRetentionMs < retentionMs)
     faults.push('TRIBUTARY_HISTORY_RETENTION must not be shorter than TRIBUTARY_RETENTION');
-  if (dedupeWindow !== undefined && retention < dedupeWindow)
+  if (dedupeWindowMs !== undefined && retentionMs < dedupeWindowMs)
     faults.push('TRIBUTARY_RETENTION must not be shorter than TRIBUTARY_DEDUPE_WINDOW');
   return faults;
 }

@@ -74,7 +74,7 @@ export const ENGINE_SETTINGS = {
     optional(text()),
     'AWS region of the MSK cluster, for KAFKA_SASL_MECHANISM=aws-msk-iam.',
   ),
-  kafkaSessionTimeout: setting(
+  kafkaSessionTimeoutMs: setting(
     'KAFKA_SESSION_TIMEOUT',
     '6s',
     duration(1_000, 300_000),

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { DEFAULT_QUOTAS, QUOTA_NAMES, QUOTAS } from '@tributary/core';
+import { QUOTA_NAMES, QUOTAS } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { readConfig } from './config.ts';
 import { quotasOf } from './limit-settings.ts';
@@ -11,7 +11,9 @@ const lines = document.split('\n').map((line) => line.replace(/ {2,}/g, ' '));
 
 describe('each quota', () => {
   it('has a setting, and a default where nothing is set', () => {
-    expect(quotasOf(readConfig({}))).toEqual(DEFAULT_QUOTAS);
+    expect(quotasOf(readConfig({}))).toEqual(
+      Object.fromEntries(QUOTA_NAMES.map((name) => [name, QUOTAS[name].fallback])),
+    );
     const environment = Object.fromEntries(
       QUOTA_NAMES.map((name, n) => [`TRIBUTARY_QUOTA_${name.toUpperCase()}`, String(n)]),
     );

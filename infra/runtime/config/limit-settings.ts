@@ -45,25 +45,25 @@ export const LIMIT_SETTINGS = {
     optional(publicUrl()),
     'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it. Default: the scheme and host of the request, which behind a TLS proxy are the inner ones unless TRUST_PROXY names the proxy.',
   ),
-  hsts: setting(
+  hstsMs: setting(
     'TRIBUTARY_HSTS',
     '',
     optional(duration(1_000, 3650 * DAY)),
     'Value of max-age in Strict-Transport-Security: how long browsers use HTTPS alone. Default: the header is not sent.',
   ),
-  requestTimeout: setting(
+  requestTimeoutMs: setting(
     'TRIBUTARY_REQUEST_TIMEOUT',
     '30s',
     duration(100, 3_600_000),
     'How long a client may take to send a request.',
   ),
-  headersTimeout: setting(
+  headersTimeoutMs: setting(
     'TRIBUTARY_HEADERS_TIMEOUT',
     '10s',
     duration(100, 3_600_000),
     'How long a client may take to send the headers of a request.',
   ),
-  keepAliveTimeout: setting(
+  keepAliveTimeoutMs: setting(
     'TRIBUTARY_KEEP_ALIVE_TIMEOUT',
     '72s',
     duration(100, 3_600_000),
@@ -149,13 +149,13 @@ export const SANDBOX_SETTINGS = {
     number(1, 64),
     'Processes that run transformations: so many for the usual events, and so many for those of slow transformations. They start with the first such event.',
   ),
-  sandboxTime: setting(
+  sandboxTimeMs: setting(
     'TRIBUTARY_SANDBOX_TIME',
     '100ms',
     duration(10, 1_000),
     'How long a transformation may take for one event, and its source to load. The same on every process: an event near the limit may pass one of them and not another.',
   ),
-  sandboxMemory: setting(
+  sandboxMemoryMib: setting(
     'TRIBUTARY_SANDBOX_MEMORY',
     '64MiB',
     memory(16, 512),

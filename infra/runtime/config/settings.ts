@@ -68,7 +68,7 @@ export const SETTINGS = {
     (value) => ({ ok: true, value: resolve(value) }),
     'Folder of everything kept on this machine.',
   ),
-  diskReserve: setting(
+  diskReserveBytes: setting(
     'TRIBUTARY_DISK_RESERVE',
     '',
     optional(space(2 ** 50)),
@@ -116,13 +116,13 @@ export const SETTINGS = {
     number(1, MAX_PARTITIONS),
     'Partitions of each topic when it is made. Leave it as it is: `tributary topics --partitions` grows topics on Kafka.',
   ),
-  retention: setting(
+  retentionMs: setting(
     'TRIBUTARY_RETENTION',
     '7d',
     duration(HOUR, 3650 * 24 * HOUR),
     'How long topics keep their records.',
   ),
-  historyRetention: setting(
+  historyRetentionMs: setting(
     'TRIBUTARY_HISTORY_RETENTION',
     '',
     optional(duration(HOUR, 3650 * 24 * HOUR)),
@@ -140,7 +140,7 @@ export const SETTINGS = {
     topicTenants(),
     'The tenants of topics in TRIBUTARY_TOPICS: `<topic>=<id>+<id>`, comma-separated, with ids of organizations or workspaces. Others cannot name such a topic and do not see it. A topic that is missing here is for every workspace.',
   ),
-  dedupeWindow: setting(
+  dedupeWindowMs: setting(
     'TRIBUTARY_DEDUPE_WINDOW',
     '24h',
     duration(60_000, 30 * 24 * HOUR),
@@ -152,13 +152,13 @@ export const SETTINGS = {
     retrySchedule(),
     'Delays between attempts of a delivery, one topic each; the last repeats until TRIBUTARY_RETRY_EXPIRY.',
   ),
-  retryExpiry: setting(
+  retryExpiryMs: setting(
     'TRIBUTARY_RETRY_EXPIRY',
     '24h',
     duration(1, 30 * 24 * HOUR),
     'Age at which a delivery that keeps failing is dead.',
   ),
-  deliveryTimeout: setting(
+  deliveryTimeoutMs: setting(
     'TRIBUTARY_DELIVERY_TIMEOUT',
     '10s',
     duration(10, 300_000),
@@ -176,19 +176,19 @@ export const SETTINGS = {
     optional(number(1, MAX_CALLS_PER_SECOND)),
     'Calls of one process to one destination that begin in a second, where it has no rate_limit_per_second. Default: any number.',
   ),
-  alertAfter: setting(
+  alertAfterMs: setting(
     'TRIBUTARY_ALERT_AFTER',
     '2m',
     duration(100, 24 * HOUR),
     'How long a destination must be unhealthy before an alert is sent; its recovery is reported after a quarter of it.',
   ),
-  alertEvery: setting(
+  alertEveryMs: setting(
     'TRIBUTARY_ALERT_EVERY',
     '1h',
     duration(100, 7 * 24 * HOUR),
     'A destination or an alert that keeps changing between healthy and unhealthy is reported twice, then once in this time.',
   ),
-  alertRound: setting(
+  alertRoundMs: setting(
     'TRIBUTARY_ALERT_ROUND',
     '1m',
     duration(100, HOUR),
@@ -225,13 +225,13 @@ export const SETTINGS = {
     number(1, 100_000),
     'Live streams of one account and the API keys it made, in all workspaces, open at once at one gateway.',
   ),
-  catalogStaleness: setting(
+  catalogStalenessMs: setting(
     'TRIBUTARY_CATALOG_STALENESS',
     '60s',
     duration(3_000, 24 * HOUR),
     'How long a gateway trusts its copy of the catalog (keys, roles) after the log stopped answering; then it answers 503 and ends live streams.',
   ),
-  startTimeout: setting(
+  startTimeoutMs: setting(
     'TRIBUTARY_START_TIMEOUT',
     '60s',
     duration(1_000, 24 * HOUR),
@@ -243,13 +243,13 @@ export const SETTINGS = {
     optional(memory(64, 1_000_000)),
     'Heap of the thread that runs the stages, e.g. 512MiB. A stage that exhausts it ends the process in order, which then records what was in flight; so it must fit into the memory of the process twice. Default: that of every Node thread.',
   ),
-  drain: setting(
+  drainMs: setting(
     'TRIBUTARY_DRAIN',
     '5s',
     duration(0, 600_000),
     'How long a gateway goes on serving after SIGTERM, while its /readyz says 503, so that load balancers send requests elsewhere before it closes: longer than it takes them to notice. TRIBUTARY_SHUTDOWN_GRACE begins after it, so the supervisor must wait for both. 0s closes at once, which is the default of tributary dev; Ctrl-C always does.',
   ),
-  shutdownGrace: setting(
+  shutdownGraceMs: setting(
     'TRIBUTARY_SHUTDOWN_GRACE',
     '20s',
     duration(100, 600_000),
@@ -266,7 +266,7 @@ type ValueOf<S> = S extends Setting<infer T> ? T : never;
 export type Config = { readonly [K in keyof typeof SETTINGS]: ValueOf<(typeof SETTINGS)[K]> };
 
 /** Tributary's own topics: events sent there would be taken for other records. */
-const OWN_TOPICS = declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] });
+const OWN_TOPICS = declareTopics({ partitions: 1, retentionMs: 1, retrySteps: [], dedicated: [] });
 
 /** E-mail addresses in their normalised form. */
 function operators(): (value: string) => Parsed<readonly string[]> {

@@ -30,7 +30,7 @@ export async function moveInstallation(
   const { print, checkOnly } = options;
   const cleanup = new CleanupStack();
   try {
-    const deadline = startDeadline(config.startTimeout, logger);
+    const deadline = startDeadline(config.startTimeoutMs, logger);
     const source = cleanup.use(await openMoveSource(config, deadline));
     const installation = source.catalog?.installation;
     const target = cleanup.use(await openMoveTarget(config, installation ?? '', deadline));
@@ -105,7 +105,7 @@ interface Move {
 /** Each step may be repeated; the marks of the stores are what a repetition, and every other process, goes by. */
 async function move(all: Move): Promise<void> {
   const { config, source, target, installation, state, logger, print } = all;
-  const startTimeoutMs = config.startTimeout;
+  const startTimeoutMs = config.startTimeoutMs;
   const attempt = <T>(what: string, work: () => Promise<T>) =>
     untilAvailable(what, startDeadline(startTimeoutMs, logger), work);
   const { marks, records, log } = target;

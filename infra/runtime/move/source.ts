@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CatalogView, type Destination, isSealed, NO_METRICS, type TopicSpec } from '@tributary/core';
-import { storedClaims } from '../../adapters/deduplicator/sqlite/index.ts';
+import { exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
 import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
 import { layoutFaults } from '../../adapters/event-log/sqlite/topic-groups/topic-groups.ts';
 import { openStoredFunnel } from '../../adapters/funnel-store/sqlite/index.ts';
@@ -65,8 +65,8 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
       layoutFaults: faults,
       catalog,
       foreignStores,
-      claims: (now: number) => storedClaims(folders.dedupe, config.dedupeWindow, now),
-      reevaluations: (now: number) => storedClaims(folders.reevaluated, config.retention, now),
+      dedupeClaims: (now: number) => exportedDedupeClaims(folders.dedupe, config.dedupeWindowMs, now),
+      reevaluations: (now: number) => exportedDedupeClaims(folders.reevaluated, config.retentionMs, now),
       volume,
       funnel,
       history,
@@ -140,7 +140,7 @@ export function sourceFacts(
     unread: faults.length > 0 ? [] : unreadRecords(source, now),
     forgottenDeletions: {
       count: counts?.forgotten ?? 0,
-      until: (counts?.lastForgotten ?? 0) + config.retention,
+      until: (counts?.lastForgotten ?? 0) + config.retentionMs,
     },
     secrets: {
       sealed: sealed.length,

@@ -1,13 +1,13 @@
 import { chunks, type Logger } from '@tributary/core';
-import type { KeptClaim } from '../../adapters/deduplicator/sqlite/index.ts';
+import type { ExportedDedupeClaim } from '../../adapters/deduplicator/sqlite/index.ts';
 import { dayOf } from '../../adapters/history/sqlite/index.ts';
 import type { ExportedProfile } from '../../adapters/profile-store/sqlite/index.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import type { MoveSource } from './source.ts';
 import type { MoveProgress, MoveTarget } from './target.ts';
 
-/** Claims and entries of one call, and profiles, which have a few documents each. */
-const CLAIMS = 5_000;
+/** Dedupe claims and entries of one call, and profiles, which have a few documents each. */
+const DEDUPE_CLAIMS = 5_000;
 const ENTRIES = 2_000;
 const PROFILES = 500;
 /** Documents of the funnel; each has up to some KiB. */
@@ -19,7 +19,7 @@ const DONE = 1;
 export interface StoreCopyTools {
   readonly source: Pick<
     MoveSource,
-    'claims' | 'reevaluations' | 'volume' | 'funnel' | 'history' | 'profiles'
+    'dedupeClaims' | 'reevaluations' | 'volume' | 'funnel' | 'history' | 'profiles'
   >;
   readonly target: Pick<MoveTarget, 'redis' | 'profiles' | 'history'>;
   readonly progress: MoveProgress;
@@ -40,8 +40,8 @@ export interface StorePart {
 export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
   const { source, prefix } = tools;
   return [
-    claimsPart('dedupe claims', prefix, source.claims, tools),
-    claimsPart('claims of re-evaluations', `${prefix}reevaluated:`, source.reevaluations, tools),
+    dedupeClaimsPart('dedupe claims', prefix, source.dedupeClaims, tools),
+    dedupeClaimsPart('claims of re-evaluations', `${prefix}reevaluated:`, source.reevaluations, tools),
     countsPart(tools),
     funnelPart(tools),
     profilesPart(tools),
@@ -49,10 +49,10 @@ export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
   ];
 }
 
-function claimsPart(
+function dedupeClaimsPart(
   name: string,
   prefix: string,
-  claims: (now: number) => Iterable<KeptClaim>,
+  claims: (now: number) => Iterable<ExportedDedupeClaim>,
   tools: StoreCopyTools,
 ): StorePart {
   const { redis } = tools.target;
@@ -61,19 +61,19 @@ function claimsPart(
   return {
     name,
     async copy() {
-      const { importClaims } = await load();
+      const { importDedupeClaims } = await load();
       if ((await attempt(tools, `copying ${name}`, () => progress.of(name))) === DONE) return;
-      for (const chunk of chunks(claims(Date.now()), CLAIMS))
-        await attempt(tools, `copying ${name}`, () => importClaims(redis, prefix, chunk, Date.now()));
+      for (const chunk of chunks(claims(Date.now()), DEDUPE_CLAIMS))
+        await attempt(tools, `copying ${name}`, () => importDedupeClaims(redis, prefix, chunk, Date.now()));
       await attempt(tools, `copying ${name}`, () => progress.set(name, DONE));
     },
     async compare() {
-      const { missingClaims } = await load();
+      const { missingDedupeClaims } = await load();
       let [here, missing] = [0, 0];
-      for (const chunk of chunks(claims(Date.now()), CLAIMS)) {
+      for (const chunk of chunks(claims(Date.now()), DEDUPE_CLAIMS)) {
         here += chunk.length;
         missing += await attempt(tools, `comparing ${name}`, () =>
-          missingClaims(redis, prefix, chunk, Date.now()),
+          missingDedupeClaims(redis, prefix, chunk, Date.now()),
         );
       }
       return { here, there: here - missing };

@@ -67,7 +67,7 @@ export async function openMoveTarget(
     );
     const elasticsearch = { access: elasticsearchAt, prefix, logger, timeoutMs: ELASTICSEARCH_TIMEOUT_MS };
     const profiles = cleanup.use(await ProfileImport.open({ ...elasticsearch, shards, importId }));
-    const retentionMs = config.historyRetention ?? config.retention;
+    const retentionMs = config.historyRetentionMs ?? config.retentionMs;
     const history = cleanup.use(await openHistoryImport({ ...elasticsearch, retentionMs }));
     const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark));
     return { log, records, redis, profiles, history, marks, close: () => cleanup.close() };

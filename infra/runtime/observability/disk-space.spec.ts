@@ -6,7 +6,7 @@ import { createMetrics } from './metrics.ts';
 const GIB = 2 ** 30;
 const EMBEDDED = {
   dataFolder: '/data',
-  diskReserve: 100,
+  diskReserveBytes: 100,
   kafkaBrokers: [],
   redisUrl: undefined,
   elasticsearchUrl: undefined,

@@ -53,7 +53,7 @@ interface DiskWatchTools {
 
 type DiskConfig = Pick<
   Config,
-  'dataFolder' | 'diskReserve' | 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'
+  'dataFolder' | 'diskReserveBytes' | 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'
 >;
 
 const UNWATCHED: DiskWatch = { isExhausted: false, readiness: (others) => others, close() {} };
@@ -74,7 +74,7 @@ export async function watchDiskSpace(
   let isReading = false;
 
   const note = ({ free, size }: DiskSpace) => {
-    const reserve = reserveOf(config.diskReserve, size);
+    const reserve = reserveOf(config.diskReserveBytes, size);
     metrics.gauge('tributary_data_folder_free_bytes', free);
     metrics.gauge('tributary_data_folder_size_bytes', size);
     metrics.gauge('tributary_data_folder_reserve_bytes', reserve);

@@ -33,8 +33,8 @@ const ENGINE = /Kafka|Redis|Elasticsearch|schema registry|\bdatabase\b|\bcatalog
 /** As `untilAvailable` writes it. */
 const STARTING = /: not possible yet; trying again$/;
 
-/** Fields that do not distinguish causes, but the places where one was met. */
-const PLACES = new Set([
+/** Fields that do not distinguish causes, but where one was met. */
+const LOCATION_FIELDS = new Set([
   'stage',
   'group',
   'topic',
@@ -128,7 +128,7 @@ function causeOf(
   if (engine !== undefined && STARTING.test(message)) return { key: `${engine} ${message}`, cause: engine };
   if (engine !== undefined) return { key: engine, cause: engine };
   // Different destinations or programs are different causes.
-  const about = Object.entries(others).filter(([name]) => !PLACES.has(name));
+  const about = Object.entries(others).filter(([name]) => !LOCATION_FIELDS.has(name));
   const text = error.replace(/\d+/g, '#');
   return { key: `${message} ${text} ${JSON.stringify(about)}`, cause: error };
 }

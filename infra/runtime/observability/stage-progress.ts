@@ -93,10 +93,10 @@ export class StageProgressReader {
     if (known !== undefined && (known.oldestAt !== undefined || known.next >= end)) return known;
     // Behind a gap there are records by now.
     const from = known?.next ?? position;
-    const place = `${topic}/${partition}/${from}`;
-    if (!looks.has(place) && looks.size >= MAX_LOOKS) return known;
-    const look = looks.get(place) ?? this.#read(topic, partition, from);
-    looks.set(place, look);
+    const readKey = `${topic}/${partition}/${from}`;
+    if (!looks.has(readKey) && looks.size >= MAX_LOOKS) return known;
+    const look = looks.get(readKey) ?? this.#read(topic, partition, from);
+    looks.set(readKey, look);
     const found = { ...(await look), position };
     this.#found.set(key, found);
     return found;

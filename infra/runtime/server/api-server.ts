@@ -19,7 +19,7 @@ export async function prepareServer(
   operations: Pick<Operations, 'readiness'>,
   disk?: Pick<DiskWatch, 'isExhausted'>,
 ): Promise<PreparedServer> {
-  const trustCatalogForMs = config.catalogStaleness ?? CATALOG_STALENESS_MS;
+  const trustCatalogForMs = config.catalogStalenessMs ?? CATALOG_STALENESS_MS;
   return prepare(config, async (app) => {
     await app.register(healthRoutes, operations);
     await app.register(async (api) => {

@@ -52,12 +52,12 @@ export type ServerConfig = Pick<Config, 'host' | 'port' | 'trustProxy'> &
   Partial<
     Pick<
       Config,
-      | 'catalogStaleness'
-      | 'requestTimeout'
-      | 'headersTimeout'
-      | 'keepAliveTimeout'
+      | 'catalogStalenessMs'
+      | 'requestTimeoutMs'
+      | 'headersTimeoutMs'
+      | 'keepAliveTimeoutMs'
       | 'maxConnections'
-      | 'hsts'
+      | 'hstsMs'
     >
   >;
 
@@ -106,14 +106,15 @@ async function listenAt(config: Listening, app: FastifyInstance): Promise<string
 }
 
 function optionsOf(config: ServerConfig): ServerOptions {
-  const { trustProxy, requestTimeout, headersTimeout, keepAliveTimeout, maxConnections, hsts } = config;
+  const { trustProxy, requestTimeoutMs, headersTimeoutMs, keepAliveTimeoutMs, maxConnections, hstsMs } =
+    config;
   return {
     trustProxy,
-    ...(requestTimeout === undefined ? {} : { requestTimeoutMs: requestTimeout }),
-    ...(headersTimeout === undefined ? {} : { headersTimeoutMs: headersTimeout }),
-    ...(keepAliveTimeout === undefined ? {} : { keepAliveTimeoutMs: keepAliveTimeout }),
+    ...(requestTimeoutMs === undefined ? {} : { requestTimeoutMs }),
+    ...(headersTimeoutMs === undefined ? {} : { headersTimeoutMs }),
+    ...(keepAliveTimeoutMs === undefined ? {} : { keepAliveTimeoutMs }),
     ...(maxConnections === undefined ? {} : { maxConnections }),
-    ...(hsts === undefined ? {} : { hstsSeconds: Math.floor(hsts / 1_000) }),
+    ...(hstsMs === undefined ? {} : { hstsSeconds: Math.floor(hstsMs / 1_000) }),
   };
 }
 

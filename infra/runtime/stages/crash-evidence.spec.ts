@@ -11,24 +11,24 @@ import { CrashEvidence } from './crash-evidence.ts';
 const PROGRAM = `
 import { Worker } from 'node:worker_threads';
 const { CrashEvidence } = await import(process.argv[1]);
-const { InHandTable, inHandMemory } = await import(process.argv[2]);
-const memory = inHandMemory();
+const { InFlightTable, inFlightMemory } = await import(process.argv[2]);
+const memory = inFlightMemory();
 const names = new Map();
 const evidence = new CrashEvidence(process.argv[3], { warn: console.error });
-const slot = new InHandTable(memory, (at, name) => names.set(at, name)).open({ stage: 's', topic: 't', partition: 3 });
+const slot = new InFlightTable(memory, (at, name) => names.set(at, name)).open({ stage: 's', topic: 't', partition: 3 });
 evidence.take();
 evidence.begin(memory, names);
 slot.take({ position: { topic: 't', partition: 3, offset: 41, index: 2 }, timestamp: 9 });
 setInterval(() => {}, 1_000);
 setTimeout(() => {
-  console.log('in hand');
+  console.log('in flight');
   const code = "process.report.excludeEnv = true; JSON.parse('[' + '1,'.repeat(3e7) + '1]')";
   if (process.argv[4] === 'fatal') new Worker(code, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 32 } });
 }, 300);
 `;
 
 async function ended(folder: string, how: 'fatal' | 'killed'): Promise<void> {
-  const urls = ['./crash-evidence.ts', '../../adapters/event-log/suspects/in-hand-table.ts'].map(
+  const urls = ['./crash-evidence.ts', '../../adapters/event-log/suspects/in-flight-table.ts'].map(
     (path) => new URL(path, import.meta.url).href,
   );
   const options = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', PROGRAM];

@@ -12,26 +12,27 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { type Logger, messageOf } from '@tributary/core';
 import {
-  type InHandRange,
-  rangesInHand,
+  type InFlightRange,
+  rangesInFlight,
   type SlotName,
   usedMemory,
-} from '../../adapters/event-log/suspects/in-hand-table.ts';
+} from '../../adapters/event-log/suspects/in-flight-table.ts';
 
 /** How often the table is written, ms. A heap takes longer to overflow. */
 const WRITE_EVERY_MS = 100;
 
+// `.in-hand` is the stored name of the table of entries in flight.
 const [REPORT, TABLE, NAMES] = ['.report.json', '.in-hand', '.names.json'] as const;
 
 export interface FatalCrash {
   readonly reason: string;
-  readonly ranges: readonly InHandRange[];
+  readonly ranges: readonly InFlightRange[];
 }
 
 /**
  * Files in the data folder that survive the end of the whole process: if one allocation overflows a heap, V8 aborts, and
  * no code of the process runs any more. Node then writes a report, which distinguishes this from a kill from outside. Beside
- * it is the table of the entries in hand, at most 100 ms old, which the operating system keeps in its page cache.
+ * it is the table of the entries in flight, at most 100 ms old, which the operating system keeps in its page cache.
  */
 export class CrashEvidence {
   readonly #folder: string;
@@ -115,7 +116,7 @@ export class CrashEvidence {
     writeFileSync(join(this.#folder, this.#base + NAMES), JSON.stringify(names), { mode: 0o600 });
   }
 
-  /** A crash of the main thread is ignored: it is not the fault of entries in hand. */
+  /** A crash of the main thread is ignored: it is not the fault of entries in flight. */
   #crashOf(base: string): readonly FatalCrash[] {
     try {
       const read = (kind: string) => readFileSync(join(this.#folder, base + kind));
@@ -127,7 +128,7 @@ export class CrashEvidence {
       const memory = new SharedArrayBuffer(Math.floor(bytes.length / 8) * 8);
       new Uint8Array(memory).set(bytes.subarray(0, memory.byteLength));
       const names = new Map(JSON.parse(read(NAMES).toString()) as [number, SlotName][]);
-      return [{ reason: `the process ended: ${header.event}`, ranges: rangesInHand(memory, names) }];
+      return [{ reason: `the process ended: ${header.event}`, ranges: rangesInFlight(memory, names) }];
     } catch (error) {
       this.#logger.warn(
         { of: base, error: messageOf(error) },

@@ -2,10 +2,10 @@ import { type MessagePort, Worker } from 'node:worker_threads';
 import { iso, type Logger, messageOf, type NewEntry, type ProcessStage } from '@tributary/core';
 import { crashEntries } from '../../adapters/event-log/suspects/crash-notes.ts';
 import {
-  inHandMemory,
-  rangesInHand,
+  inFlightMemory,
+  rangesInFlight,
   type SlotName,
-} from '../../adapters/event-log/suspects/in-hand-table.ts';
+} from '../../adapters/event-log/suspects/in-flight-table.ts';
 import type { Config } from '../config/settings.ts';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
 import type { Readiness } from '../observability/operations.ts';
@@ -57,8 +57,8 @@ export async function startStagesThread(
   const evidence = new CrashEvidence(start.config.dataFolder, logger);
   for (const { reason, ranges } of evidence.take())
     await noteInTime(noteCrash(crashEntries(ranges, reason, iso(Date.now()))), reason, logger);
-  const inHand = inHandMemory();
-  const workerData: StagesThreadData = { ...start, inHand };
+  const inFlight = inFlightMemory();
+  const workerData: StagesThreadData = { ...start, inFlight };
   const { stagesHeapMib } = start.config;
   const worker = new Worker(new URL('./worker.ts', import.meta.url), {
     workerData,
@@ -67,7 +67,7 @@ export async function startStagesThread(
     ...(stagesHeapMib === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: stagesHeapMib } }),
   });
   const partitions = new Map<number, SlotName>();
-  evidence.begin(inHand, partitions);
+  evidence.begin(inFlight, partitions);
   const send = (message: ToStages) => worker.postMessage(message);
   let reporting: PromiseWithResolvers<MetricsSnapshot> | undefined;
   const running = Promise.withResolvers<void>();
@@ -88,14 +88,14 @@ export async function startStagesThread(
     running.reject(error);
     failed.reject(error);
   };
-  /** Unless the thread was terminated, it has crashed: the entries in hand are noted before the process exits. */
+  /** Unless the thread was terminated, it has crashed: the entries in flight are noted before the process exits. */
   const ended = async (code: number) => {
     hasExited = true;
     report([]);
     const reason =
       died === undefined ? `the stages ended with code ${code}` : `the stages failed: ${messageOf(died)}`;
     if (!isTerminated) {
-      const entries = crashEntries(rangesInHand(inHand, partitions), reason, iso(Date.now()));
+      const entries = crashEntries(rangesInFlight(inFlight, partitions), reason, iso(Date.now()));
       await noteInTime(noteCrash(entries), reason, logger);
     }
     evidence.close();
@@ -106,7 +106,7 @@ export async function startStagesThread(
     if (message.type === 'running') running.resolve();
     else if (message.type === 'stopped') stopped.resolve();
     else if (message.type === 'failed') fail(new StagesFailed(message.message));
-    else if (message.type === 'in hand') partitions.set(message.slot, message.name);
+    else if (message.type === 'in flight') partitions.set(message.slot, message.name);
     else if (message.type === 'readiness') readiness = message.readiness;
     else if (message.type === 'stages') owned = message.stages;
     else report(message.snapshot);
@@ -168,9 +168,9 @@ export interface StagesStart {
   readonly liveLink?: MessagePort;
 }
 
-/** With the memory for the entries in hand, see `InHandTable`. */
+/** With the memory for the entries in flight, see `InFlightTable`. */
 export interface StagesThreadData extends StagesStart {
-  readonly inHand: SharedArrayBuffer;
+  readonly inFlight: SharedArrayBuffer;
 }
 
 export type ToStages = { readonly type: 'stop' } | { readonly type: 'metrics' };
@@ -180,8 +180,8 @@ export type FromStages =
   | { readonly type: 'stopped' }
   /** The stages cannot start, or one died; the message is for the operator. */
   | { readonly type: 'failed'; readonly message: string }
-  /** Assigns a slot of the table of entries in hand to a partition. */
-  | { readonly type: 'in hand'; readonly slot: number; readonly name: SlotName }
+  /** Assigns a slot of the table of entries in flight to a partition. */
+  | { readonly type: 'in flight'; readonly slot: number; readonly name: SlotName }
   | { readonly type: 'readiness'; readonly readiness: Readiness }
   | { readonly type: 'stages'; readonly stages: readonly ProcessStage[] }
   | { readonly type: 'metrics'; readonly snapshot: MetricsSnapshot };

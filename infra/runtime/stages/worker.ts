@@ -9,7 +9,7 @@ import {
   type Stage,
   type StageRun,
 } from '@tributary/core';
-import { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
+import { InFlightTable } from '../../adapters/event-log/suspects/in-flight-table.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
@@ -35,7 +35,7 @@ const start = workerData as StagesThreadData;
 const logger = createLogger(start.config.logLevel, { part: 'stages' });
 const metrics = createMetrics({ processMetrics: false });
 const send = (message: FromStages) => parentPort?.postMessage(message);
-const inHand = new InHandTable(start.inHand, (slot, name) => send({ type: 'in hand', slot, name }));
+const inFlight = new InFlightTable(start.inFlight, (slot, name) => send({ type: 'in flight', slot, name }));
 let stages: RunningStages | undefined;
 const refreshLag = refreshing(() => stages?.reportLag());
 
@@ -51,8 +51,8 @@ parentPort?.on('message', async (message: ToStages) => {
 });
 
 try {
-  const deadline = startDeadline(start.config.startTimeout, logger);
-  stages = await openStages(start, { logger, metrics, inHand }, deadline);
+  const deadline = startDeadline(start.config.startTimeoutMs, logger);
+  stages = await openStages(start, { logger, metrics, inFlight }, deadline);
   const { readiness } = stages;
   const reportReadiness = () => send({ type: 'readiness', readiness: readiness() });
   reportReadiness();
@@ -86,8 +86,8 @@ export interface RunningStages {
 interface StagesTools {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Records the entries in hand. */
-  readonly inHand: InHandTable;
+  /** Records the entries in flight. */
+  readonly inFlight: InFlightTable;
 }
 
 /** Opens every port of the pipeline, and runs all stages or the chosen ones. */
@@ -107,14 +107,14 @@ export async function openStages(
 
 async function open(
   { config, stages, liveLink }: StagesStart,
-  { logger, metrics, inHand }: StagesTools,
+  { logger, metrics, inFlight }: StagesTools,
   deadline: StartDeadline,
   cleanup: CleanupStack,
 ): Promise<RunningStages> {
   const health = new EngineHealth({ metrics, part: 'stages' });
   const { log, catalog, counters, funnel, history, pipeline, openProfiles } = await openPipeline(
     config,
-    { logger, metrics, health, liveLink, inHand },
+    { logger, metrics, health, liveLink, inFlight },
     deadline,
     cleanup,
   );

@@ -22,7 +22,7 @@ export function startAlertRounds(
   config: Config,
   { log, catalog, funnel, noticeRun, logger, metrics }: AlertRoundsTools,
 ): AlertRounds {
-  const reads = stageReads({ receivedTopics: receivedTopics(config), retryLabels: config.retrySchedule });
+  const reads = stageReads({ receivedTopics: receivedTopics(config), retrySteps: config.retrySchedule });
   const counting = new StageProgressReader(
     log,
     reads.filter(({ stage }) => COUNTING.includes(stage)),
@@ -36,8 +36,8 @@ export function startAlertRounds(
     elapsed: () => performance.now(),
     logger,
     metrics,
-    roundMs: config.alertRound,
-    everyMs: config.alertEvery,
+    roundMs: config.alertRoundMs,
+    everyMs: config.alertEveryMs,
   });
   rounds.begin();
   return rounds;

@@ -111,7 +111,7 @@ async function openDependencies(
   const clock = Date.now;
   const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
     cleanup.use(
-      await untilAvailable(`opening the ${what}`, startDeadline(config.startTimeout, logger), attempt),
+      await untilAvailable(`opening the ${what}`, startDeadline(config.startTimeoutMs, logger), attempt),
     );
   // Expired records of the embedded log are dropped by the stages' thread.
   const log = await available('event log', () =>
@@ -127,7 +127,7 @@ async function openDependencies(
   const publish = schemas.published(publishProfileChanges(log));
   // Retried, because other processes may be opening or closing the same folder.
   const profiles = lateProfiles(() =>
-    untilAvailable('opening the profiles', startDeadline(config.startTimeout, logger), () =>
+    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger), () =>
       openProfileStore(config, { logger, metrics, publish }),
     ),
   );

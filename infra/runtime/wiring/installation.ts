@@ -50,16 +50,16 @@ export async function installationOf(
   if (known !== undefined) return known;
   if (isOfOlderRelease(catalog.state, performance.timeOrigin)) return undefined;
   if (!takeAll && catalog.state.organizationCount === 0) {
-    const holding = await untilAvailable('looking for data of another installation', deadline, () =>
-      firstPlaceWithData(config, log, marks.profiles),
+    const storeWithData = await untilAvailable('looking for data of another installation', deadline, () =>
+      firstStoreWithData(config, log, marks.profiles),
     );
     // Another process may have created the id meanwhile, and accepted events since.
     await catchUp(catalog, deadline);
     const named = catalog.state.installation;
     if (named !== undefined) return named;
-    if (holding !== undefined && catalog.state.organizationCount === 0)
+    if (storeWithData !== undefined && catalog.state.organizationCount === 0)
       throw new ForeignStore(
-        `${holding}, although the catalog is new: they belong to another installation, or this one has lost its catalog. Start on empty engines or with another TRIBUTARY_PREFIX; to use this data all the same, run \`tributary adopt-stores --from none\``,
+        `${storeWithData}, although the catalog is new: they belong to another installation, or this one has lost its catalog. Start on empty engines or with another TRIBUTARY_PREFIX; to use this data all the same, run \`tributary adopt-stores --from none\``,
       );
   }
   return nameInstallation(catalog, deadline, 'operator:start');
@@ -104,8 +104,8 @@ export async function nameInstallation(
   return catalog.state.installation ?? id;
 }
 
-/** Describes the first place with data that cannot exist without an organization in the catalog. */
-async function firstPlaceWithData(
+/** Describes the first store with data that cannot exist without an organization in the catalog. */
+async function firstStoreWithData(
   config: Config,
   log: Pick<EventLog, 'topics' | 'end'>,
   profiles: StoreMark,

@@ -12,7 +12,7 @@ import {
   type VolumeCounters,
 } from '@tributary/core';
 import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/processors';
-import type { InHandTable } from '../../adapters/event-log/suspects/in-hand-table.ts';
+import type { InFlightTable } from '../../adapters/event-log/suspects/in-flight-table.ts';
 import type { Config } from '../config/settings.ts';
 import { type EngineHealth, watchedHistory, watchedProfiles } from '../observability/engine-health.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
@@ -42,8 +42,8 @@ export interface PipelineTools {
   readonly liveLink?: MessagePort | undefined;
   /** Whether this process drops expired records of the embedded log. Default true. */
   readonly dropExpired?: boolean;
-  /** Records the entries that the stages have in hand. */
-  readonly inHand?: InHandTable;
+  /** Records the entries that the stages have in flight. */
+  readonly inFlight?: InFlightTable;
 }
 
 /** The stages, and the ports that their runner needs as well. The catalog has not caught up yet. */
@@ -61,7 +61,7 @@ export interface OpenPipeline {
 /** Opens every port of the stages. `cleanup` closes those that were opened, also if this fails. */
 export async function openPipeline(
   config: Config,
-  { logger, metrics, health, liveLink: link, dropExpired = true, inHand }: PipelineTools,
+  { logger, metrics, health, liveLink: link, dropExpired = true, inFlight }: PipelineTools,
   deadline: StartDeadline,
   cleanup: CleanupStack,
 ): Promise<OpenPipeline> {
@@ -78,7 +78,7 @@ export async function openPipeline(
       framing,
       dropExpired,
       role: 'processor',
-      ...(inHand && { inHand }),
+      ...(inFlight && { inFlight }),
     }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
@@ -91,7 +91,7 @@ export async function openPipeline(
   const history = await available('history', () => openHistory(config, logger));
   const publish = schemas.published(publishProfileChanges(log));
   const profiles = lateProfiles(() =>
-    untilAvailable('opening the profiles', startDeadline(config.startTimeout, logger), () =>
+    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger), () =>
       openProfileStore(config, { logger, metrics, publish }),
     ),
   );
@@ -119,18 +119,18 @@ export async function openPipeline(
     tracing,
     receivedTopics: receivedTopics(config),
     options: {
-      retryLabels: config.retrySchedule,
-      expiryMs: config.retryExpiry,
-      retentionMs: config.retention,
+      retrySteps: config.retrySchedule,
+      expiryMs: config.retryExpiryMs,
+      retentionMs: config.retentionMs,
       profileNulls: config.profileNulls,
-      dedupeWindowMs: config.dedupeWindow,
+      dedupeWindowMs: config.dedupeWindowMs,
       maxRequests: config.destinationConcurrency,
       requestsPerSecond: config.destinationRate,
       condition: {
         ...DEFAULT_PIPELINE.condition,
-        badAfterMs: config.alertAfter,
-        wellAfterMs: config.alertAfter / 4,
-        everyMs: config.alertEvery,
+        badAfterMs: config.alertAfterMs,
+        wellAfterMs: config.alertAfterMs / 4,
+        everyMs: config.alertEveryMs,
       },
     },
   });

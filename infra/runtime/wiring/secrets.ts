@@ -64,9 +64,9 @@ export function readKeyRing({ secretKeys, devIssuer, dataFolder }: KeySettings):
 
 function open(ring: KeyRing, refresh: () => KeyRing, destinationId: string, name: string, value: Json): Json {
   if (!isSealed(value)) return value;
-  const place = { destinationId, path: `/${name}` };
-  let opened = unseal(ring, place, value);
-  if (!opened.ok && opened.fault === 'unknown_key') opened = unseal(refresh(), place, value);
+  const location = { destinationId, path: `/${name}` };
+  let opened = unseal(ring, location, value);
+  if (!opened.ok && opened.fault === 'unknown_key') opened = unseal(refresh(), location, value);
   if (!opened.ok)
     throw new Error(`the setting ${name} of destination ${destinationId} cannot be opened: ${opened.fault}`);
   return opened.value;

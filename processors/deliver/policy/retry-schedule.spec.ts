@@ -1,6 +1,6 @@
 import {
   DEFAULT_EXPIRY_MS,
-  DEFAULT_RETRY_LABELS,
+  DEFAULT_RETRY_STEPS,
   type DeliveryAttempt,
   type DeliveryResult,
   parseRetrySchedule,
@@ -8,7 +8,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { type NextStep, nextStep, pausedStep } from './retry-schedule.ts';
 
-const schedule = parseRetrySchedule(DEFAULT_RETRY_LABELS);
+const schedule = parseRetrySchedule(DEFAULT_RETRY_STEPS);
 const createdAt = Date.parse('2026-03-01T00:00:00.000Z');
 const HOUR = 3_600_000;
 

@@ -5,7 +5,7 @@ import { gunzip, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { type OidcProvider, startOidcProvider } from '../../helpers/oidc-provider.ts';
-import { servePlaces } from './programs/hostile-process.ts';
+import { serveEndpoints } from './programs/hostile-process.ts';
 import {
   completed,
   connectorOf,
@@ -62,7 +62,7 @@ async function latencies() {
 }
 
 it('a hostile destination stopped sign-in and compressed bodies for everybody: ten of each kind do not', async () => {
-  const { places, close } = await servePlaces(EACH);
+  const { endpoints, close } = await serveEndpoints(EACH);
   onTestFinished(close);
   const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: TIMEOUT_MS });
   const stop = new AbortController();
@@ -70,7 +70,7 @@ it('a hostile destination stopped sign-in and compressed bodies for everybody: t
   await expect.poll(signIn, { timeout: 30_000 }).toBe(200);
   const before = await latencies();
 
-  const calls = places.map(({ place: { type, settings }, port }) => {
+  const calls = endpoints.map(({ endpoint: { type, settings }, port }) => {
     const connector = connectorOf(connectors, type);
     const where = destination(completed(descriptionOf(type), settings(port)));
     return {

@@ -25,7 +25,7 @@ async function send(type: string, settings: JsonObject, count: number) {
 }
 
 /** An HTTP destination that answers by the body. */
-async function httpPlace(statusOf: (body: Buffer) => number) {
+async function httpDestination(statusOf: (body: Buffer) => number) {
   const server = await startRecordingServer();
   ends.push(() => server.close());
   server.answer = (response, socket) => {
@@ -36,21 +36,21 @@ async function httpPlace(statusOf: (body: Buffer) => number) {
 }
 
 it('an event at which a webhook answers 500 held up its whole batch', async () => {
-  const server = await httpPlace((body) => (body.includes('"user-17"') ? 500 : 204));
+  const server = await httpDestination((body) => (body.includes('"user-17"') ? 500 : 204));
   const settings = { url: server.url, secret: WEBHOOK_SECRET, batch_size: 60 };
   expect(await send('webhook', settings, 60)).toMatchObject([{ at: 17, outcome: 'retry', status: 500 }]);
   expect(server.requests.length).toBeLessThanOrEqual(13);
 });
 
 it('a webhook that answers 503 to a batch is not asked on', async () => {
-  const server = await httpPlace(() => 503);
+  const server = await httpDestination(() => 503);
   const settings = { url: server.url, secret: WEBHOOK_SECRET, batch_size: 60 };
   expect(await send('webhook', settings, 60)).toHaveLength(60);
   expect(server.requests).toHaveLength(1);
 });
 
 it('an entry that a proxy before Redis refuses took its whole batch with it', async () => {
-  const port = await redisPlace(({ text, name }) =>
+  const port = await redisDestination(({ text, name }) =>
     name === 'eval' && text.includes('"user-5"') ? '-ERR max request size exceeded' : ':1',
   );
   const settings = { host: '127.0.0.1', port, tls: false, database: 0, stream: 's', remember_hours: 25 };
@@ -60,7 +60,7 @@ it('an entry that a proxy before Redis refuses took its whole batch with it', as
 
 it('a Redis that refuses the script itself is asked once more, without entries', async () => {
   let asked = 0;
-  const port = await redisPlace(({ name }) => {
+  const port = await redisDestination(({ name }) => {
     if (name !== 'eval') return ':1';
     asked += 1;
     return "-ERR unknown command 'EVAL'";
@@ -71,7 +71,9 @@ it('a Redis that refuses the script itself is asked once more, without entries',
 });
 
 /** A server that answers each command by its name and text. */
-async function redisPlace(reply: (command: { readonly name: string; readonly text: string }) => string) {
+async function redisDestination(
+  reply: (command: { readonly name: string; readonly text: string }) => string,
+) {
   const server = createServer((socket) => {
     let came = '';
     socket.setEncoding('latin1').on('error', () => undefined);

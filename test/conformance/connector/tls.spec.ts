@@ -24,7 +24,7 @@ import {
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
 /** A server that requires TLS and a password. */
-interface SecuredPlace {
+interface SecuredEngine {
   /** Valid settings, by its address; `host` replaces the address by a name. */
   settings(host: string): JsonObject;
   readonly wrongPassword: JsonObject;
@@ -35,7 +35,7 @@ interface SecuredPlace {
  * A real PostgreSQL that serves TLS with this certificate. The server writes the files itself, so that it
  * owns them.
  */
-async function securedPostgres(): Promise<SecuredPlace> {
+async function securedPostgres(): Promise<SecuredEngine> {
   const server = await postgresServer();
   if (server === undefined) throw new Error('no postgres');
   const { key, cert } = selfSignedCertificate();
@@ -85,7 +85,7 @@ async function securedPostgres(): Promise<SecuredPlace> {
   };
 }
 
-async function securedRedis(): Promise<SecuredPlace> {
+async function securedRedis(): Promise<SecuredEngine> {
   const server = await ownEngines().redis.start();
   const { key, cert } = selfSignedCertificate();
   const folder = await mkdtemp(join(tmpdir(), 'tributary-redis-tls-'));
@@ -119,7 +119,7 @@ async function securedRedis(): Promise<SecuredPlace> {
   };
 }
 
-async function securedKafka(mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'): Promise<SecuredPlace> {
+async function securedKafka(mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'): Promise<SecuredEngine> {
   const server = await ownEngines().kafka.start({ secured: true });
   const { security } = server;
   if (security === undefined) throw new Error('it has no secured listeners');
@@ -141,26 +141,26 @@ async function securedKafka(mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-51
   };
 }
 
-const PLACES: Record<string, { readonly type: string; start(): Promise<SecuredPlace> }> = {
+const ENGINES: Record<string, { readonly type: string; start(): Promise<SecuredEngine> }> = {
   PostgreSQL: { type: 'postgres', start: securedPostgres },
   Redis: { type: 'redis', start: securedRedis },
   'Kafka, SCRAM': { type: 'kafka', start: () => securedKafka('scram-sha-512') },
   ...(LONG && { 'Kafka, plain': { type: 'kafka', start: () => securedKafka('plain') } }),
 };
 
-describe.skipIf(engines() === undefined).each(Object.entries(PLACES))('TLS to %s', (_, { type, start }) => {
+describe.skipIf(engines() === undefined).each(Object.entries(ENGINES))('TLS to %s', (_, { type, start }) => {
   const connectors = createTestConnectors({
     ...ENGINE_CONNECTORS,
     resolve: async () => [{ address: '127.0.0.1', family: 4 }],
   });
   const other = selfSignedCertificate().cert;
-  let place: SecuredPlace;
+  let engine: SecuredEngine;
   beforeAll(async () => {
-    place = await start();
+    engine = await start();
   });
   afterAll(async () => {
     await connectors.close();
-    await place?.stop();
+    await engine?.stop();
   });
 
   const deliver = async (settings: JsonObject) => {
@@ -174,17 +174,17 @@ describe.skipIf(engines() === undefined).each(Object.entries(PLACES))('TLS to %s
   const test = (settings: JsonObject) => connectorOf(connectors, type).test(destination(settings), unhurried);
 
   it.each(['127.0.0.1', 'localhost'])('is reached by %s, with the authority it is told', async (host) => {
-    expect(await test(place.settings(host))).toMatchObject({ ok: true });
-    expect(await deliver(place.settings(host))).toMatchObject({ outcome: 'delivered' });
+    expect(await test(engine.settings(host))).toMatchObject({ ok: true });
+    expect(await deliver(engine.settings(host))).toMatchObject({ outcome: 'delivered' });
   });
 
   it('is not believed when its certificate is for another name', async () => {
-    const result = await deliver(place.settings('other.example.com'));
+    const result = await deliver(engine.settings('other.example.com'));
     expect(result).toMatchObject({ outcome: 'retry', reason: expect.stringMatching(/certificate/i) });
   });
 
   it('is not believed by the word of another authority, or of those the system knows', async () => {
-    const { ca: _, ...known } = place.settings('127.0.0.1');
+    const { ca: _, ...known } = engine.settings('127.0.0.1');
     for (const settings of [{ ...known, ca: other }, known]) {
       const result = await deliver(settings);
       expect(result).toMatchObject({
@@ -195,14 +195,14 @@ describe.skipIf(engines() === undefined).each(Object.entries(PLACES))('TLS to %s
   });
 
   it('is not spoken to in the open', async () => {
-    const result = await deliver({ ...place.settings('127.0.0.1'), tls: false });
+    const result = await deliver({ ...engine.settings('127.0.0.1'), tls: false });
     expect(result?.outcome).not.toBe('delivered');
   });
 
   it('takes nobody with a wrong password, and the reason does not hold it', async () => {
-    const answer = await test(place.wrongPassword);
+    const answer = await test(engine.wrongPassword);
     expect(answer).toMatchObject({ ok: false });
-    expect(JSON.stringify(answer)).not.toContain(String(place.wrongPassword.password));
-    expect(await deliver(place.wrongPassword)).not.toMatchObject({ outcome: 'delivered' });
+    expect(JSON.stringify(answer)).not.toContain(String(engine.wrongPassword.password));
+    expect(await deliver(engine.wrongPassword)).not.toMatchObject({ outcome: 'delivered' });
   });
 });

@@ -9,7 +9,7 @@ export interface Jdk {
 }
 
 /** The search path: homes in order, folders of homes after them. */
-export interface JavaPlaces {
+export interface JavaPaths {
   readonly javaHomes: readonly string[];
   readonly jvmFolders: readonly string[];
 }
@@ -24,20 +24,20 @@ export interface JavaNeed {
  * The first suitable home, else the oldest suitable one below the folders: the closest to the version the
  * engine was built for.
  */
-export async function findJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk | undefined> {
+export async function findJdk(paths: JavaPaths, need: JavaNeed): Promise<Jdk | undefined> {
   const serves = ({ version }: Jdk) => version >= need.minimum;
-  const named = (await readHomes(places.javaHomes)).find(serves);
+  const named = (await readHomes(paths.javaHomes)).find(serves);
   if (named !== undefined) return named;
-  const homes = await Promise.all(places.jvmFolders.map(homesIn));
+  const homes = await Promise.all(paths.jvmFolders.map(homesIn));
   const found = (await readHomes(homes.flat())).filter(serves);
   return found.sort((a, b) => a.version - b.version)[0];
 }
 
-export async function needJdk(places: JavaPlaces, need: JavaNeed): Promise<Jdk> {
-  const jdk = await findJdk(places, need);
+export async function needJdk(paths: JavaPaths, need: JavaNeed): Promise<Jdk> {
+  const jdk = await findJdk(paths, need);
   if (jdk !== undefined) return jdk;
   throw new EngineMissing(
-    `${need.engine} needs Java ${need.minimum} or newer: install one below ${places.jvmFolders.join(' or ')}, or set JAVA_HOME`,
+    `${need.engine} needs Java ${need.minimum} or newer: install one below ${paths.jvmFolders.join(' or ')}, or set JAVA_HOME`,
   );
 }
 

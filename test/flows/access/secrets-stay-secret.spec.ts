@@ -85,12 +85,16 @@ describe('Nothing secret where it does not belong', () => {
     await owner.call('DELETE', `./api-keys/${keys.revokedApi.id}`);
     await owner.call('DELETE', `./event-keys/${keys.revokedWrite.id}`);
 
-    const place = await owner.post<Made>('./destinations', {
+    const destination = await owner.post<Made>('./destinations', {
       name: 'hook',
       type: 'webhook',
       settings: { ...settings(), secret: credentials.keep('its first secret', newSecret()) },
     });
-    await owner.put(`./destinations/${place.id}`, { name: 'hook', type: 'webhook', settings: settings() });
+    await owner.put(`./destinations/${destination.id}`, {
+      name: 'hook',
+      type: 'webhook',
+      settings: settings(),
+    });
     const generated = await owner.post<{ settings: { secret: string } }>('./destinations', {
       name: 'another',
       type: 'webhook',
@@ -119,7 +123,7 @@ describe('Nothing secret where it does not belong', () => {
     const rule = (name: string, event_types: string[], transformation_id: string | null) =>
       owner.post('./event-forwarding-rules', {
         name,
-        destination_id: place.id,
+        destination_id: destination.id,
         event_types,
         event_names: [],
         transformation_id,

@@ -39,7 +39,7 @@ describe('Sources, keys in use and the audit log', () => {
       environment: 'production',
       source_id: source.id,
     });
-    const place = await owner.post<Made>('./destinations', {
+    const destination = await owner.post<Made>('./destinations', {
       name: 'hook',
       type: 'webhook',
       settings: { url: webhook.url },
@@ -54,7 +54,7 @@ describe('Sources, keys in use and the audit log', () => {
     for (const transformation_id of [null, renaming.id])
       await owner.post('./event-forwarding-rules', {
         name: 'all',
-        destination_id: place.id,
+        destination_id: destination.id,
         event_types: ['track'],
         event_names: ['Bought'],
         transformation_id,

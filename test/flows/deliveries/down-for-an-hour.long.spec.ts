@@ -40,23 +40,23 @@ describe('Down for an hour', () => {
 
   it('its backlog is drained at a bounded rate, each delivery once, and the events of others do not wait for it', async () => {
     tributary = await startTributary({ env: { TRIBUTARY_RETRY_SCHEDULE: LADDER.join(',') } });
-    const place = await receivers.open();
+    const webhook = await receivers.open();
     const limits = { rate_limit_per_second: RATE, max_concurrency: CALLS_AT_A_TIME };
-    const destination = await receivers.destinationAt(tributary, place.url, limits);
+    const destination = await receivers.destinationAt(tributary, webhook.url, limits);
     await receivers.forward(tributary, 'Down', destination);
     const others = await Promise.all([receivers.open(), receivers.open()]);
     for (const { url } of others)
       await receivers.forward(tributary, 'Other', await receivers.destinationAt(tributary, url));
     await sendBacklog(1);
     await eventually(
-      () => place.calls.length,
+      () => webhook.calls.length,
       (calls) => calls === 1,
     );
 
     const sending = new AbortController();
     onTestFinished(() => sending.abort());
     const sent = sendOthers(sending.signal);
-    const atATime = countAtATime(place);
+    const atATime = countAtATime(webhook);
     await sendBacklog(BACKLOG);
     await eventually(
       async () =>
@@ -64,10 +64,10 @@ describe('Down for an hour', () => {
       (circuit) => circuit === 'open',
     );
     await sleep(HOUR_MS);
-    const whileDown = place.calls.length - 1;
+    const whileDown = webhook.calls.length - 1;
     atATime.recover();
     const backAt = Date.now();
-    const delivered = () => place.calls.slice(1 + whileDown).filter(({ at }) => at >= backAt);
+    const delivered = () => webhook.calls.slice(1 + whileDown).filter(({ at }) => at >= backAt);
     await eventually(
       () => new Set(delivered().map(({ body }) => body.id)).size,
       (count) => count === BACKLOG,
@@ -153,13 +153,13 @@ describe('Down for an hour', () => {
 /**
  * Makes a destination fail until it recovers, and from then on counts its concurrent calls; each takes 5 ms.
  */
-function countAtATime(place: Webhook) {
+function countAtATime(webhook: Webhook) {
   let [now, most] = [0, 0];
-  place.behave((_call, response) => void response.writeHead(503).end());
+  webhook.behave((_call, response) => void response.writeHead(503).end());
   return {
     most: () => most,
     recover: () =>
-      place.behave((_call, response) => {
+      webhook.behave((_call, response) => {
         most = Math.max(most, ++now);
         setTimeout(() => {
           now--;

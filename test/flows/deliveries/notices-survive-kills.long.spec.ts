@@ -10,7 +10,7 @@ import type { Webhook } from '../../helpers/webhook.ts';
 
 /** In each round all destinations turn unhealthy, or recover, and everything is killed. */
 const ROUNDS = 8;
-const PLACES = 8;
+const DESTINATIONS = 8;
 const EVENTS_EVERY_MS = 100;
 
 type Turned = Fact & { readonly type: 'destination.turned'; readonly data: HealthChange };
@@ -22,7 +22,7 @@ type Turned = Fact & { readonly type: 'destination.turned'; readonly data: Healt
 describe('Notices about destinations, killed', () => {
   const receivers = new Receivers();
   const sending = new AbortController();
-  const places: { readonly id: string; readonly webhook: Webhook }[] = [];
+  const destinations: { readonly id: string; readonly webhook: Webhook }[] = [];
   let tributary: Tributary;
   let mails: MailServer;
   let ops: Webhook;
@@ -41,11 +41,11 @@ describe('Notices about destinations, killed', () => {
     tributary = await startTributary({ env });
     const channel = await receivers.destinationAt(tributary, ops.url);
     const alerts = { destination_id: channel, email: 'ops@example.com' };
-    for (let n = 0; n < PLACES; n++) {
+    for (let n = 0; n < DESTINATIONS; n++) {
       const webhook = await receivers.open();
       const id = await receivers.destinationAt(tributary, webhook.url, { alerts });
       await receivers.forward(tributary, 'Paid', id);
-      places.push({ id, webhook });
+      destinations.push({ id, webhook });
     }
     ended = sendEvents();
   });
@@ -59,7 +59,7 @@ describe('Notices about destinations, killed', () => {
   it(`tells of every turn, and of each as one, in ${2 * ROUNDS} kills`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const state = round % 2 === 0 ? 'bad' : 'well';
-      for (const { webhook } of places)
+      for (const { webhook } of destinations)
         webhook.behave(state === 'well' ? undefined : (_call, response) => response.writeHead(503).end());
       await killAfter(Math.random() * 1_500); // most likely before it is detected
       await eventually(
@@ -70,7 +70,7 @@ describe('Notices about destinations, killed', () => {
       await killAfter(Math.random() * 150); // while the notice is sent
       await eventually(
         () => inState(state),
-        (count) => count === PLACES,
+        (count) => count === DESTINATIONS,
         90_000,
       );
     }
@@ -89,18 +89,18 @@ describe('Notices about destinations, killed', () => {
 
     const [told, mailed] = [toldByWebhook(), mailIds()];
     const repeats = `repeated ${told.length - ids.length} webhooks and ${mailed.length - ids.length} mails`;
-    console.log(`${turns.length} turns of ${PLACES} destinations, ${2 * ROUNDS} kills: ${repeats}`);
-    expect(turns.length).toBeGreaterThanOrEqual(ROUNDS * PLACES);
+    console.log(`${turns.length} turns of ${DESTINATIONS} destinations, ${2 * ROUNDS} kills: ${repeats}`);
+    expect(turns.length).toBeGreaterThanOrEqual(ROUNDS * DESTINATIONS);
     expect(new Set(told.map(([id]) => id))).toEqual(new Set(ids));
     // A notice repeated after a kill has the same id, and each kill repeats it at most once.
     expect(new Set(told.map((pair) => pair.join(' '))).size).toBe(ids.length);
     expect(new Set(mailed).size).toBe(ids.length);
-    for (const { id } of places) {
+    for (const { id } of destinations) {
       const states = turns.filter(({ entity }) => entity === id).map(({ data }) => data.state);
       expect(states).toEqual(states.map((_, n) => (n % 2 === 0 ? 'bad' : 'well')));
     }
     for (const times of [told.length, mailed.length])
-      expect(times).toBeLessThanOrEqual(ids.length + 2 * ROUNDS * PLACES);
+      expect(times).toBeLessThanOrEqual(ids.length + 2 * ROUNDS * DESTINATIONS);
   }, 900_000);
 
   async function killAfter(ms: number): Promise<void> {
@@ -119,7 +119,7 @@ describe('Notices about destinations, killed', () => {
 
   async function inState(wanted: 'bad' | 'well'): Promise<number> {
     const states = await Promise.all(
-      places.map(({ id }) => tributary.owner.get<{ state: string }>(`./destinations/${id}/health`)),
+      destinations.map(({ id }) => tributary.owner.get<{ state: string }>(`./destinations/${id}/health`)),
     );
     return states.filter(({ state }) => state === wanted).length;
   }

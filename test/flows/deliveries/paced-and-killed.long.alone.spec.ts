@@ -1,6 +1,6 @@
 // Runs alone in the long form: how old a repeated delivery may be is a time, which a busy machine stretches.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DEFAULT_RETRY_LABELS, parseRetrySchedule, retryTopic, TOPIC } from '@tributary/core';
+import { DEFAULT_RETRY_STEPS, parseRetrySchedule, retryTopic, TOPIC } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
@@ -28,7 +28,7 @@ const STORED_WITHIN_MS = 13_000;
  * Destinations that answer at once or after at most this many ms: three accept everything, one fails, one
  * rejects.
  */
-const PLACES = [
+const DESTINATIONS = [
   { status: 204, delayMs: 0, batchSize: 1 },
   { status: 204, delayMs: 20, batchSize: 1 },
   { status: 204, delayMs: 0, batchSize: 20 },
@@ -78,15 +78,15 @@ describe('Paced and killed', () => {
 
   it(`loses none of ${KILLED_DELIVERIES} deliveries through SIGKILL (${KILLS}x), and repeats few, with their keys`, async () => {
     tributary = await startTributary({ env: PATIENT });
-    const events = KILLED_DELIVERIES / PLACES.length;
-    for (const { status, delayMs, batchSize } of PLACES) {
+    const events = KILLED_DELIVERIES / DESTINATIONS.length;
+    for (const { status, delayMs, batchSize } of DESTINATIONS) {
       const recorder = await startRecorder(status, delayMs);
       recorders.push(recorder);
       const settings = { url: recorder.url, batch_size: batchSize };
       const destination = await receivers.destinationAt(tributary, recorder.url, { settings });
       await receivers.forward(tributary, 'Killed', destination);
     }
-    const good = recorders.filter((_, n) => PLACES[n]?.status === 204);
+    const good = recorders.filter((_, n) => DESTINATIONS[n]?.status === 204);
     const taken = () => good.reduce((sum, { brought }) => sum + brought.length, 0);
     const sending = send(events);
     const kills: Kill[] = [];
@@ -116,7 +116,9 @@ describe('Paced and killed', () => {
     const lines = told.map(
       ({ repeated, of, oldestMs }) => `${repeated} of ${of}, taken ${oldestMs} ms before at most`,
     );
-    console.log(`${events * PLACES.length} deliveries, ${KILLS} kills repeated:\n  ${lines.join('\n  ')}`);
+    console.log(
+      `${events * DESTINATIONS.length} deliveries, ${KILLS} kills repeated:\n  ${lines.join('\n  ')}`,
+    );
     expect(repeats.flatMap(({ unexplained }) => unexplained)).toEqual([]);
     for (const { repeated, of, oldestMs } of told) {
       expect(repeated).toBeLessThan(of);
@@ -125,8 +127,8 @@ describe('Paced and killed', () => {
 
     // One delivery for each event and destination, always under the same key.
     const routed = await idsIn([TOPIC.deliveries]);
-    expect(routed).toHaveLength(events * PLACES.length);
-    expect(new Set(routed).size).toBe(events * PLACES.length);
+    expect(routed).toHaveLength(events * DESTINATIONS.length);
+    expect(new Set(routed).size).toBe(events * DESTINATIONS.length);
     for (const { brought } of recorders) {
       const ids = new Map(brought.map(({ id, messageId }) => [messageId, id]));
       expect(new Set(brought.map(({ id }) => id)).size).toBe(ids.size);
@@ -145,7 +147,7 @@ describe('Paced and killed', () => {
     const dead = (await listed('dead')).map(({ id }) => id);
     const retrying = (await listed('retrying')).map(({ id }) => id);
     const waiting = new Set(
-      await idsIn(parseRetrySchedule(DEFAULT_RETRY_LABELS).map(({ label }) => retryTopic(label))),
+      await idsIn(parseRetrySchedule(DEFAULT_RETRY_STEPS).map(({ label }) => retryTopic(label))),
     );
     const buried = await idsIn([TOPIC.deliveriesDead]);
     console.log(

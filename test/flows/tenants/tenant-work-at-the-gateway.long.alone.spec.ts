@@ -1,7 +1,7 @@
 // Runs alone in the long form: it compares latencies, and checks memory.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DEFAULT_QUOTAS } from '@tributary/core';
+import { QUOTAS } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { percentile } from '../../bench/table.ts';
 import { type Answer, type Client, eventually } from '../../helpers/client.ts';
@@ -17,7 +17,7 @@ const ROUNDS = 3;
 const PAUSE_MS = 150;
 const CALLERS = 16;
 /** As many as a workspace may have enabled. */
-const RULES = DEFAULT_QUOTAS.enabled_rules;
+const RULES = QUOTAS.enabled_rules.fallback;
 /** Additional memory of the gateway and its stages, MB. */
 const MOST_MEMORY_MB = 450;
 

@@ -101,7 +101,7 @@ describe(`Two tenants (seed ${SEED})`, () => {
   it('no route tells one of the other by an id in any one place', async () => {
     const faults: string[] = [];
     // The other slots are covered by the same calls to a gateway in process.
-    const inPaths = (plan: Plan) => plan.slots.some(({ slot }) => slot.place === 'path');
+    const inPaths = (plan: Plan) => plan.slots.some(({ slot }) => slot.location === 'path');
     for (const plan of sweep(routes, LONG ? 4 : 1).filter((plan) => LONG || inPaths(plan))) {
       const fault = await attack.faultOf(plan);
       if (fault !== undefined) faults.push(fault);

@@ -82,7 +82,7 @@ describe(`two tenants (seed ${SEED})`, () => {
 
   /** Streams of the caller's own never end. */
   const isBounded = ({ route, slots }: Plan) =>
-    !route.url.endsWith('/live') || slots.some(({ slot }) => slot.place === 'path');
+    !route.url.endsWith('/live') || slots.some(({ slot }) => slot.location === 'path');
 
   const everythingOfVictim = () => everythingOf(exchange, test.routes, victim);
 

@@ -1,4 +1,4 @@
-import { DEFAULT_QUOTAS, QUOTA_FACTS, QUOTA_NAMES, type QuotaName } from '@tributary/core';
+import { QUOTA_FACTS, QUOTA_NAMES, QUOTAS, type QuotaName, type Quotas } from '@tributary/core';
 import { ChangeLimits } from '@tributary/gateway';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
@@ -254,7 +254,8 @@ describe('a workspace grew without bound', () => {
 
 it('a catalog grew with each of a million changes: they have a rate, and what removes something has none', async () => {
   const rates = { perScope: 5, perAccount: 50 };
-  const changeLimits = new ChangeLimits({ quotas: DEFAULT_QUOTAS, rates, elapsed: () => 0 });
+  const quotas = Object.fromEntries(QUOTA_NAMES.map((name) => [name, QUOTAS[name].fallback])) as Quotas;
+  const changeLimits = new ChangeLimits({ quotas, rates, elapsed: () => 0 });
   const limited = await openTestGateway({ dependencies: { changeLimits } });
   onTestFinished(() => limited.close());
   const owner = await limited.openWorkspace();

@@ -16,7 +16,7 @@ interface Operation {
 }
 
 /** Entities that a reader has created before: ids by the names of parameters and fields, and a key of each kind. */
-interface Place {
+interface Setup {
   readonly client: InjectClient;
   readonly ids: Readonly<Record<string, string>>;
   readonly orgId: number;
@@ -35,8 +35,8 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
 
 let test: TestGateway;
 let operations: readonly { readonly path: string; readonly method: string; readonly operation: Operation }[];
-let place: Place;
-let other: Place;
+let place: Setup;
+let other: Setup;
 beforeAll(async () => {
   test = await openTestGateway();
   const { paths } = (await test.app.inject({ url: '/openapi.json' })).json<{
@@ -45,12 +45,12 @@ beforeAll(async () => {
   operations = Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
   );
-  place = await openPlace('owner@example.com');
-  other = await openPlace('other@example.com');
+  place = await openSetup('owner@example.com');
+  other = await openSetup('other@example.com');
 });
 afterAll(() => test.close());
 
-async function openPlace(email: string): Promise<Place> {
+async function openSetup(email: string): Promise<Setup> {
   const client = await test.openWorkspace(email);
   const make = async (path: string, body: object) =>
     client.ok<{ id: string; key: string }>('POST', path, body);
@@ -122,7 +122,7 @@ async function openPlace(email: string): Promise<Place> {
 }
 
 /** A path as a reader fills it in: an id of what was made before. Keys and members have one name on several paths. */
-function filled(path: string, { ids }: Place): string {
+function filled(path: string, { ids }: Setup): string {
   const segments = path.split('/');
   return segments
     .map((segment, at) => {
@@ -137,7 +137,7 @@ function filled(path: string, { ids }: Place): string {
 /** The call as the page sends it when a reader changes nothing but ids. */
 async function tried(
   call: (typeof operations)[number],
-  at: Place,
+  at: Setup,
 ): Promise<{ status: number; text: string }> {
   const { path, method, operation } = call;
   const parameters = operation.parameters ?? [];

@@ -4,7 +4,7 @@ import { KINDS, type Kind, type Request, type Tenant } from './tenant.ts';
 
 /** A place for an id in a call. A `name` in a body has a dot before a field of an inner object. */
 export interface Slot {
-  readonly place: 'path' | 'query' | 'header' | 'body';
+  readonly location: 'path' | 'query' | 'header' | 'body';
   readonly name: string;
   readonly form: 'text' | 'list' | 'map' | 'maps' | 'object' | 'number';
   /** The kind of object that an id in this place refers to; undefined where the schema does not state it. */
@@ -116,10 +116,10 @@ const KIND_OF: Readonly<Record<string, Kind>> = {
   subject: 'identity',
 };
 
-function slot(place: Slot['place'], name: string, form: Slot['form']): Slot {
+function slot(location: Slot['location'], name: string, form: Slot['form']): Slot {
   const last = name.split('.').at(-1) ?? name;
   const camel = last.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
-  return { place, name, form, kind: KIND_OF[last] ?? KINDS.find((kind) => kind === camel) };
+  return { location, name, form, kind: KIND_OF[last] ?? KINDS.find((kind) => kind === camel) };
 }
 
 /** The call of a plan, sent by `caller` with the ids of one side. */
@@ -135,10 +135,10 @@ export function requestOf(
   let body = route.schema?.body === undefined ? undefined : ownBody(route, caller, fresh);
   for (const { slot: at, foreign } of slots) {
     const id = idOf(side, foreign);
-    if (at.place === 'path') pathIds[at.name] = id;
-    else if (at.place === 'query') query.set(at.name, id);
-    else if (at.place === 'header') headers[at.name] = at.form === 'number' ? String(side.orgId) : id;
-    else body = placed(body ?? {}, at.name.split('.'), valueIn(at, foreign.kind, id, side.orgId));
+    if (at.location === 'path') pathIds[at.name] = id;
+    else if (at.location === 'query') query.set(at.name, id);
+    else if (at.location === 'header') headers[at.name] = at.form === 'number' ? String(side.orgId) : id;
+    else body = withValueAt(body ?? {}, at.name.split('.'), valueIn(at, foreign.kind, id, side.orgId));
   }
   if (headerFollows && pathIds.workspaceId !== undefined) headers['x-workspace-id'] = pathIds.workspaceId;
   const path = route.url.replaceAll(/:([a-zA-Z]+)/g, (_, name: string) =>
@@ -219,13 +219,13 @@ function valueIn({ form, name }: Slot, kind: Kind, id: string, orgId: number): u
   }
 }
 
-function placed(
+function withValueAt(
   body: Record<string, unknown>,
   [name = '', ...rest]: readonly string[],
   value: unknown,
 ): Record<string, unknown> {
   if (rest.length === 0) return { ...body, [name]: value };
-  return { ...body, [name]: placed((body[name] ?? {}) as Record<string, unknown>, rest, value) };
+  return { ...body, [name]: withValueAt((body[name] ?? {}) as Record<string, unknown>, rest, value) };
 }
 
 /** The credentials that a route accepts; a public one needs none and is called with an ID token. */

@@ -14,7 +14,7 @@ import { openEntries } from '../../helpers/open-entries.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
-const TOPICS = declareTopics({ partitions: 1, retentionMs: 86_400_000, retryLabels: [], dedicated: [] });
+const TOPICS = declareTopics({ partitions: 1, retentionMs: 86_400_000, retrySteps: [], dedicated: [] });
 const RECEIVED = receivedTopic('production');
 const KEYS = 'secret-keys.json';
 

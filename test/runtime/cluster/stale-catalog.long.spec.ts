@@ -59,7 +59,7 @@ describe('a gateway that hears nothing of the log', () => {
     const catalog: Catalog = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50, staleAfterMs: 1_500 });
     onTestFinished(() => catalog.close());
     const server = await startServer(
-      { host: '127.0.0.1', port: 0, trustProxy: [], catalogStaleness: 1_500 },
+      { host: '127.0.0.1', port: 0, trustProxy: [], catalogStalenessMs: 1_500 },
       { ...gateway.dependencies, catalog },
       { readiness: () => ({ ready: catalog.ready, checks: {} }) },
     );

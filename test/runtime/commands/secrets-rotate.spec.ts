@@ -54,7 +54,7 @@ describe('tributary secrets rotate', () => {
 
   /** The catalog now: the keys in use, and each destination opened with the key ring of the folder. */
   async function look() {
-    const topics = declareTopics({ partitions: 4, retentionMs: 3_600_000, retryLabels: [], dedicated: [] });
+    const topics = declareTopics({ partitions: 4, retentionMs: 3_600_000, retrySteps: [], dedicated: [] });
     const folder = `${tributary.folder}/log`;
     const log = await openSqliteEventLog({
       folder,

@@ -15,14 +15,14 @@ import { openProfileExport, openSqliteProfileStore } from '@tributary/infra/adap
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { engines } from '../../helpers/engines.ts';
-import { never, places } from './places.ts';
+import { isolatedEngines, never } from './isolated-engines.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
 describe.skipIf(engines() === undefined)('Profiles that are moved', () => {
   it('are the same people; who was deleted is remembered, and what was not published is published', async () => {
-    const { folder, prefix, elasticsearchUrl } = await places();
+    const { folder, prefix, elasticsearchUrl } = await isolatedEngines();
     const clock = { now: Date.now() - HOUR_MS };
     const retentionMs = 7 * DAY_MS;
     const common = { clock: () => clock.now, retentionMs, logger: NO_LOGGER };

@@ -1,11 +1,11 @@
 import { type DedupeClaim, Fenced, type FunnelStore, type HistoryEntry, NO_LOGGER } from '@tributary/core';
 import { RedisConnection } from '@tributary/infra';
 import {
-  importClaims,
-  missingClaims,
+  importDedupeClaims,
+  missingDedupeClaims,
   openRedisDeduplicator,
 } from '@tributary/infra/adapters/deduplicator/redis';
-import { openSqliteDeduplicator, storedClaims } from '@tributary/infra/adapters/deduplicator/sqlite';
+import { exportedDedupeClaims, openSqliteDeduplicator } from '@tributary/infra/adapters/deduplicator/sqlite';
 import {
   differingFunnelDocuments,
   importFunnelDocuments,
@@ -32,7 +32,7 @@ import {
 } from '../../conformance/funnel-store/suite/harness.ts';
 import { eventually } from '../../helpers/client.ts';
 import { engines } from '../../helpers/engines.ts';
-import { never, places } from './places.ts';
+import { isolatedEngines, never } from './isolated-engines.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -41,7 +41,7 @@ const MESSAGE = { workspaceId: 'w', environment: 'production' } as const;
 /** The content of one store is in the other, and both decide the same from then on. */
 describe.skipIf(engines() === undefined)('A store that is moved', () => {
   it('decides about message ids as before', async () => {
-    const { folder, prefix, redisUrl: url } = await places();
+    const { folder, prefix, redisUrl: url } = await isolatedEngines();
     const claim = (messageId: string, offset: number, changes: Partial<DedupeClaim> = {}): DedupeClaim => {
       const topic = offset % 2 === 0 ? 'events.production' : 'events.development';
       return {
@@ -63,11 +63,11 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
 
     const redis = await RedisConnection.open({ url, logger: NO_LOGGER });
     onTestFinished(() => redis.close());
-    const claims = [...storedClaims(folder, windowMs, now)];
+    const claims = [...exportedDedupeClaims(folder, windowMs, now)];
     expect(claims).toHaveLength(won.length + rejected.length);
-    for (const _ of ['first', 'again']) await importClaims(redis, prefix, claims, now);
-    expect(await missingClaims(redis, prefix, claims, now)).toBe(0);
-    expect(await missingClaims(redis, `${prefix}other:`, claims, now)).toBe(claims.length);
+    for (const _ of ['first', 'again']) await importDedupeClaims(redis, prefix, claims, now);
+    expect(await missingDedupeClaims(redis, prefix, claims, now)).toBe(0);
+    expect(await missingDedupeClaims(redis, `${prefix}other:`, claims, now)).toBe(claims.length);
 
     const target = await openRedisDeduplicator({ url, prefix, windowMs, logger: NO_LOGGER });
     onTestFinished(() => target.close());
@@ -83,7 +83,7 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
     const corrected = again.map(({ rejected: _, ...one }) => one);
     expect(new Set(await target.claim(corrected))).toEqual(new Set([true]));
     await expect(
-      importClaims(
+      importDedupeClaims(
         redis,
         prefix,
         [{ ...(claims[0] ?? never()), position: repeats[0]?.position ?? never() }],
@@ -93,7 +93,7 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
   });
 
   it('counts on from the same numbers', async () => {
-    const { folder, prefix, redisUrl: url } = await places();
+    const { folder, prefix, redisUrl: url } = await isolatedEngines();
     const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
     const source = openSqliteVolumeCounters({ folder, clock: Date.now });
     const batch = (partition: number, from: number, names: readonly string[]) => ({
@@ -149,7 +149,7 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
   });
 
   it('lists the history, and drops it when it would have expired', async () => {
-    const { folder, prefix, elasticsearchUrl } = await places();
+    const { folder, prefix, elasticsearchUrl } = await isolatedEngines();
     const access = { urls: [elasticsearchUrl] };
     const retentionMs = 10 * DAY_MS;
     let now = Date.now() - 9 * DAY_MS;
@@ -224,7 +224,7 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
   });
 
   it('has the same funnel, and adds no record of counts again', async () => {
-    const { folder, prefix, redisUrl: url } = await places();
+    const { folder, prefix, redisUrl: url } = await isolatedEngines();
     const redis = await RedisConnection.open({ url, logger: NO_LOGGER });
     onTestFinished(() => redis.close());
     const clock = Date.now;

@@ -32,9 +32,9 @@ describe('the service of systemd', () => {
   });
 
   it('is stopped later than Tributary stops by itself', () => {
-    const { drain, shutdownGrace } = readConfig({});
+    const { drainMs, shutdownGraceMs } = readConfig({});
     const [, seconds] = /^TimeoutStopSec=(\d+)s$/m.exec(unit) ?? [];
-    expect(Number(seconds) * 1_000).toBeGreaterThan(drain + shutdownGrace);
+    expect(Number(seconds) * 1_000).toBeGreaterThan(drainMs + shutdownGraceMs);
   });
 
   it('has settings with which serve starts', () => {

@@ -147,9 +147,11 @@ describe('other people’s code', () => {
       onTestFinished(() => connectors.close());
       const type = [...connectors.descriptions.keys()].find((name) => name.includes('amplitude')) ?? '';
       const keys = { apiKey: 'key-0123456789abcdef', secretKey: 'secret-0123456789abcdef' };
-      const place = { id: 'd', workspaceId: 'w', version: 1, settings: keys };
+      const destination = { id: 'd', workspaceId: 'w', version: 1, settings: keys };
       const before = packPids();
-      const verdict = await connectors.connector(type)?.test(place, { signal: AbortSignal.timeout(20_000) });
+      const verdict = await connectors
+        .connector(type)
+        ?.test(destination, { signal: AbortSignal.timeout(20_000) });
       return { verdict, pids: packPids().filter((pid) => !before.includes(pid)) };
     }
 

@@ -27,11 +27,11 @@ describe('a client that closed its writing side', () => {
   }
 
   /** An append that waits until the test releases it. */
-  function heldLog() {
+  function blockedLog() {
     const { log } = gateway.dependencies;
     const gate = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
-    const held = Object.create(log, {
+    const blocked = Object.create(log, {
       append: {
         value: async (...told: Parameters<typeof log.append>) => {
           begun.resolve();
@@ -40,7 +40,7 @@ describe('a client that closed its writing side', () => {
         },
       },
     });
-    return { log: held, begun: begun.promise, letGo: () => gate.resolve() };
+    return { log: blocked, begun: begun.promise, letGo: () => gate.resolve() };
   }
   const trackRequest = (id: string) => {
     const body = JSON.stringify({ event: 'Half Closed', anonymous_id: 'a', message_id: id });
@@ -53,7 +53,7 @@ describe('a client that closed its writing side', () => {
   const idsIn = (answer: string) => [...answer.matchAll(/"message_id":"([^"]*)"/g)].map(([, id]) => id);
 
   it('no answer came although the event was durable: it comes, and the connection ends', async () => {
-    const { log, begun, letGo } = heldLog();
+    const { log, begun, letGo } = blockedLog();
     const port = await serve({ log });
     const { socket, answer, isOver } = await open(port);
     socket.end(trackRequest('half-1'));
@@ -65,7 +65,7 @@ describe('a client that closed its writing side', () => {
   });
 
   it('pipelined requests are each answered, in their order', async () => {
-    const { log, begun, letGo } = heldLog();
+    const { log, begun, letGo } = blockedLog();
     const port = await serve({ log });
     const { socket, answer, isOver } = await open(port);
     socket.end(['p-1', 'p-2', 'p-3', 'p-4'].map(trackRequest).join(''));
@@ -76,7 +76,7 @@ describe('a client that closed its writing side', () => {
   });
 
   it('the refusal of half a request was read as the answer of the whole one before it', async () => {
-    const { log, begun, letGo } = heldLog();
+    const { log, begun, letGo } = blockedLog();
     const port = await serve({ log });
     const { socket, answer, isOver } = await open(port);
     socket.end(`${trackRequest('whole')}${trackRequest('half').slice(0, -9)}`);

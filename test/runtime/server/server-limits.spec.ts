@@ -73,7 +73,7 @@ describe('what a client may take', () => {
     });
 
     it('ends with 408 for headers that come byte by byte, while others are answered', async () => {
-      const { port, person } = await serve({ headersTimeout: 700 });
+      const { port, person } = await serve({ headersTimeoutMs: 700 });
       const slow = await Promise.all(Array.from({ length: 50 }, () => open(port)));
       for (const one of slow) one.socket.write('POST /api/v1/workspaces HTTP/1.1\r\nhost: x\r\n');
       const dripping = setInterval(() => {
@@ -90,7 +90,7 @@ describe('what a client may take', () => {
     });
 
     it('ends with 408 for a body that comes byte by byte', async () => {
-      const { port } = await serve({ requestTimeout: 1_000 });
+      const { port } = await serve({ requestTimeoutMs: 1_000 });
       const { socket, answer, isOver } = await open(port);
       const head = `POST /api/v1/workspaces/${owner.workspaceId}/events/track HTTP/1.1`;
       const headers = ['host: x', `authorization: Bearer ${writeKey}`, 'content-type: application/json'];
@@ -116,7 +116,7 @@ describe('what a client may take', () => {
     });
 
     it('closes a connection that is idle for too long', async () => {
-      const { port } = await serve({ keepAliveTimeout: 300 });
+      const { port } = await serve({ keepAliveTimeoutMs: 300 });
       const { socket, answer, isOver } = await open(port);
       socket.write('GET /livez HTTP/1.1\r\nhost: x\r\n\r\n');
       await expect.poll(answer).toMatch(/^HTTP\/1\.1 200 /);
@@ -314,7 +314,7 @@ describe('what a client may take', () => {
   });
 
   it('is told that an answer is what it says it is and belongs in no cache, whatever the answer', async () => {
-    const { url, person } = await serve({ hsts: 3_600_000 });
+    const { url, person } = await serve({ hstsMs: 3_600_000 });
     for (const answer of [
       await workspaces(person),
       await person.with({ token: 'nobody' }).call('GET', '/workspaces'),
@@ -362,7 +362,7 @@ describe('the settings of limits', () => {
   });
 
   it('limit no rate by default', () => {
-    expect(readConfig({})).toMatchObject({ eventRate: undefined, callRate: undefined, hsts: undefined });
+    expect(readConfig({})).toMatchObject({ eventRate: undefined, callRate: undefined, hstsMs: undefined });
     expect(() => readConfig({ TRIBUTARY_EVENT_RATE: '0' })).toThrow('TRIBUTARY_EVENT_RATE');
   });
 });

@@ -20,7 +20,7 @@ import { previousRelease } from './previous-release.ts';
 const previous = previousRelease();
 type Release = 'previous' | 'present';
 
-/** Deliveries in hand at the end of a process may be made again; positions are committed twice a second. */
+/** Deliveries in flight at the end of a process may be made again; positions are committed twice a second. */
 const IN_HAND_MS = 2_500;
 const SENDERS = 4;
 /** The catalog of the older release must be older than the processes of this one by this, ms. */

@@ -95,9 +95,9 @@ describe('a notice of an alert', () => {
     const { run, turned } = setUpAlert({ destination_id: CHANNEL }, 'org@example.com');
     const turn = turnOf();
     const entry = await turned(turn);
-    const emissions = await run('notice', [entry]);
-    expect(topicsOf(emissions)).toEqual([TOPIC.deliveries]);
-    const delivery = JSON.parse(emissions[0]?.value ?? '') as Delivery;
+    const outputRecords = await run('notice', [entry]);
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.deliveries]);
+    const delivery = JSON.parse(outputRecords[0]?.value ?? '') as Delivery;
     expect(delivery).toMatchObject({ destination_id: CHANNEL, rule_id: ALERT, message_id: turn.id });
     const { id: _id, paced_until: _pace, ...numbers } = turn;
     expect(delivery.event).toMatchObject({
@@ -110,16 +110,16 @@ describe('a notice of an alert', () => {
         workspace: { id: WORKSPACE },
       },
     });
-    expect(emissions[0]?.value).not.toContain('org@');
-    expect(await run('notice', [entry])).toEqual(emissions);
-    expect(await run('deliver', [handedOn(emissions[0])])).toEqual([]);
+    expect(outputRecords[0]?.value).not.toContain('org@');
+    expect(await run('notice', [entry])).toEqual(outputRecords);
+    expect(await run('deliver', [handedOn(outputRecords[0])])).toEqual([]);
   });
 
   it('is a mail that says what is watched and what was measured, on single lines', async () => {
     const { run, turned, sent } = setUpAlert({ email: 'ops@example.com' });
     for (const [seen, state] of (['firing', 'ok'] as const).entries())
-      for (const emission of await run('notice', [await turned(turnOf({ state }), seen)]))
-        await run('mail', [handedOn(emission, seen)]);
+      for (const outputRecord of await run('notice', [await turned(turnOf({ state }), seen)]))
+        await run('mail', [handedOn(outputRecord, seen)]);
     expect(sent.map(({ to, subject }) => [to, subject])).toEqual([
       ['ops@example.com', 'Alert: Orders'],
       ['ops@example.com', 'Recovered: Orders'],
@@ -158,8 +158,8 @@ describe('a notice of an alert', () => {
     [{ kind: 'backlog', destination_id: null, minutes: 60 }, 61.2, 'Measured:    61 minutes'],
   ] as const)('says the measure of %j', async (watch, value, line) => {
     const { run, turned, sent } = setUpAlert({ watch, email: 'ops@example.com' });
-    const [emission] = await run('notice', [await turned(turnOf({ value, expected: null }))]);
-    await run('mail', [handedOn(emission)]);
+    const [outputRecord] = await run('notice', [await turned(turnOf({ value, expected: null }))]);
+    await run('mail', [handedOn(outputRecord)]);
     expect(sent[0]?.text).toContain(line);
     expect(sent[0]?.text).not.toContain('Expected');
   });
@@ -185,9 +185,9 @@ describe('a notice of an alert', () => {
     const { run, turned, catalog, sent } = setUpAlert({}, 'org@example.com');
     const alerts = { enabled: true, destination_id: CHANNEL, email: 'team@example.com' };
     catalog.add('workspace.updated', WORKSPACE, { name: 'w', region: 'eu', alerts });
-    const emissions = await run('notice', [await turned(turnOf())]);
-    expect(topicsOf(emissions)).toEqual([TOPIC.mail, TOPIC.deliveries]);
-    await run('mail', [handedOn(emissions[0])]);
+    const outputRecords = await run('notice', [await turned(turnOf())]);
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.mail, TOPIC.deliveries]);
+    await run('mail', [handedOn(outputRecords[0])]);
     expect(sent[0]?.to).toBe('team@example.com');
   });
 

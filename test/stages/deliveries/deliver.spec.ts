@@ -8,8 +8,8 @@ async function setUpDelivery(options: Parameters<typeof setUp>[0] = {}) {
   set.catalog.addDestination('place');
   set.catalog.addRule('rule', 'place');
   const delivery = async (id: string, offset = 0) => {
-    const [emission] = await set.run('route', [entryOf(TOPIC.accepted, offset, event(id))]);
-    return handedOn(emission, offset);
+    const [outputRecord] = await set.run('route', [entryOf(TOPIC.accepted, offset, event(id))]);
+    return handedOn(outputRecord, offset);
   };
   return { ...set, delivery };
 }

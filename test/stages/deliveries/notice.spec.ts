@@ -76,9 +76,9 @@ describe('notice', () => {
     const { run, turned } = setUpNotice({ destination_id: CHANNEL }, 'org@example.com');
     const turn = turnOf();
     const entry = await turned(turn);
-    const emissions = await run('notice', [entry]);
-    expect(topicsOf(emissions)).toEqual([TOPIC.deliveries]);
-    const delivery = JSON.parse(emissions[0]?.value ?? '') as Delivery;
+    const outputRecords = await run('notice', [entry]);
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.deliveries]);
+    const delivery = JSON.parse(outputRecords[0]?.value ?? '') as Delivery;
     expect(delivery).toMatchObject({
       destination_id: CHANNEL,
       rule_id: BROKEN,
@@ -99,30 +99,30 @@ describe('notice', () => {
         last_errors: [{ reason: 'answered 503', status: 503 }],
       },
     });
-    expect(emissions[0]?.value).not.toMatch(/sealed|crm\.example|org@/);
+    expect(outputRecords[0]?.value).not.toMatch(/sealed|crm\.example|org@/);
     // A crash before the commit: the same output again, to the byte.
-    expect(await run('notice', [entry])).toEqual(emissions);
+    expect(await run('notice', [entry])).toEqual(outputRecords);
   });
 
   it('the delivery is made as any other, and tried again like it', async () => {
     const { run, turned, world } = setUpNotice({ destination_id: CHANNEL });
-    const [emission] = await run('notice', [await turned(turnOf())]);
+    const [outputRecord] = await run('notice', [await turned(turnOf())]);
     world.deliver = () => ({ outcome: 'retry', reason: 'answered 500', status: 500 });
-    expect(topicsOf(await run('deliver', [handedOn(emission)]))).toContain('deliveries.retry.10s');
+    expect(topicsOf(await run('deliver', [handedOn(outputRecord)]))).toContain('deliveries.retry.10s');
     world.deliver = () => ({ outcome: 'delivered' });
-    expect(await run('deliver', [handedOn(emission, 1)])).toEqual([]);
+    expect(await run('deliver', [handedOn(outputRecord, 1)])).toEqual([]);
   });
 
   it('makes a mail of it, to the address as it is when the mail is sent', async () => {
     const { run, turned, sent, catalog } = setUpNotice({ email: 'first@example.com' });
     const turn = turnOf();
-    const emissions = await run('notice', [await turned(turn)]);
-    expect(topicsOf(emissions)).toEqual([TOPIC.mail]);
-    expect(emissions[0]?.value).not.toContain('@');
-    expect(emissions[0]?.headers[HEADER.catalogPosition]).toBe(String(catalog.position));
+    const outputRecords = await run('notice', [await turned(turn)]);
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.mail]);
+    expect(outputRecords[0]?.value).not.toContain('@');
+    expect(outputRecords[0]?.headers[HEADER.catalogPosition]).toBe(String(catalog.position));
     const alerts = { enabled: true, destination_id: null, email: 'second@example.com' };
     catalog.add('destination.updated', BROKEN, { alerts });
-    await run('mail', [handedOn(emissions[0])]);
+    await run('mail', [handedOn(outputRecords[0])]);
     expect(sent).toMatchObject([
       { id: turn.id, to: 'second@example.com', subject: 'Destination unhealthy: CRM' },
     ]);
@@ -139,8 +139,8 @@ describe('notice', () => {
     ['turned them off: nobody', { enabled: false, email: 'ops@example.com', destination_id: CHANNEL }, []],
   ] as const)('tells where the destination %s', async (_what, alerts, expected) => {
     const { run, turned, sent, told } = setUpNotice(alerts, 'org@example.com');
-    const emissions = await run('notice', [await turned(turnOf())]);
-    for (const emission of emissions) await run('mail', [handedOn(emission)]);
+    const outputRecords = await run('notice', [await turned(turnOf())]);
+    for (const outputRecord of outputRecords) await run('mail', [handedOn(outputRecord)]);
     expect(sent.map(({ to }) => to)).toEqual(expected);
     const channel = expected.length === 0 ? 'none' : 'mail';
     expect(told.counts[`tributary_destination_health_notices_total{state=bad,channel=${channel}}`]).toBe(1);

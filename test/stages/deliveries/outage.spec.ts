@@ -19,11 +19,11 @@ const BATCH = 10;
 /** Entries that wait until they are due, as in the retry topics; jitter delays them by up to a fifth. */
 class RetryTopics {
   readonly #waiting: { readonly at: number; readonly entry: LogEntry }[] = [];
-  put(emission: OutputRecord, now: number): void {
-    const step = LADDER.find(({ label }) => retryTopic(label) === emission.topic);
+  put(outputRecord: OutputRecord, now: number): void {
+    const step = LADDER.find(({ label }) => retryTopic(label) === outputRecord.topic);
     if (step === undefined) return;
     const spread = (this.#waiting.length % 10) / 50;
-    this.#waiting.push({ at: now + step.ms * (1 + spread), entry: handedOn(emission) });
+    this.#waiting.push({ at: now + step.ms * (1 + spread), entry: handedOn(outputRecord) });
   }
   due(now: number): readonly LogEntry[] {
     const due = this.#waiting.filter(({ at }) => at <= now).map(({ entry }) => entry);
@@ -60,10 +60,10 @@ it('a destination is down for an hour: its backlog comes back at a bounded rate,
   const under: Promise<void>[] = [];
   const hand = (stage: string, entries: readonly LogEntry[]) => {
     for (const entry of entries) {
-      const done = run(stage, [entry]).then(async (emissions) => {
-        for (const emission of emissions) {
-          if (emission.topic === TOPIC.deliveriesSlow) hand('deliver.slow', [handedOn(emission)]);
-          else topics.put(emission, time.now);
+      const done = run(stage, [entry]).then(async (outputRecords) => {
+        for (const outputRecord of outputRecords) {
+          if (outputRecord.topic === TOPIC.deliveriesSlow) hand('deliver.slow', [handedOn(outputRecord)]);
+          else topics.put(outputRecord, time.now);
         }
       });
       under.push(done);
@@ -84,7 +84,7 @@ it('a destination is down for an hour: its backlog comes back at a bounded rate,
         const routed = await run('route', [{ ...accepted, timestamp: time.now }]);
         hand(
           'deliver',
-          routed.map((emission) => handedOn(emission)),
+          routed.map((outputRecord) => handedOn(outputRecord)),
         );
       }
     }

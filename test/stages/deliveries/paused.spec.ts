@@ -24,10 +24,10 @@ describe('a paused destination', () => {
   it('gets nothing; its deliveries wait without an attempt, and are delivered once it goes on', async () => {
     const { run, pause, calls, routed } = await setUpPaused();
     pause(true);
-    const held = await run('deliver', [handedOn(routed)]);
-    expect(topicsOf(held)[1]).toBe(TOPIC.outcomes);
-    expect(held[0]?.topic).toMatch(/^deliveries\.retry\./);
-    expect(outcomeIn(held[1]?.value)).toMatchObject({
+    const deferred = await run('deliver', [handedOn(routed)]);
+    expect(topicsOf(deferred)[1]).toBe(TOPIC.outcomes);
+    expect(deferred[0]?.topic).toMatch(/^deliveries\.retry\./);
+    expect(outcomeIn(deferred[1]?.value)).toMatchObject({
       status: 'retrying',
       reason: 'the destination is paused',
       delivery: { attempts: [] },
@@ -35,7 +35,7 @@ describe('a paused destination', () => {
     expect(calls).toEqual([]);
 
     pause(false);
-    const delivered = await run('deliver.retry', [handedOn(held[0])]);
+    const delivered = await run('deliver.retry', [handedOn(deferred[0])]);
     expect(outcomeIn(delivered[0]?.value)).toMatchObject({ status: 'delivered' });
     expect(calls).toHaveLength(1);
   });
@@ -73,17 +73,20 @@ describe('a destination that answered 410 Gone was posted to again and again', (
       set.calls.push(id);
       return { outcome: 'dead', reason: 'answered 410', status: 410 };
     };
-    const place = () => set.catalog.state.destination('place');
+    const destination = () => set.catalog.state.destination('place');
     const [again] = await set.run('deliver', [handedOn(set.routed)]);
-    return { ...set, place, again: handedOn(again) };
+    return { ...set, destination, again: handedOn(again) };
   }
 
   it('is paused, says why, and its deliveries wait with the one that met the 410', async () => {
-    const { run, place, again, calls, pause, world } = await setUpGone();
-    await expect.poll(() => place()?.paused).toBe(true);
-    expect(place()).toMatchObject({ paused_because: { reason: 'gone' }, condition: { because: 'gone' } });
-    const held = await run('deliver.retry', [again]);
-    expect(outcomeIn(held[1]?.value)).toMatchObject({
+    const { run, destination, again, calls, pause, world } = await setUpGone();
+    await expect.poll(() => destination()?.paused).toBe(true);
+    expect(destination()).toMatchObject({
+      paused_because: { reason: 'gone' },
+      condition: { because: 'gone' },
+    });
+    const deferred = await run('deliver.retry', [again]);
+    expect(outcomeIn(deferred[1]?.value)).toMatchObject({
       status: 'retrying',
       reason: 'the destination is paused: it answered 410 Gone',
       delivery: { attempts: [{ outcome: 'retry', status: 410 }] },
@@ -92,14 +95,14 @@ describe('a destination that answered 410 Gone was posted to again and again', (
 
     world.deliver = () => ({ outcome: 'delivered' });
     pause(false);
-    const [delivered] = await run('deliver.retry', [handedOn(held[0])]);
+    const [delivered] = await run('deliver.retry', [handedOn(deferred[0])]);
     expect(outcomeIn(delivered?.value)).toMatchObject({ status: 'delivered' });
   });
 
   it('causes one alert', async () => {
-    const { catalog, run, place, routed } = await setUpGone();
+    const { catalog, run, destination, routed } = await setUpGone();
     await run('deliver', [handedOn(routed)]);
-    await expect.poll(() => place()?.paused).toBe(true);
+    await expect.poll(() => destination()?.paused).toBe(true);
     await run('deliver', [handedOn(routed)]);
     expect(catalog.proposed.map(({ type }) => type)).toEqual(['destination.turned', 'destination.updated']);
     expect(catalog.proposed[0]).toMatchObject({

@@ -6,7 +6,7 @@ import { openLog, runOn } from '../on-log.ts';
 const OK: DeliveryResult = { outcome: 'delivered' };
 
 /** Two destinations, `a` and `b`, and deliveries to them as written by route. */
-function setUpPlaces(options: Parameters<typeof setUp>[0] = {}) {
+function setUpTwoDestinations(options: Parameters<typeof setUp>[0] = {}) {
   const set = setUp(options);
   for (const place of ['a', 'b']) {
     set.catalog.addDestination(place);
@@ -27,7 +27,7 @@ function setUpPlaces(options: Parameters<typeof setUp>[0] = {}) {
 }
 
 it('a request moved to the slow queue was repeated at a graceful stop: the attached slow stage finishes it', async () => {
-  const { world, time, stages, deliveriesTo } = setUpPlaces();
+  const { world, time, stages, deliveriesTo } = setUpTwoDestinations();
   const release: (() => void)[] = [];
   world.deliver = () => new Promise((resolve) => release.push(() => resolve(OK)));
   const log = await openLog();
@@ -52,7 +52,7 @@ it('a request moved to the slow queue was repeated at a graceful stop: the attac
 });
 
 it('a request under way when the stages stop is settled by the stage it began in', async () => {
-  const { world, time, stages, deliveriesTo } = setUpPlaces();
+  const { world, time, stages, deliveriesTo } = setUpTwoDestinations();
   const release: (() => void)[] = [];
   world.deliver = () => new Promise((resolve) => release.push(() => resolve(OK)));
   const log = await openLog();
@@ -68,7 +68,7 @@ it('a request under way when the stages stop is settled by the stage it began in
 });
 
 it('a slow destination with a backlog delayed all others in the slow queue: its deliveries are deferred', async () => {
-  const { world, time, stages, deliveriesTo } = setUpPlaces({ windowBytes: 60_000, maxRequests: 1 });
+  const { world, time, stages, deliveriesTo } = setUpTwoDestinations({ windowBytes: 60_000, maxRequests: 1 });
   const served = { a: 0, b: 0 };
   const open: { readonly at: number; readonly answer: () => void }[] = [];
   world.deliver = ({ event: { event: place } }) =>
@@ -107,7 +107,7 @@ it('a slow destination with a backlog delayed all others in the slow queue: its 
 });
 
 it('a quick destination was idle until the slots of deferred deliveries, estimated in a bad moment: they are recalled', async () => {
-  const { world, time, stages, deliveriesTo } = setUpPlaces();
+  const { world, time, stages, deliveriesTo } = setUpTwoDestinations();
   const served = new Set<string>();
   const open: { readonly at: number; readonly answer: () => void }[] = [];
   world.deliver = ({ event: { message_id: id } }) =>
@@ -116,9 +116,9 @@ it('a quick destination was idle until the slots of deferred deliveries, estimat
       open.push({ at: time.elapsed + 100, answer: () => resolve(OK) });
     });
   const log = await openLog();
-  const aside = (await deliveriesTo('a', 1_500)).map((emission, n) => ({
-    ...emission,
-    headers: { ...emission.headers, [HEADER.scheduledAt]: `${n * 10_000}`, [HEADER.destinationId]: 'a' },
+  const aside = (await deliveriesTo('a', 1_500)).map((outputRecord, n) => ({
+    ...outputRecord,
+    headers: { ...outputRecord.headers, [HEADER.scheduledAt]: `${n * 10_000}`, [HEADER.destinationId]: 'a' },
   }));
   await log.append(retryTopic('1h'), aside);
   await runOn(log, stages, ['deliver', 'deliver.slow', 'deliver.retry']);

@@ -139,8 +139,8 @@ describe('a delivery under way goes on', () => {
   ) => {
     const set = await setUpRetrying({}, transformed);
     change(set);
-    const emissions = await set.run('deliver.retry', [set.again]);
-    expect(topicsOf(emissions)).toEqual(['deliveries.retry.1m', TOPIC.outcomes]);
+    const outputRecords = await set.run('deliver.retry', [set.again]);
+    expect(topicsOf(outputRecords)).toEqual(['deliveries.retry.1m', TOPIC.outcomes]);
     expect(set.posts).toHaveLength(2);
   };
 

@@ -28,10 +28,12 @@ const CONTRACT: Draft<Contract> = {
   created_by: 'a',
 };
 
-const idsOf = (emissions: readonly OutputRecord[]) =>
-  emissions.map(({ topic, value }) => `${topic} ${(JSON.parse(value) as { message_id: string }).message_id}`);
-const handed = (emissions: readonly OutputRecord[]): readonly LogEntry[] =>
-  emissions.map((emission, offset) => handedOn(emission, offset));
+const idsOf = (outputRecords: readonly OutputRecord[]) =>
+  outputRecords.map(
+    ({ topic, value }) => `${topic} ${(JSON.parse(value) as { message_id: string }).message_id}`,
+  );
+const handed = (outputRecords: readonly OutputRecord[]): readonly LogEntry[] =>
+  outputRecords.map((outputRecord, offset) => handedOn(outputRecord, offset));
 
 describe('validate, beside a workspace whose contract takes long', () => {
   function setUpCostly() {
@@ -51,11 +53,11 @@ describe('validate, beside a workspace whose contract takes long', () => {
   it('events of one workspace held up everybody’s: beyond its share they go to the slow queue', async () => {
     const { run, time, costly } = setUpCostly();
     const began = time.elapsed;
-    const emissions = await run('validate', [quiet(0), ...costly(500, 1), quiet(501)]);
+    const outputRecords = await run('validate', [quiet(0), ...costly(500, 1), quiet(501)]);
     expect(time.elapsed - began).toBeLessThan(100);
-    const slow = emissions.filter(({ topic }) => topic === TOPIC.receivedSlow);
+    const slow = outputRecords.filter(({ topic }) => topic === TOPIC.receivedSlow);
     expect(slow.length).toBeGreaterThan(450);
-    expect(idsOf(emissions)).toEqual([
+    expect(idsOf(outputRecords)).toEqual([
       'events.accepted q0',
       ...costly(500, 1).map(
         (_, n) => `${n < 500 - slow.length ? TOPIC.accepted : TOPIC.receivedSlow} n${n + 1}`,
@@ -90,12 +92,12 @@ describe('validate, beside a workspace whose contract takes long', () => {
     const early = await run('validate', copies);
     const isSlow = ({ topic }: { readonly topic: string }) => topic === TOPIC.receivedSlow;
     const judged = await run('validate.slow', handed(bySlow));
-    expect(idsOf([...judged, ...early.filter((emission) => !isSlow(emission))]).toSorted()).toEqual(
+    expect(idsOf([...judged, ...early.filter((outputRecord) => !isSlow(outputRecord))]).toSorted()).toEqual(
       costly(300, 1)
         .map((_, n) => `events.accepted n${n + 1}`)
         .toSorted(),
     );
-    expect(early.some((emission) => !isSlow(emission))).toBe(true);
+    expect(early.some((outputRecord) => !isSlow(outputRecord))).toBe(true);
     // The slow queue is dispatched again after a crash, with the same result.
     expect(await run('validate.slow', handed(bySlow))).toEqual(judged);
     // Copies that were each sent to the slow queue: the first one wins.
@@ -112,8 +114,8 @@ describe('validate, beside a workspace whose contract takes long', () => {
 
   it('the slow queue judges as of the catalog position that the event carries', async () => {
     const { run, catalog, costly } = setUpCostly();
-    const emissions = await run('validate', [quiet(0), ...costly(200, 1)]);
-    const slow = handed(emissions.filter(({ topic }) => topic === TOPIC.receivedSlow));
+    const outputRecords = await run('validate', [quiet(0), ...costly(200, 1)]);
+    const slow = handed(outputRecords.filter(({ topic }) => topic === TOPIC.receivedSlow));
     catalog.add('contract.updated', CONTRACT.id, { ...CONTRACT, status: 'archived' });
     const [judged] = await run('validate.slow', slow.slice(0, 1));
     expect(judged?.headers).toMatchObject({ [HEADER.contractVersion]: '1' });
@@ -138,15 +140,15 @@ describe('route, beside a workspace whose filters take long', () => {
 
   it('a thousand filters held up everybody’s events: they are evaluated up to a budget, the rest is one dead delivery', async () => {
     const { run } = setUpCostly(1_000);
-    const emissions = await run('route', [accepted(0)]);
-    expect(topicsOf(emissions)).toEqual([TOPIC.deliveriesDead, TOPIC.deliveries]);
-    const [dead, delivered] = emissions.map(({ value }) => JSON.parse(value));
+    const outputRecords = await run('route', [accepted(0)]);
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.deliveriesDead, TOPIC.deliveries]);
+    const [dead, delivered] = outputRecords.map(({ value }) => JSON.parse(value));
     expect(dead).toMatchObject({ status: 'dead', cause: 'filter_not_evaluated' });
     expect(dead.reason).toMatch(
       /^filter not evaluated: the filters of the rules of this workspace take too much work for this event; nor 9\d\d later rules$/,
     );
     expect(delivered.rule_id).toBe('unfiltered');
-    expect(await run('route', [accepted(0)])).toEqual(emissions);
+    expect(await run('route', [accepted(0)])).toEqual(outputRecords);
   });
 
   it('beyond its share the events of the workspace go to the slow queue unmatched, and come to the same there', async () => {
@@ -164,8 +166,8 @@ describe('route, beside a workspace whose filters take long', () => {
     const [entry] = handed(slow).slice(-1);
     if (entry === undefined) throw new Error('nothing was sent on');
     const there = await run('route.slow', [entry]);
-    const shape = (emissions: readonly OutputRecord[]) =>
-      emissions.map(({ topic, value }) => {
+    const shape = (outputRecords: readonly OutputRecord[]) =>
+      outputRecords.map(({ topic, value }) => {
         const { delivery, ...outcome } = JSON.parse(value);
         return [topic, outcome.rule_id ?? delivery.rule_id, outcome.reason, outcome.cause];
       });
@@ -183,8 +185,8 @@ describe('route, beside a workspace whose filters take long', () => {
       });
     const [dead] = await run('route', [accepted(0)]);
     const first: string = JSON.parse(dead?.value ?? '').delivery.rule_id;
-    const emissions = await run('route.slow', [redriven(first, MATCH.from)]);
-    const outcomes = emissions.map(({ topic, value }) => [topic, JSON.parse(value)] as const);
+    const outputRecords = await run('route.slow', [redriven(first, MATCH.from)]);
+    const outcomes = outputRecords.map(({ topic, value }) => [topic, JSON.parse(value)] as const);
     expect(outcomes[0]).toMatchObject([
       TOPIC.outcomes,
       {
@@ -255,9 +257,9 @@ describe('a filter that fails', () => {
 
   it('was only counted: its event is a dead delivery with the reason', async () => {
     const { run } = setUpFailing();
-    const emissions = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
-    expect(topicsOf(emissions)).toEqual([TOPIC.deliveriesDead]);
-    expect(JSON.parse(emissions[0]?.value ?? '')).toMatchObject({
+    const outputRecords = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.deliveriesDead]);
+    expect(JSON.parse(outputRecords[0]?.value ?? '')).toMatchObject({
       status: 'dead',
       cause: 'filter_failed',
       reason: 'filter: No such key: coupon',
@@ -294,9 +296,9 @@ describe('a filter that fails', () => {
     const { run, catalog } = setUp();
     catalog.addDestination('place');
     for (let n = 0; n < 1_000; n++) catalog.addRule(`rule${n}`, 'place', failing);
-    const emissions = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
-    expect(emissions.length).toBeGreaterThan(10);
-    expect(emissions.length).toBeLessThan(60);
-    expect(JSON.parse(emissions.at(-1)?.value ?? '')).toMatchObject({ cause: 'filter_not_evaluated' });
+    const outputRecords = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
+    expect(outputRecords.length).toBeGreaterThan(10);
+    expect(outputRecords.length).toBeLessThan(60);
+    expect(JSON.parse(outputRecords.at(-1)?.value ?? '')).toMatchObject({ cause: 'filter_not_evaluated' });
   });
 });

@@ -6,7 +6,7 @@ import { openLog, runOn } from '../on-log.ts';
 const EVENTS = 30;
 const OUTPUTS = 100;
 const TEXT = 'x'.repeat(31_000);
-const MB = 1024 * 1024;
+const MIB = 1024 * 1024;
 
 it("one transformation's outputs filled memory: events wait until what was made of others is committed", async () => {
   const { world, catalog, stages } = setUp();
@@ -28,5 +28,5 @@ it("one transformation's outputs filled memory: events wait until what was made 
   await runOn(log, stages, ['route', 'route.slow']);
   await until(async () => (await log.end(TOPIC.deliveries, 0)) >= EVENTS * OUTPUTS, 60_000);
   expect(await log.end(TOPIC.deliveries, 0)).toBe(EVENTS * OUTPUTS);
-  expect(mostInHand).toBeLessThan(24 * MB);
+  expect(mostInHand).toBeLessThan(24 * MIB);
 });

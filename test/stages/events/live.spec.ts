@@ -66,8 +66,8 @@ describe('live', () => {
     );
     const emitted = await test.run('validate', received);
     const to = (topic: string) => emitted.filter((one) => one.topic === topic);
-    const handed = (emissions: readonly OutputRecord[]) =>
-      emissions.map((one, offset) => handedOn(one, offset));
+    const handed = (outputRecords: readonly OutputRecord[]) =>
+      outputRecords.map((one, offset) => handedOn(one, offset));
     await test.run('live', handed(to(TOPIC.accepted)));
     await test.run('live', handed(to(TOPIC.rejected)));
     const listed = to(TOPIC.violations).map(({ value }) => {

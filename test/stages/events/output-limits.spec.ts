@@ -34,8 +34,8 @@ function setUpFlood(rules: number, outputs: number, chars: number) {
   return set;
 }
 
-function bytesOf(emissions: readonly OutputRecord[]): number {
-  return emissions.reduce((bytes, { value }) => bytes + value.length, 0);
+function bytesOf(outputRecords: readonly OutputRecord[]): number {
+  return outputRecords.reduce((bytes, { value }) => bytes + value.length, 0);
 }
 
 /** All output of an event, piece by piece, with the bytes of each piece. */
@@ -46,7 +46,7 @@ async function pieces({ run }: Pick<ReturnType<typeof setUp>, 'run'>, value: obj
   for (;;) {
     sizes.push(bytesOf(made));
     const left = made.find(({ topic }) => topic === TOPIC.eventsSlow);
-    all.push(...made.filter((emission) => emission !== left));
+    all.push(...made.filter((outputRecord) => outputRecord !== left));
     if (left === undefined) return { all, sizes };
     made = await run('route.slow', [handedOn(left)]);
   }
@@ -55,8 +55,8 @@ async function pieces({ run }: Pick<ReturnType<typeof setUp>, 'run'>, value: obj
 const CONTRACT_ID = '00000000-0000-4000-8000-0000000000c1';
 
 const reasonOf = ({ value }: OutputRecord) => (JSON.parse(value) as DeliveryOutcome).reason;
-const rulesOf = (emissions: readonly OutputRecord[]) =>
-  new Set(emissions.map(({ value }) => JSON.parse(value).rule_id ?? JSON.parse(value).delivery.rule_id));
+const rulesOf = (outputRecords: readonly OutputRecord[]) =>
+  new Set(outputRecords.map(({ value }) => JSON.parse(value).rule_id ?? JSON.parse(value).delivery.rule_id));
 
 describe('one event over all rules of its workspace', () => {
   it('held all it became at once: it comes in pieces, each rule once, and the same on a replay', async () => {
@@ -79,7 +79,8 @@ describe('one event over all rules of its workspace', () => {
     const { all, sizes } = await pieces(set, event('m', { properties: { large: 'x'.repeat(30_000) } }));
     expect(all).toHaveLength(150);
     expect(all.every(({ topic }) => topic === TOPIC.deliveriesDead)).toBe(true);
-    for (const emission of all) expect(reasonOf(emission)).toContain('each of its 150 rules may make 66');
+    for (const outputRecord of all)
+      expect(reasonOf(outputRecord)).toContain('each of its 150 rules may make 66');
     expect(sizes.length).toBeGreaterThan(1);
     for (const size of sizes) expect(size).toBeLessThan(MOST_OF_A_PIECE);
   });
@@ -137,14 +138,14 @@ describe('a batch of events with many violations', () => {
     while (done < entries.length) {
       const batch = { topic: 'events.production', partition: 0, entries: entries.slice(done) };
       let taken = batch.entries.length;
-      const emissions = await validate?.process(batch, {
+      const outputRecords = await validate?.process(batch, {
         signal: new AbortController().signal,
         endBatch: (first) => {
           taken = first;
         },
       });
-      expect(bytesOf(emissions ?? [])).toBeLessThan(5 * 1024 * 1024);
-      expect(emissions?.filter(({ topic }) => topic === TOPIC.rejected)).toHaveLength(taken);
+      expect(bytesOf(outputRecords ?? [])).toBeLessThan(5 * 1024 * 1024);
+      expect(outputRecords?.filter(({ topic }) => topic === TOPIC.rejected)).toHaveLength(taken);
       done += taken;
       batches += 1;
     }

@@ -55,10 +55,10 @@ async function setUpRefunds() {
   };
   const receiveText = async (text: string) => {
     const headers = { [HEADER.catalogPosition]: String(set.catalog.position), [HEADER.keyId]: 'key-1' };
-    const emissions = await set.run('validate', [entryOf(RECEIVED, offset++, text, headers)]);
-    for (const { topic, key, value, headers: own } of emissions)
+    const outputRecords = await set.run('validate', [entryOf(RECEIVED, offset++, text, headers)]);
+    for (const { topic, key, value, headers: own } of outputRecords)
       if (topic !== TOPIC.violations) await log.append(topic, [{ key, value, headers: own }]);
-    return emissions;
+    return outputRecords;
   };
   let replays = 0;
   const create = (fields: Partial<Replay> = {}) => {
@@ -98,7 +98,7 @@ async function setUpRefunds() {
   };
   const reevaluate = async (fields: Partial<Replay> = {}) => {
     const run = await drive(create(fields));
-    return { ...run, emissions: run.slow.length === 0 ? [] : await set.run('validate.slow', run.slow) };
+    return { ...run, outputRecords: run.slow.length === 0 ? [] : await set.run('validate.slow', run.slow) };
   };
   const loosen = () => {
     most.amount = 10;
@@ -106,8 +106,8 @@ async function setUpRefunds() {
   return { ...set, log, receive, receiveText, create, drive, reevaluate, loosen };
 }
 
-const idsIn = (emissions: readonly OutputRecord[]) =>
-  emissions.map(({ headers }) => headers[HEADER.messageId]);
+const idsIn = (outputRecords: readonly OutputRecord[]) =>
+  outputRecords.map(({ headers }) => headers[HEADER.messageId]);
 
 describe('rejected events whose contract was corrected', () => {
   it('stayed rejected for good: those that pass by now are accepted as they were received, the others stay', async () => {
@@ -118,16 +118,16 @@ describe('rejected events whose contract was corrected', () => {
     await receive('r-2', { properties: { amount: 11 } });
     await receive('r-3');
     loosen();
-    const { emissions, last, phases } = await reevaluate();
-    expect(topicsOf(emissions)).toEqual([TOPIC.accepted, TOPIC.accepted]);
-    expect(emissions[0]?.value).toBe(text);
-    expect(emissions[0]?.headers).toMatchObject({
+    const { outputRecords, last, phases } = await reevaluate();
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.accepted, TOPIC.accepted]);
+    expect(outputRecords[0]?.value).toBe(text);
+    expect(outputRecords[0]?.headers).toMatchObject({
       [HEADER.reevaluatedBy]: 'replay-1',
       [HEADER.keyId]: 'key-1',
       outcome: 'accepted',
       'contract-id': CONTRACT.id,
     });
-    expect(emissions[0]?.headers).not.toHaveProperty(HEADER.replay);
+    expect(outputRecords[0]?.headers).not.toHaveProperty(HEADER.replay);
     expect(last).toMatchObject({ status: 'finished', looked_at: 3, events: 2, still_rejected: 1 });
     expect(new Set(phases)).toEqual(new Set([undefined]));
   });
@@ -154,8 +154,8 @@ describe('rejected events whose contract was corrected', () => {
     expect(topicsOf(await receive('r-5', { properties: { reason: 'late' } }))).toEqual([TOPIC.accepted]);
     await receive('r-6');
     loosen();
-    const { emissions, last } = await reevaluate();
-    expect(idsIn(emissions)).toEqual(['r-6']);
+    const { outputRecords, last } = await reevaluate();
+    expect(idsIn(outputRecords)).toEqual(['r-6']);
     expect(last).toMatchObject({ events: 2, still_rejected: 0 });
     expect(await receive('r-6', { properties: { reason: 'later' } })).toEqual([]);
   });
@@ -170,11 +170,11 @@ describe('rejected events whose contract was corrected', () => {
     time.now = START;
     loosen();
     const since = new Date(START - 90 * HOUR_MS).toISOString();
-    const { emissions, last, phases } = await reevaluate({ since });
+    const { outputRecords, last, phases } = await reevaluate({ since });
     expect([...new Set(phases)]).toEqual(['mark', 'compare', 'evaluate']);
-    expect(idsIn(emissions)).toEqual(['r-8']);
+    expect(idsIn(outputRecords)).toEqual(['r-8']);
     expect(last).toMatchObject({ status: 'finished', looked_at: 2, events: 2 });
-    expect((await reevaluate({ since })).emissions).toEqual([]);
+    expect((await reevaluate({ since })).outputRecords).toEqual([]);
   });
 
   it('are evaluated by the contracts of when the replay was created, whatever changes while it runs', async () => {
@@ -212,6 +212,6 @@ describe('rejected events whose contract was corrected', () => {
     await receive('b', { environment: 'development' });
     await receive('c', { source_id: 's-1' });
     loosen();
-    expect(idsIn((await reevaluate(fields)).emissions)).toEqual(ids);
+    expect(idsIn((await reevaluate(fields)).outputRecords)).toEqual(ids);
   });
 });

@@ -93,7 +93,8 @@ describe('a replay', () => {
     await set.run('deliver', [handedOn(original, 0), handedOn(replayed, 1)]);
     return { ...set, received, slow, replayed, original };
   }
-  const deliveryIn = (emission: OutputRecord | undefined): Delivery => JSON.parse(emission?.value ?? '{}');
+  const deliveryIn = (outputRecord: OutputRecord | undefined): Delivery =>
+    JSON.parse(outputRecord?.value ?? '{}');
 
   it('each replayed delivery had a new id: two rows of one event. It is received under the first id, marked', async () => {
     const { received, replayed, original } = await replayedOnce({ new_ids: false });

@@ -32,9 +32,9 @@ describe('route', () => {
     catalog.addRule('other', 'place', { event_names: ['Other'] });
     catalog.addRule('off', 'place', { enabled: false });
     catalog.addRule('development', 'place', { environments: ['development'] });
-    const emissions = await run('route', [accepted('m', 0, { [HEADER.traceparent]: 'trace' })]);
-    expect(emissions.map(({ value }) => JSON.parse(value).rule_id)).toEqual(['all', 'named']);
-    expect(JSON.parse(emissions[0]?.value ?? '')).toEqual({
+    const outputRecords = await run('route', [accepted('m', 0, { [HEADER.traceparent]: 'trace' })]);
+    expect(outputRecords.map(({ value }) => JSON.parse(value).rule_id)).toEqual(['all', 'named']);
+    expect(JSON.parse(outputRecords[0]?.value ?? '')).toEqual({
       id: nameId('all', 'production:m:0'),
       workspace_id: WORKSPACE,
       environment: 'production',
@@ -47,13 +47,13 @@ describe('route', () => {
       redrives: 0,
       event: event('m'),
     });
-    expect(emissions[0]).toMatchObject({
+    expect(outputRecords[0]).toMatchObject({
       topic: TOPIC.deliveries,
       key: 'place:u1',
       headers: { [HEADER.catalogPosition]: String(catalog.position), [HEADER.traceparent]: 'trace' },
     });
     time.now += 60_000;
-    expect(await run('route', [accepted('m', 0, { [HEADER.traceparent]: 'trace' })])).toEqual(emissions);
+    expect(await run('route', [accepted('m', 0, { [HEADER.traceparent]: 'trace' })])).toEqual(outputRecords);
   });
 
   it('makes no deliveries for a destination that is disabled', async () => {
@@ -81,8 +81,8 @@ describe('route', () => {
       [HEADER.contractId]: 'c',
       [HEADER.contractVersion]: '7',
     };
-    const emissions = await run('route', [accepted('m', 0, warned), accepted('drop', 1, warned)]);
-    const deliveries = emissions.map(({ value }) => JSON.parse(value));
+    const outputRecords = await run('route', [accepted('m', 0, warned), accepted('drop', 1, warned)]);
+    const deliveries = outputRecords.map(({ value }) => JSON.parse(value));
     expect(deliveries.map(({ id }) => id)).toEqual([
       nameId('rule', 'production:m:0'),
       nameId('rule', 'production:m:1'),
@@ -175,14 +175,14 @@ describe('route', () => {
     const first = run('route', [accepted('m1', 0)]);
     await until(() => release.length === 1);
     time.pass(501);
-    const emissions = await run('route', [accepted('m2', 1)]);
-    expect(topicsOf(emissions)).toEqual([TOPIC.deliveries, TOPIC.eventsSlow]);
-    expect(emissions[1]).toMatchObject({ headers: { [HEADER.rules]: 'rule' } });
+    const outputRecords = await run('route', [accepted('m2', 1)]);
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.deliveries, TOPIC.eventsSlow]);
+    expect(outputRecords[1]).toMatchObject({ headers: { [HEADER.rules]: 'rule' } });
     release[0]?.();
     expect(await first).toHaveLength(2);
 
     world.transform = (_source, input) => passing(input);
-    const slow = await run('route.slow', [handedOn(emissions[1])]);
+    const slow = await run('route.slow', [handedOn(outputRecords[1])]);
     expect(slow.map(({ topic, value }) => [topic, JSON.parse(value).rule_id])).toEqual([
       [TOPIC.deliveries, 'rule'],
     ]);

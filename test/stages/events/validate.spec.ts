@@ -68,12 +68,12 @@ describe('validate', () => {
       outcome: 'rejected',
       violations: [{ kind: 'required', path: '/total', message: 'is missing', action: 'blocked' }],
     });
-    const emissions = await run('validate', [
+    const outputRecords = await run('validate', [
       entryOf(RECEIVED, 0, event('a'), { [HEADER.catalogPosition]: String(before) }),
       entryOf(RECEIVED, 1, event('b'), { [HEADER.catalogPosition]: String(before + 1) }),
     ]);
-    expect(topicsOf(emissions)).toEqual([TOPIC.accepted, TOPIC.rejected, TOPIC.violations]);
-    expect(emissions[1]?.headers).toMatchObject({ outcome: 'rejected', 'contract-version': '1' });
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.accepted, TOPIC.rejected, TOPIC.violations]);
+    expect(outputRecords[1]?.headers).toMatchObject({ outcome: 'rejected', 'contract-version': '1' });
   });
 
   describe('of an event that its contract rejects', () => {
@@ -100,8 +100,8 @@ describe('validate', () => {
         const { run, bad, good } = setUpStrict();
         const entries = [bad(0), bad(1), good(2), good(3), bad(4)];
         const before = await run('validate', entries.slice(0, cut));
-        const emissions = [...before, ...(await run('validate', entries.slice(cut)))];
-        expect(topicsOf(emissions)).toEqual([TOPIC.rejected, TOPIC.violations, TOPIC.accepted]);
+        const outputRecords = [...before, ...(await run('validate', entries.slice(cut)))];
+        expect(topicsOf(outputRecords)).toEqual([TOPIC.rejected, TOPIC.violations, TOPIC.accepted]);
       }
     });
 
@@ -149,13 +149,15 @@ describe('validate', () => {
         ticking = setImmediate(look);
       };
       let ticking = setImmediate(look);
-      const emissions = await run('validate', entries);
+      const outputRecords = await run('validate', entries);
       clearImmediate(ticking);
       seen.push(judged());
       const steps = seen.map((count, n) => count - (seen[n - 1] ?? 0));
       expect(Math.max(...steps)).toBeLessThanOrEqual(2);
       expect(judged()).toBe(30);
-      expect(emissions.map(({ value, headers }) => [JSON.parse(value).message_id, headers.outcome])).toEqual(
+      expect(
+        outputRecords.map(({ value, headers }) => [JSON.parse(value).message_id, headers.outcome]),
+      ).toEqual(
         entries.flatMap((_, n) => (n === 20 ? [] : [[`m${n}`, n % 10 === 7 ? 'warned' : 'accepted']])),
       );
     });

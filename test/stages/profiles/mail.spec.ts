@@ -143,8 +143,8 @@ describe('mail', () => {
 
   it('gives up at once what is refused for good', async () => {
     const { run, outcomes } = setUpMail(() => ({ kind: 'refused', reason: 'RCPT TO 550 5.1.1' }));
-    const emissions = await run('mail', [entryOf(TOPIC.mail, 0, notice())]);
-    expect(emissions.map(({ topic }) => topic)).toEqual([TOPIC.poison]);
+    const outputRecords = await run('mail', [entryOf(TOPIC.mail, 0, notice())]);
+    expect(outputRecords.map(({ topic }) => topic)).toEqual([TOPIC.poison]);
     expect(outcomes()).toEqual({ refused: 1 });
   });
 

@@ -32,7 +32,7 @@ export interface CheckedImport {
 }
 
 /**
- * Reads a document and finds what its import changes. 400 with the faults by their place, before anything is stored: of
+ * Reads a document and finds what its import changes. 400 with the faults by their location, before anything is stored: of
  * the document, of contracts that are not valid, and of schemas.
  */
 export async function checkImport(
@@ -65,10 +65,10 @@ export async function checkImport(
   const schemaFaults: PlanRemark[] = [];
   for (const change of changes) {
     if (!setsSchema(change)) continue;
-    const { place, fields } = change;
-    const found = await contracts.check(workspaceId, fields.schema_definition, { gone: disconnected });
+    const { location, fields } = change;
+    const found = await contracts.check(workspaceId, fields.schema_definition, { disconnected });
     schemaFaults.push(
-      ...found.map(({ path, message }) => faultOfSchema(place, read.contracts, path, message)),
+      ...found.map(({ path, message }) => faultOfSchema(location, read.contracts, path, message)),
     );
     if (schemaFaults.length >= MAX_FAULTS) break;
   }
@@ -91,28 +91,28 @@ function setsSchema(change: PlanChange): change is SettingChange {
 /** Faults of a contract by the schema of a request body, and names of event types whose events have none. */
 function faultsOf(request: FastifyRequest, change: PlanChange): readonly ErrorDetail[] {
   if (change.action !== 'create' && change.action !== 'update') return [];
-  const { place, fields } = change;
+  const { location, fields } = change;
   const validate = request.compileValidationSchema(contractBody);
   const found = validate(fields) ? [] : describeValidation(validate.errors ?? [], 'body');
-  return [...found, ...nameFaults(fields)].map(({ path, message }) => at(place, path, message));
+  return [...found, ...nameFaults(fields)].map(({ path, message }) => at(location, path, message));
 }
 
-/** A fault in a member of a contract: within its place where the document has the same members. */
-function at(place: string, path: string, message: string): ErrorDetail {
-  if (place.startsWith('/contracts/')) return { path: place + path, message };
-  return { path: place, message: `${path.slice(1).replaceAll('/', '.')}: ${message}` };
+/** A fault in a member of a contract: within its location where the document has the same members. */
+function at(location: string, path: string, message: string): ErrorDetail {
+  if (location.startsWith('/contracts/')) return { path: location + path, message };
+  return { path: location, message: `${path.slice(1).replaceAll('/', '.')}: ${message}` };
 }
 
 function faultOfSchema(
-  place: string,
+  location: string,
   contracts: readonly ImportedContract[],
   path: string,
   message: string,
 ): ErrorDetail {
-  const isOwn = contracts.find((contract) => contract.place === place)?.isExact === true;
-  if (isOwn) return { path: `${place}/schema_definition${path}`, message };
+  const isOwn = contracts.find((contract) => contract.location === location)?.isExact === true;
+  if (isOwn) return { path: `${location}/schema_definition${path}`, message };
   return {
-    path: place,
+    path: location,
     message: `the schema of its properties, at ${path === '' ? 'its root' : path}, ${message}`,
   };
 }

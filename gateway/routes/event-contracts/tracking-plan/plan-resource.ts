@@ -138,7 +138,7 @@ export function presentImport(
       contract_id: contract?.id ?? null,
       version: contract?.version ?? null,
       fields: change.action === 'update' ? change.changed.filter(isChangeable) : [],
-      path: 'place' in change ? change.place : null,
+      path: 'location' in change ? change.location : null,
     };
   });
   const counted = (action: (typeof ACTIONS)[number]) =>

@@ -20,10 +20,10 @@ export interface ContractWorkersOptions extends Partial<QueueBounds> {
   /** Time of one task before its process is ended, ms. Bounds on work end every task far sooner. Default 30,000. */
   readonly taskMs?: number;
   /** Heap of a worker process, MiB. Default 256. */
-  readonly heapMb?: number;
+  readonly heapMib?: number;
 }
 
-const DEFAULTS = { processes: 1, taskMs: 30_000, heapMb: 256, waitingEach: 64, waiting: 512 } as const;
+const DEFAULTS = { processes: 1, taskMs: 30_000, heapMib: 256, waitingEach: 64, waiting: 512 } as const;
 /** The share of a worker's heap that its compiled contracts may weigh. */
 const COMPILED_SHARE = 1 / 4;
 
@@ -119,14 +119,14 @@ class WorkerProcesses implements ContractWorkers {
     return this.#lastKey;
   }
 
-  #run(workspaceId: string, task: ContractTask, { gone }: ContractTaskOptions): Promise<TaskAnswer> {
+  #run(workspaceId: string, task: ContractTask, { disconnected }: ContractTaskOptions): Promise<TaskAnswer> {
     if (this.#isClosed) throw new Unavailable('the contract workers are closed');
-    if (gone?.aborted) throw new Overloaded('the caller disconnected');
+    if (disconnected?.aborted) throw new Overloaded('the caller disconnected');
     return new Promise<TaskAnswer>((resolve, reject) => {
       const dequeue = () => {
         if (this.#queue.remove(workspaceId, pending)) reject(new Overloaded('the caller disconnected'));
       };
-      const settled = () => gone?.removeEventListener('abort', dequeue);
+      const settled = () => disconnected?.removeEventListener('abort', dequeue);
       const pending: Pending = {
         task,
         resolve(answer) {
@@ -139,7 +139,7 @@ class WorkerProcesses implements ContractWorkers {
         },
       };
       this.#queue.push(workspaceId, pending);
-      gone?.addEventListener('abort', dequeue, { once: true });
+      disconnected?.addEventListener('abort', dequeue, { once: true });
       this.#dispatch();
     });
   }
@@ -168,7 +168,7 @@ class WorkerProcesses implements ContractWorkers {
       worker.child.kill('SIGKILL');
     }, this.#options.taskMs);
     worker.running = { pending, workspaceId, timer };
-    hold(worker.child);
+    keepAlive(worker.child);
     if (pending.task.kind === 'evaluate' && pending.task.contract !== undefined) {
       if (worker.sent.size >= MAX_SENT) worker.sent.clear();
       worker.sent.add(pending.task.key);
@@ -178,9 +178,9 @@ class WorkerProcesses implements ContractWorkers {
   }
 
   #start(): void {
-    const { heapMb, logger } = this.#options;
-    const child = fork(WORKER, [String(Math.floor(heapMb * 1024 * 1024 * COMPILED_SHARE))], {
-      execArgv: ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${heapMb}`],
+    const { heapMib, logger } = this.#options;
+    const child = fork(WORKER, [String(Math.floor(heapMib * 1024 * 1024 * COMPILED_SHARE))], {
+      execArgv: ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${heapMib}`],
       // Without the secrets and settings of this process, and without V8's output about an exhausted heap.
       env: {},
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
@@ -191,7 +191,7 @@ class WorkerProcesses implements ContractWorkers {
       const answer = message as TaskAnswer;
       if (answer.kind === 'ready') {
         worker.isReady = true;
-        release(child);
+        letEnd(child);
       } else this.#finish(worker)?.resolve(answer);
       this.#dispatch();
     });
@@ -221,20 +221,20 @@ class WorkerProcesses implements ContractWorkers {
     if (running === undefined) return undefined;
     clearTimeout(running.timer);
     worker.running = undefined;
-    release(worker.child);
+    letEnd(worker.child);
     this.#queue.done(running.workspaceId);
     return running.pending;
   }
 }
 
 /** Keeps this process alive while a worker is busy. */
-function hold(child: ChildProcess): void {
+function keepAlive(child: ChildProcess): void {
   child.ref();
   child.channel?.ref();
 }
 
 /** Lets this process end while a worker is idle; the worker ends with the channel to it. */
-function release(child: ChildProcess): void {
+function letEnd(child: ChildProcess): void {
   child.unref();
   child.channel?.unref();
 }
@@ -244,7 +244,7 @@ function ended(child: ChildProcess): Promise<void> {
     return Promise.resolve();
   return new Promise((resolve) => {
     child.once('exit', () => resolve());
-    hold(child);
+    keepAlive(child);
     child.kill('SIGKILL');
   });
 }

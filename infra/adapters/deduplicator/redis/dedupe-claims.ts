@@ -4,14 +4,14 @@ import { type RedisClient, Script } from '../../redis/index.ts';
 import { digestOf } from '../digest.ts';
 
 /** A dedupe claim in its stored form: the key of the message, and the claiming position as a short text. */
-export interface StoredClaim {
+export interface StoredDedupeClaim {
   readonly key: string;
-  /** Claims of one bucket share a slot. */
+  /** Dedupe claims of one bucket share a slot. */
   readonly bucket: string;
   readonly position: string;
   /** For a rejected event: the key for the rejected events of its message, in the same bucket. */
   readonly rejectedKey?: string;
-  /** The same key, for a claim that can win only after a rejected event. */
+  /** The same key, for a dedupe claim that can win only after a rejected event. */
   readonly afterRejectedKey?: string;
 }
 
@@ -22,7 +22,7 @@ const DIGEST_BYTES = 16;
 const TOPIC_HASH_LENGTH = 8;
 
 /** Converts dedupe claims to their stored form, which is short to save memory, and back. */
-export class ClaimFormat {
+export class DedupeClaimFormat {
   readonly #prefix: string;
   readonly #topicHashes = new Map<string, string>();
 
@@ -31,7 +31,7 @@ export class ClaimFormat {
   }
 
   /** The first byte of the digest selects one of 256 buckets, each in one cluster slot by its hash tag. */
-  storedOf(claimant: DedupeClaim): StoredClaim {
+  storedOf(claimant: DedupeClaim): StoredDedupeClaim {
     const { key, bucket } = this.#keyOf(claimant);
     const claim = { key, bucket, position: this.#textOf(claimant.position) };
     if (claimant.rejected === true) return { ...claim, rejectedKey: rejectedKeyOf(key) };
@@ -47,7 +47,9 @@ export class ClaimFormat {
     return this.#keyOf(message).key;
   }
 
-  /** The key and the value of a claim that another store decided. `digest` as in `storedClaims` of the embedded one. */
+  /**
+   * The key and the value of a dedupe claim that another store decided. `digest` as in `exportedDedupeClaims` of the embedded one.
+   */
   importedOf(digest: Uint8Array, position: Position): { readonly key: string; readonly value: string } {
     const message = Buffer.from(digest.subarray(0, DIGEST_BYTES));
     const { key } = this.#keyOfDigest(message);
@@ -65,11 +67,11 @@ export class ClaimFormat {
     return { topic, partition, offset, index };
   }
 
-  #keyOf(message: Message): Pick<StoredClaim, 'key' | 'bucket'> {
+  #keyOf(message: Message): Pick<StoredDedupeClaim, 'key' | 'bucket'> {
     return this.#keyOfDigest(Buffer.from(digestOf(message)));
   }
 
-  #keyOfDigest(digest: Buffer): Pick<StoredClaim, 'key' | 'bucket'> {
+  #keyOfDigest(digest: Buffer): Pick<StoredDedupeClaim, 'key' | 'bucket'> {
     const bucket = digest.toString('hex', 0, 1);
     return { key: `{${this.#prefix}d:${bucket}}${digest.toString('base64url', 1)}`, bucket };
   }
@@ -93,14 +95,14 @@ function rejectedKeyOf(key: string): string {
   return `${key}r`;
 }
 
-/** Bound of the claims in one script call, which blocks the server for other clients. */
+/** Bound of the dedupe claims in one script call, which blocks the server for other clients. */
 const CLAIMS_PER_CALL = 1_000;
 
 /**
  * Stores the first value of each key for `ARGV[1]` ms. Returns a digit per key: 1 when the stored value is the given one.
- * Redis checks its memory limit once, when a script starts, so that a full server stores either all claims or none.
+ * Redis checks its memory limit once, when a script starts, so that a full server stores either all dedupe claims or none.
  */
-const CLAIM = new Script(`
+const DECIDE = new Script(`
 local call, args, keptMs, answers = redis.call, ARGV, ARGV[1], {}
 for i, key in ipairs(KEYS) do
   local value = args[i + 1]
@@ -111,9 +113,9 @@ return table.concat(answers)
 `);
 
 /**
- * The same for batches with claims of rejected events, which are rare. Each claim has two keys: for its message, and for the
- * rejected events of it. Its value begins with `!` for a rejected event, and with `?` for a claim that can win only after a
- * rejected event; no other value begins with them.
+ * The same for batches with dedupe claims of rejected events, which are rare. Each claim has two keys: for its message, and
+ * for the rejected events of it. Its value begins with `!` for a rejected event, and with `?` for a claim that can win only
+ * after a rejected event; no other value begins with them.
  */
 const CLAIM_WITH_REJECTED = new Script(`
 local call, args, keptMs, answers = redis.call, ARGV, ARGV[1], {}
@@ -135,10 +137,10 @@ end
 return table.concat(answers)
 `);
 
-/** For each claim: true when its position is the winner. Claims of one key are decided in order. */
-export async function decideClaims(
+/** For each dedupe claim: true when its position is the winner. Claims of one key are decided in order. */
+export async function decideDedupeClaims(
   client: RedisClient,
-  claims: readonly StoredClaim[],
+  claims: readonly StoredDedupeClaim[],
   keptMs: number,
 ): Promise<readonly boolean[]> {
   const won = new Array<boolean>(claims.length).fill(false);
@@ -155,11 +157,15 @@ export async function decideClaims(
   return won;
 }
 
-async function run(client: RedisClient, claims: readonly StoredClaim[], keptMs: number): Promise<string> {
+async function run(
+  client: RedisClient,
+  claims: readonly StoredDedupeClaim[],
+  keptMs: number,
+): Promise<string> {
   if (claims.every((claim) => claim.rejectedKey === undefined && claim.afterRejectedKey === undefined)) {
     const positions = claims.map(({ position }) => position);
     const keys = claims.map(({ key }) => key);
-    return String(await CLAIM.run(client, keys, [String(keptMs), ...positions]));
+    return String(await DECIDE.run(client, keys, [String(keptMs), ...positions]));
   }
   const keys = claims.flatMap(({ key, rejectedKey, afterRejectedKey }) => [
     key,
@@ -169,13 +175,13 @@ async function run(client: RedisClient, claims: readonly StoredClaim[], keptMs: 
   return String(await CLAIM_WITH_REJECTED.run(client, keys, [String(keptMs), ...values]));
 }
 
-function markOf({ rejectedKey, afterRejectedKey }: StoredClaim): string {
+function markOf({ rejectedKey, afterRejectedKey }: StoredDedupeClaim): string {
   if (rejectedKey !== undefined) return '!';
   return afterRejectedKey === undefined ? '' : '?';
 }
 
-/** Indexes of claims for one script call each: on a cluster, all of one bucket. */
-function callGroups(claims: readonly StoredClaim[], byBucket: boolean): readonly (readonly number[])[] {
+/** Indexes of dedupe claims for one script call each: on a cluster, all of one bucket. */
+function callGroups(claims: readonly StoredDedupeClaim[], byBucket: boolean): readonly (readonly number[])[] {
   const full: number[][] = [];
   const open = new Map<string, number[]>();
   for (const [index, { bucket }] of claims.entries()) {

@@ -6,13 +6,13 @@ import {
   type RedisClient,
   RedisConnection,
 } from '../../redis/index.ts';
-import { ClaimFormat, decideClaims, type StoredClaim } from './dedupe-claims.ts';
+import { DedupeClaimFormat, decideDedupeClaims, type StoredDedupeClaim } from './dedupe-claims.ts';
 
 /** Longer than the lag of replicas and of the append-only file, which is written every second, ms. */
 const RECENT_MS = 5_000;
 const RECENT_LIMIT = 100_000;
 
-/** Claims are kept this much longer than the window at most, ms, as a replica's clock may be ahead. */
+/** Dedupe claims are kept this much longer than the window at most, ms, as a replica's clock may be ahead. */
 const CLOCK_MARGIN_MS = 60_000;
 
 export interface RedisDeduplicatorOptions extends RedisAccess {
@@ -30,7 +30,7 @@ export interface RedisDeduplicatorOptions extends RedisAccess {
  * Calls are `Unavailable` while the server does not answer.
  *
  * Durability is that of Redis. With `appendfsync always`, a win is on disk when the call resolves. With `everysec`, or after
- * a failover to a replica, the claims of about the last second may be lost:
+ * a failover to a replica, the dedupe claims of about the last second may be lost:
  * - A message that was claimed and not emitted yet is claimed again by the first position that asks, and emitted once.
  * - A message that was emitted could be emitted again by a repetition. To prevent that, this process repeats its recent
  *   wins after each reconnect before any other call. The remaining risk is a repetition that reaches another process
@@ -38,12 +38,12 @@ export interface RedisDeduplicatorOptions extends RedisAccess {
  */
 export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): Promise<Deduplicator> {
   const { windowMs, logger, timeoutMs } = options;
-  const format = new ClaimFormat(checkKeyPrefix(options.prefix));
+  const format = new DedupeClaimFormat(checkKeyPrefix(options.prefix));
   const keptMs = Math.ceil(windowMs + Math.min(windowMs / 4, CLOCK_MARGIN_MS));
   const recent = new RecentWins({ keptMs: RECENT_MS, limit: RECENT_LIMIT });
 
   const restore = async (client: RedisClient) => {
-    const again = await decideClaims(client, recent.all(), keptMs);
+    const again = await decideDedupeClaims(client, recent.all(), keptMs);
     const lost = again.filter((won) => !won).length;
     if (lost > 0) {
       logger.error(
@@ -63,7 +63,7 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
       if (claimants.length === 0) return [];
       const claims = claimants.map((claimant) => format.storedOf(claimant));
       return connection.call(async (client) => {
-        const won = await decideClaims(client, claims, keptMs);
+        const won = await decideDedupeClaims(client, claims, keptMs);
         recent.add(
           claims.filter((_, index) => won[index]),
           performance.now(),
@@ -92,7 +92,7 @@ export interface RecentWinsOptions {
 /** The last wins of this process, which Redis confirmed and may still lose. */
 export class RecentWins {
   readonly #options: RecentWinsOptions;
-  #batches: { readonly at: number; readonly wins: readonly StoredClaim[] }[] = [];
+  #batches: { readonly at: number; readonly wins: readonly StoredDedupeClaim[] }[] = [];
   #count = 0;
 
   constructor(options: RecentWinsOptions) {
@@ -100,7 +100,7 @@ export class RecentWins {
   }
 
   /** `now` is of a monotonic clock. Wins are dropped only here, so that they are kept during an outage. */
-  add(wins: readonly StoredClaim[], now: number): void {
+  add(wins: readonly StoredDedupeClaim[], now: number): void {
     if (wins.length === 0) return;
     this.#batches.push({ at: now, wins });
     this.#count += wins.length;
@@ -116,7 +116,7 @@ export class RecentWins {
   }
 
   /** In the order of the wins. */
-  all(): readonly StoredClaim[] {
+  all(): readonly StoredDedupeClaim[] {
     return this.#batches.flatMap(({ wins }) => wins);
   }
 }

@@ -1,2 +1,2 @@
 export { openRedisDeduplicator, type RedisDeduplicatorOptions } from './deduplicator.ts';
-export { importClaims, missingClaims } from './import-claims.ts';
+export { importDedupeClaims, missingDedupeClaims } from './import-dedupe-claims.ts';

@@ -3,7 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Clock, DedupeClaim, Deduplicator, Position } from '@tributary/core';
 import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
 import { digestOf, rejectedIdOf } from '../digest.ts';
-import { ClaimFiles, type OpenClaimFiles, type StoredClaim } from './claim-files.ts';
+import { DedupeClaimFiles, type OpenDedupeClaimFiles, type StoredDedupeClaim } from './dedupe-claim-files.ts';
 
 export interface SqliteDeduplicatorOptions {
   /** Holds this store alone; several processes may share it. */
@@ -16,19 +16,19 @@ export interface SqliteDeduplicatorOptions {
 }
 
 /**
- * A `Deduplicator` in files of one folder. A claim takes about 40 bytes on disk until it expires, and no memory beyond a
- * fixed page cache per file.
+ * A `Deduplicator` in files of one folder. A dedupe claim takes about 40 bytes on disk until it expires, and no memory
+ * beyond a fixed page cache per file.
  */
 export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Deduplicator {
   const { folder, busyTimeoutMs } = options;
   const list = openDatabase(join(folder, 'windows.db'), busyTimeoutMs === undefined ? {} : { busyTimeoutMs });
   const sources = new Sources(list);
-  const files = new ClaimFiles(list, options);
+  const files = new DedupeClaimFiles(list, options);
   let closed = false;
   return {
     async claim(claimants: readonly DedupeClaim[]) {
       if (claimants.length === 0) return [];
-      const claims = claimants.map((claimant): StoredClaim => {
+      const claims = claimants.map((claimant): StoredDedupeClaim => {
         const id = digestOf(claimant);
         const position = sources.textOf(claimant.position);
         if (claimant.rejected === true) return { id, position, rejectedId: rejectedIdOf(id) };
@@ -63,13 +63,13 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
   };
 }
 
-/** No position: the winner of a claim that needs a rejected event when there is none. */
+/** No position: the winner of a dedupe claim that needs a rejected event when there is none. */
 const NO_POSITION = '';
 
-/** `NO_POSITION` for each claim that can win only after a rejected event and has none; undefined for the others. */
+/** `NO_POSITION` for each dedupe claim that can win only after a rejected event and has none; undefined for the others. */
 function withoutRejected(
-  { current, older }: OpenClaimFiles,
-  claims: readonly StoredClaim[],
+  { current, older }: OpenDedupeClaimFiles,
+  claims: readonly StoredDedupeClaim[],
 ): (string | undefined)[] {
   const winners = new Array<string | undefined>(claims.length).fill(undefined);
   const dependent = claims.flatMap(({ afterRejectedId }, index) =>
@@ -83,10 +83,13 @@ function withoutRejected(
 }
 
 /**
- * True for each claim whose position is the winner: that of an older file, else the first one in the current file. For
- * rejected events, the winner among the rejected events comes first.
+ * True for each dedupe claim whose position is the winner: that of an older file, else the first one in the current file.
+ * For rejected events, the winner among the rejected events comes first.
  */
-function decide({ current, older }: OpenClaimFiles, claims: readonly StoredClaim[]): readonly boolean[] {
+function decide(
+  { current, older }: OpenDedupeClaimFiles,
+  claims: readonly StoredDedupeClaim[],
+): readonly boolean[] {
   const winners = withoutRejected({ current, older }, claims);
   const rejected = claims.flatMap(({ rejectedId }, index) =>
     rejectedId === undefined ? [] : [{ id: rejectedId, index }],
@@ -114,7 +117,7 @@ const SOURCES_SCHEMA = `
 
 /**
  * Numbers for pairs of topic and partition, which shorten a stored position from thirty bytes to ten. A number is
- * committed before any claim uses it, and is never reused.
+ * committed before any dedupe claim uses it, and is never reused.
  */
 class Sources {
   readonly #database: DatabaseSync;

@@ -1,2 +1,2 @@
 export { openSqliteDeduplicator, type SqliteDeduplicatorOptions } from './deduplicator.ts';
-export { type KeptClaim, storedClaims } from './stored-claims.ts';
+export { type ExportedDedupeClaim, exportedDedupeClaims } from './exported-dedupe-claims.ts';

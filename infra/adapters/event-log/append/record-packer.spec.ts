@@ -13,12 +13,12 @@ describe('record packer', () => {
   it('puts entries with the same headers into one record, by reference or by content', () => {
     const packer = new RecordPacker();
     const headers = { 'catalog-position': '7' };
-    const placed = [
-      packer.place(PACKED, entry('1', headers)),
-      packer.place(PACKED, entry('2', headers)),
-      packer.place(PACKED, entry('3', { 'catalog-position': '7' })),
+    const packed = [
+      packer.pack(PACKED, entry('1', headers)),
+      packer.pack(PACKED, entry('2', headers)),
+      packer.pack(PACKED, entry('3', { 'catalog-position': '7' })),
     ];
-    expect(placed.map(({ record, index }) => [record, index])).toEqual([
+    expect(packed.map(({ record, index }) => [record, index])).toEqual([
       [0, 0],
       [0, 1],
       [0, 2],
@@ -29,23 +29,23 @@ describe('record packer', () => {
   it('never moves an entry before an earlier one of its partition, whatever their headers', () => {
     const packer = new RecordPacker();
     const [a, b] = [{ 'catalog-position': '1' }, { 'catalog-position': '2' }];
-    packer.place(PACKED, entry('1', a));
-    packer.place(PACKED, entry('2', b));
-    packer.place(PACKED, entry('3', a));
+    packer.pack(PACKED, entry('1', a));
+    packer.pack(PACKED, entry('2', b));
+    packer.pack(PACKED, entry('3', a));
     expect(packer.partitions()).toMatchObject([{ counts: [1, 1, 1], values: ['1', '2', '3'] }]);
   });
 
   it('begins a new record when one grows large', () => {
     const packer = new RecordPacker();
     const large = 'x'.repeat(200 * 1024);
-    for (let i = 0; i < 3; i++) packer.place(PACKED, entry(large));
+    for (let i = 0; i < 3; i++) packer.pack(PACKED, entry(large));
     expect(packer.partitions()).toMatchObject([{ counts: [1, 1, 1] }]);
   });
 
   it('makes one record an entry, with its key, on a topic that is not packed', () => {
     const packer = new RecordPacker();
-    packer.place(PLAIN, entry('1', {}, 'a'));
-    packer.place(PLAIN, entry('2', {}, 'b'));
+    packer.pack(PLAIN, entry('1', {}, 'a'));
+    packer.pack(PLAIN, entry('2', {}, 'b'));
     expect(packer.partitions()).toMatchObject([{ keys: ['a', 'b'], counts: [1, 1] }]);
   });
 
@@ -53,7 +53,7 @@ describe('record packer', () => {
     const packer = new RecordPacker();
     const spec = { ...PLAIN, partitions: 8 };
     for (const key of ['a', 'b', 'c', 'd']) {
-      expect(packer.place(spec, entry('1', {}, key)).records.partition).toBe(partitionOf(key, 8));
+      expect(packer.pack(spec, entry('1', {}, key)).records.partition).toBe(partitionOf(key, 8));
     }
   });
 });

@@ -44,8 +44,8 @@ export interface PartitionRecords {
   lastBytes: number;
 }
 
-/** The place of an entry; its position is known once the offset of the partition's first record is. */
-export interface Placed {
+/** The record and the index of an entry; its position is known once the offset of the partition's first record is. */
+export interface PackedEntry {
   readonly records: PartitionRecords;
   readonly record: number;
   readonly index: number;
@@ -56,11 +56,11 @@ export class RecordPacker {
   readonly #byPartition = new Map<string, PartitionRecords[]>();
 
   /** `partition`: that of the entry's key, where the caller knows it. */
-  place(
+  pack(
     spec: TopicSpec,
     entry: NewEntry,
     partition: number = partitionOf(entry.key, spec.partitions),
-  ): Placed {
+  ): PackedEntry {
     const records = this.#recordsOf(spec, partition);
     const last = records.counts.length - 1;
     if (!spec.packed) {

@@ -22,7 +22,7 @@ import {
 import { checkEntries } from '../append/record-packer.ts';
 import { SharedReads } from '../stage-runner/shared-reads.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
-import type { InHandTable } from '../suspects/in-hand-table.ts';
+import type { InFlightTable } from '../suspects/in-flight-table.ts';
 import { Appender } from './append/appender.ts';
 import { KafkaClient } from './client/client.ts';
 import { ClientPool } from './client/client-pool.ts';
@@ -68,8 +68,10 @@ export interface KafkaEventLogOptions {
   readonly fetchBytes?: number;
   /** Pauses before repetitions, ms: the first, doubled up to the cap. Default 50 to 5,000. */
   readonly backoff?: { readonly firstMs: number; readonly capMs: number };
-  /** Records the entries that the stages have in hand, to be read after a crash of their thread. Default: a private one. */
-  readonly inHand?: InHandTable;
+  /**
+   * Records the entries that the stages have in flight, to be read after a crash of their thread. Default: a private one.
+   */
+  readonly inFlight?: InFlightTable;
   /** How long a stage may take to finish its entries when it stops or a partition moves, ms. Default 10,000. */
   readonly stopGraceMs?: number;
   /** After so long without a heartbeat the partitions of a process go to others, ms. Default 6,000. */
@@ -135,7 +137,7 @@ class KafkaEventLog implements KafkaLog {
     const positions = positionsSpec(topics);
     this.#options = options;
     this.#framing = options.framing ?? PLAIN_FRAMING;
-    this.#crashes = crashWatch(this, options.inHand);
+    this.#crashes = crashWatch(this, options.inFlight);
     this.#appends = new KafkaClient({ connection, logger, requestTimeoutMs: appendTimeoutMs + 1_000 });
     this.#reads = new KafkaClient({ connection, logger });
     this.#layouts = new Layouts({

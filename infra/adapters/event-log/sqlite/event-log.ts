@@ -22,7 +22,7 @@ import { translateSqliteError } from '../../sqlite/database.ts';
 import { checkEntries } from '../append/record-packer.ts';
 import { SharedReads } from '../stage-runner/shared-reads.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
-import type { InHandTable } from '../suspects/in-hand-table.ts';
+import type { InFlightTable } from '../suspects/in-flight-table.ts';
 import { dropSegmentsBelow } from './segments/drop-below.ts';
 import { dropExpired } from './segments/retention.ts';
 import { createFirstSegment } from './segments/segment-file.ts';
@@ -55,7 +55,7 @@ export interface SqliteEventLogOptions {
   /** Delay before a retry, ms: the first, doubling up to the cap. Default 50 to 5,000. */
   readonly backoff?: { readonly firstMs: number; readonly capMs: number };
   /** Records which entries the stages are processing, to be read after a crash. Default: not recorded. */
-  readonly inHand?: InHandTable;
+  readonly inFlight?: InFlightTable;
   /** How long `stop()` lets a stage finish the entries that it has, ms. Default 10,000. */
   readonly stopGraceMs?: number;
 }
@@ -101,7 +101,7 @@ export class SqliteEventLog implements EventLog {
     this.topics = options.topics;
     this.#options = options;
     this.#clock = options.clock ?? Date.now;
-    this.#crashes = crashWatch(this, options.inHand);
+    this.#crashes = crashWatch(this, options.inFlight);
     this.#groups = new Map(TOPIC_GROUPS.map((name) => [name, this.#open(name)]));
     const every = options.retentionEveryMs ?? 60_000;
     this.#retention = every === false ? undefined : setInterval(() => this.#applyRetention(), every).unref();

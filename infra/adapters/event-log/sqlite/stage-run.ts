@@ -24,7 +24,7 @@ import { topicGroupOf } from './topic-groups/topic-groups.ts';
 import type { Ownership } from './topic-groups/write-batch.ts';
 
 /**
- * A flow stage stores a position without emissions at most this often: each time costs an fsync. A crash repeats the
+ * A flow stage stores a position without output records at most this often: each time costs an fsync. A crash repeats the
  * work of this interval.
  */
 const FLOW_THROTTLE: CommitThrottle = { pauseAfter: () => 0, positionMs: 50 };
@@ -39,7 +39,7 @@ export interface StageRunOptions {
     readonly watch: TopicGroupWatch;
   };
   readonly shared: Pick<SharedReads, 'of'>;
-  /** The writer of the topic group `stages`, which holds emissions and positions. */
+  /** The writer of the topic group `stages`, which holds output records and positions. */
   readonly writer: TopicGroupWriter;
   readonly backoff: Backoff;
   readonly fetchBytes: number;
@@ -191,7 +191,7 @@ function ownedPartition(
       return [];
     },
     end: async () => reader.end(topic, partition),
-    commit: (from, to, emissions) =>
+    commit: (from, to, outputRecords) =>
       options.writer.commit({
         stage: stage.name,
         topic,
@@ -199,14 +199,14 @@ function ownedPartition(
         generation,
         from,
         to,
-        emissions,
+        outputRecords,
       }),
   };
 }
 
 function checkStage(stage: Stage, topics: ReadonlyMap<string, TopicSpec>): void {
   for (const topic of [...stage.writes, TOPIC.poison]) {
-    // Emissions and position become durable in one transaction, so they must be in the same files.
+    // Output records and position become durable in one transaction, so they must be in the same files.
     if (topicGroupOf(specOf(topics, topic)) !== 'stages') {
       throw new InvalidInput(`stage "${stage.name}" cannot emit to "${topic}"`);
     }

@@ -12,7 +12,7 @@ import {
 import type { Taken } from './cursor.ts';
 import { pause, unlessAborted } from './waiting.ts';
 import {
-  checkEmissions,
+  checkOutputRecords,
   deadLetter,
   deadLetterByPosition,
   failureOf,
@@ -22,9 +22,9 @@ import {
 
 /**
  * Runs a stage on a batch of one partition and commits it, in parts where the stage throws. Resolves when the batch is
- * committed (without emissions: reached), and also where an engine is unavailable while the stage stops, as the next owner
- * waits. Rejects with the stage's `Rewind` or `Fenced`, with `PartitionLost`, or with the signal's reason; the committer has
- * the position until then. `taken` is wholly before or wholly behind the committed position.
+ * committed (without output records: reached), and also where an engine is unavailable while the stage stops, as the next
+ * owner waits. Rejects with the stage's `Rewind` or `Fenced`, with `PartitionLost`, or with the signal's reason; the
+ * committer has the position until then. `taken` is wholly before or wholly behind the committed position.
  */
 export async function workBatch(stage: BatchStage, taken: readonly Taken[], work: Work): Promise<void> {
   const plan = new SplitPlan(taken.length);
@@ -54,15 +54,15 @@ export function quarantineTaken(taken: Taken, reason: string, work: Work): Promi
   return commitPart([taken], quarantine(work, taken.entry, reason), work);
 }
 
-/** The entries of the part are in hand from before their dispatch until their commit. */
-async function noted<T>(part: readonly Taken[], { inHand }: Work, work: () => Promise<T>): Promise<T> {
+/** The entries of the part are in flight from before their dispatch until their commit. */
+async function noted<T>(part: readonly Taken[], { inFlight }: Work, work: () => Promise<T>): Promise<T> {
   const [first, last] = [part[0], part.at(-1)];
-  if (first !== undefined) inHand.take(first.entry);
-  if (last !== undefined) inHand.take(last.entry);
+  if (first !== undefined) inFlight.take(first.entry);
+  if (last !== undefined) inFlight.take(last.entry);
   try {
     return await work();
   } finally {
-    inHand.clear();
+    inFlight.clear();
   }
 }
 
@@ -73,13 +73,13 @@ class StageThrew extends Error {}
 async function workPart(stage: BatchStage, part: readonly Taken[], work: Work): Promise<number> {
   let entries = part.length;
   const notes: StageNote[] = [];
-  const emissions = await dispatch(stage, part, work, {
+  const outputRecords = await dispatch(stage, part, work, {
     endBatch(first) {
       entries = Math.max(1, Math.min(first, part.length));
     },
     count: (note) => void notes.push(note),
   });
-  await commitPart(part.slice(0, entries), emissions, work, notes);
+  await commitPart(part.slice(0, entries), outputRecords, work, notes);
   return entries;
 }
 
@@ -99,9 +99,9 @@ async function dispatch(
     // A stage may throw before its first await.
     const processed = (async () =>
       stage.process({ topic, partition, entries }, { ...work.context, ...callbacks }))();
-    const emissions = await unlessAborted(processed, work.signal);
-    checkEmissions(emissions, work.writes);
-    return emissions;
+    const outputRecords = await unlessAborted(processed, work.signal);
+    checkOutputRecords(outputRecords, work.writes);
+    return outputRecords;
   } catch (thrown) {
     work.signal.throwIfAborted();
     throw new StageThrew('stage threw', { cause: thrown });
@@ -110,20 +110,20 @@ async function dispatch(
 
 async function commitPart(
   part: readonly Taken[],
-  emissions: readonly OutputRecord[],
+  outputRecords: readonly OutputRecord[],
   work: Work,
   notes: readonly StageNote[] = [],
 ): Promise<void> {
   const last = part.at(-1);
   if (last === undefined) return;
   const { committer, signal } = work;
-  if (emissions.length === 0 && work.positionsMayWait) await committer.reach(last.after, signal, notes);
-  else await committer.commit(last.after, emissions, signal, notes);
+  if (outputRecords.length === 0 && work.positionsMayWait) await committer.reach(last.after, signal, notes);
+  else await committer.commit(last.after, outputRecords, signal, notes);
 }
 
 /**
- * An emission is larger than its topic takes, and nothing of the part was committed. The part is halved until the guilty
- * entry stands alone, which is dead-lettered at once: a repetition would be as large.
+ * An output record is larger than its topic takes, and nothing of the part was committed. The part is halved until the
+ * guilty entry stands alone, which is dead-lettered at once: a repetition would be as large.
  */
 async function afterTooLarge(
   plan: SplitPlan,

@@ -65,15 +65,15 @@ describe('what entries count', () => {
       backoff: { firstMs: 1, capMs: 1 },
       metrics: NO_METRICS,
       logger: NO_LOGGER,
-      commit: async (_from, _to, emissions) => {
+      commit: async (_from, _to, outputRecords) => {
         const answer = answers.shift();
         if (answer) throw answer;
-        commits.push(emissions);
+        commits.push(outputRecords);
       },
     });
     const counted = () =>
-      commits.map((emissions) =>
-        emissions
+      commits.map((outputRecords) =>
+        outputRecords
           .filter(({ topic }) => topic === TOPIC.funnelCounts)
           .flatMap(incrementsIn)
           .reduce((sum, { count }) => sum + count, 0),
@@ -83,8 +83,8 @@ describe('what entries count', () => {
 
   it('is one record of their commit, also of one that is repeated', async () => {
     const { committer, commits, counted } = setUpCounting([new Unavailable('x'), undefined]);
-    const emission = { topic: 'out', key: 'k', value: '1', headers: {} };
-    await committer.commit(at(3), [emission], never, [NOTE, NOTE, NOTE]);
+    const outputRecord = { topic: 'out', key: 'k', value: '1', headers: {} };
+    await committer.commit(at(3), [outputRecord], never, [NOTE, NOTE, NOTE]);
     expect(commits[0]?.map(({ topic }) => topic)).toEqual(['out', TOPIC.funnelCounts]);
     expect(counted()).toEqual([3]);
   });

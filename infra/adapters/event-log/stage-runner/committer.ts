@@ -24,8 +24,8 @@ export interface CommitThrottle {
   /** The pause after a commit that took so long, ms. */
   pauseAfter(tookMs: number): number;
   /**
-   * How often a position without emissions is stored, at most, ms: no reader waits for it, and the work behind the stored
-   * one is repeated, idempotently, by the next owner after a crash.
+   * How often a position without output records is stored, at most, ms: no reader waits for it, and the work behind the
+   * stored one is repeated, idempotently, by the next owner after a crash.
    */
   readonly positionMs: number;
 }
@@ -36,10 +36,10 @@ export interface CommitterOptions {
   readonly partition: number;
   readonly committed: Cursor;
   /**
-   * Makes emissions and the position behind them durable together, if the stored position is `from` and this owner is
+   * Makes output records and the position behind them durable together, if the stored position is `from` and this owner is
    * the newest. `Unavailable`: the outcome is unknown, and the same call again is safe. `Fenced`: there is a newer owner.
    */
-  readonly commit: (from: Cursor, to: Cursor, emissions: readonly OutputRecord[]) => Promise<void>;
+  readonly commit: (from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]) => Promise<void>;
   readonly throttle?: CommitThrottle | undefined;
   /** See `FlowStage.commitPauseMs`. */
   readonly leastPauseMs?: number | undefined;
@@ -56,7 +56,7 @@ const NO_NOTES: readonly StageNote[] = [];
 export class Committer {
   readonly #options: CommitterOptions;
   #committed: Cursor;
-  /** Behind the committed position, without emissions in between. */
+  /** Behind the committed position, without output records in between. */
   #reached: Cursor | undefined;
   /** Counts of the entries between the two. */
   #reachedNotes = NO_NOTES;
@@ -84,7 +84,7 @@ export class Committer {
     return Math.max(0, this.#pausedUntil - performance.now());
   }
 
-  /** The same for a position without emissions. */
+  /** The same for a position without output records. */
   positionPauseMs(): number {
     return Math.max(0, this.#positionPausedUntil - performance.now());
   }
@@ -94,12 +94,12 @@ export class Committer {
     return this.#reached !== undefined;
   }
 
-  /** Whether an entry was read again after a rewind: its emissions are in the log already. */
+  /** Whether an entry was read again after a rewind: its output records are in the log already. */
   isReplay(position: Position): boolean {
     return compareCursors(position, this.#committed) < 0;
   }
 
-  /** Moves to a position without emissions, which is stored now, with the next commit, or by `settle`. */
+  /** Moves to a position without output records, which is stored now, with the next commit, or by `settle`. */
   async reach(to: Cursor, signal: AbortSignal, notes = NO_NOTES): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
     this.#reached = to;
@@ -121,17 +121,17 @@ export class Committer {
 
   /**
    * Commits, repeating the same commit while the engine is unavailable. A replay (`to` is not behind the committed
-   * position) is ignored, as its emissions were committed before.
+   * position) is ignored, as its output records were committed before.
    * Rejects with `PartitionLost`, and with the signal's reason once that fired.
    */
   async commit(
     to: Cursor,
-    emissions: readonly OutputRecord[],
+    outputRecords: readonly OutputRecord[],
     signal: AbortSignal,
     notes = NO_NOTES,
   ): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
-    const records = this.#withCounts(emissions, notes);
+    const records = this.#withCounts(outputRecords, notes);
     const startedAt = performance.now();
     for (let repetition = 0; ; repetition++) {
       signal.throwIfAborted();
@@ -147,11 +147,11 @@ export class Committer {
     }
   }
 
-  /** The emissions, and the counts of all entries since the last commit. */
-  #withCounts(emissions: readonly OutputRecord[], notes: readonly StageNote[]): readonly OutputRecord[] {
+  /** The output records, and the counts of all entries since the last commit. */
+  #withCounts(outputRecords: readonly OutputRecord[], notes: readonly StageNote[]): readonly OutputRecord[] {
     const all = this.#reachedNotes.length === 0 ? notes : [...this.#reachedNotes, ...notes];
-    if (all.length === 0 || this.#options.isCounting?.() === false) return emissions;
-    return [...emissions, ...countRecords(all)];
+    if (all.length === 0 || this.#options.isCounting?.() === false) return outputRecords;
+    return [...outputRecords, ...countRecords(all)];
   }
 
   #noteCommit(tookMs: number): void {

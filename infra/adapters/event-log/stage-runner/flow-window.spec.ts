@@ -5,7 +5,7 @@ import { COMMIT_BYTES, FINISHED_BYTES, FlowWindow, type Slot } from './flow-wind
 
 const LIMITS = { bytes: 1_000, entries: 10 };
 
-function emission(value: string): OutputRecord {
+function outputRecord(value: string): OutputRecord {
   return { topic: 'deliveries', key: '', value, headers: {} };
 }
 
@@ -44,7 +44,7 @@ describe('flow window', () => {
 
   it('counts uncommitted emissions until they are committed', () => {
     const window = new FlowWindow(LIMITS);
-    window.finish(window.admit(after(0), 10), [emission('x'.repeat(900))]);
+    window.finish(window.admit(after(0), 10), [outputRecord('x'.repeat(900))]);
     expect(window.hasRoom(100)).toBe(false);
     const prefix = window.takeFinished();
     expect(window.hasRoom(100)).toBe(false);
@@ -56,7 +56,7 @@ describe('flow window', () => {
   it('cuts finished entries into commits of bounded bytes, with a larger entry alone', () => {
     const window = new FlowWindow({ bytes: 1_000, entries: 10 });
     const finish = (n: number, bytes: number) =>
-      window.finish(window.admit(after(n), 1), [emission('x'.repeat(bytes))]);
+      window.finish(window.admit(after(n), 1), [outputRecord('x'.repeat(bytes))]);
     finish(0, COMMIT_BYTES / 2);
     finish(1, COMMIT_BYTES / 2 - 1_000);
     finish(2, COMMIT_BYTES / 2);
@@ -72,9 +72,9 @@ describe('flow window', () => {
     const window = new FlowWindow(LIMITS);
     const slot = window.admit(after(0), 1);
     window.admit(after(1), 1);
-    window.finish(slot, [emission('x')]);
-    expect(window.takeFinished()?.emissions).toHaveLength(1);
-    expect(slot.emissions).toEqual([]);
+    window.finish(slot, [outputRecord('x')]);
+    expect(window.takeFinished()?.outputRecords).toHaveLength(1);
+    expect(slot.outputRecords).toEqual([]);
   });
 
   it('lets only the oldest entry make more while finished entries fill the window', () => {
@@ -82,7 +82,7 @@ describe('flow window', () => {
     const [oldest, behind, last] = [0, 1, 2].map((n) => window.admit(after(n), 1));
     if (!oldest || !behind || !last) throw new Error('three were admitted');
     expect([oldest, last].map((slot) => window.mayEmit(slot))).toEqual([true, true]);
-    window.finish(behind, [emission('x'.repeat(1_000))]);
+    window.finish(behind, [outputRecord('x'.repeat(1_000))]);
     expect([oldest, last].map((slot) => window.mayEmit(slot))).toEqual([true, false]);
     window.finish(oldest, []);
     const prefix = window.takeFinished();
@@ -102,10 +102,10 @@ describe('flow window', () => {
         let committed = 0;
         for (const pick of picks) {
           const [picked] = open.splice((pick + seed) % open.length, 1);
-          if (picked) window.finish(picked.slot, [emission(String(picked.n))]);
+          if (picked) window.finish(picked.slot, [outputRecord(String(picked.n))]);
           const prefix = window.takeFinished();
           if (!prefix) continue;
-          values.push(...prefix.emissions.map(({ value }) => value));
+          values.push(...prefix.outputRecords.map(({ value }) => value));
           committed += prefix.count;
           expect(prefix.to).toEqual(after(committed - 1));
           window.release(prefix);

@@ -1,14 +1,14 @@
 import type { FlowContext, LogEntry, OutputRecord, Position, StageNote } from '@tributary/core';
 import type { Cursor } from './cursor.ts';
-import { emissionBytes } from './work.ts';
+import { outputBytes } from './work.ts';
 
 /**
- * Bytes of one commit, at most; an entry with larger emissions is committed alone. Small, as the commits of other partitions
- * and workspaces wait for it.
+ * Bytes of one commit, at most; an entry with larger output records is committed alone. Small, as the commits of other
+ * partitions and workspaces wait for it.
  */
 export const COMMIT_BYTES = 2 * 1024 * 1024;
 
-/** The overhead of a finished entry behind an unfinished one, beside its emissions, bytes. */
+/** The overhead of a finished entry behind an unfinished one, beside its output records, bytes. */
 export const FINISHED_BYTES = 64;
 
 /** Approximate memory of one note of a finished entry until it is committed, bytes. */
@@ -17,7 +17,7 @@ const NOTE_BYTES = 100;
 const NO_NOTES: readonly StageNote[] = [];
 
 export interface FlowLimits {
-  /** Bytes of unfinished values and uncommitted emissions. */
+  /** Bytes of unfinished values and uncommitted output records. */
   readonly bytes: number;
   /** Entries that are not committed. */
   readonly entries: number;
@@ -26,10 +26,10 @@ export interface FlowLimits {
 /** An entry's place in the window. */
 export interface Slot {
   readonly after: Cursor;
-  /** Of its entry, for the case that its emissions are too large for the log. */
+  /** Of its entry, for the case that its output records are too large for the log. */
   readonly position: Position | undefined;
   bytes: number;
-  emissions: readonly OutputRecord[] | undefined;
+  outputRecords: readonly OutputRecord[] | undefined;
   notes: readonly StageNote[];
 }
 
@@ -37,10 +37,10 @@ export interface Slot {
 export interface FinishedPrefix {
   readonly to: Cursor;
   /** In the order of the entries. */
-  readonly emissions: readonly OutputRecord[];
+  readonly outputRecords: readonly OutputRecord[];
   readonly count: number;
   readonly bytes: number;
-  /** The entries' slots, and the emissions of each. */
+  /** The entries' slots, and the output records of each. */
   readonly slots: readonly Slot[];
   readonly emitted: readonly (readonly OutputRecord[])[];
   /** The notes of all entries, and those of each. */
@@ -49,7 +49,7 @@ export interface FinishedPrefix {
 }
 
 /**
- * The entries of one partition that a flow stage has in hand or that are not committed, bounded in bytes and number. They
+ * The entries of one partition that a flow stage has in flight or that are not committed, bounded in bytes and number. They
  * are admitted in order and finish in any. Bookkeeping without I/O and time.
  */
 export class FlowWindow {
@@ -60,9 +60,9 @@ export class FlowWindow {
   #bytes = 0;
   /** Of those, the bytes of finished entries. */
   #finishedBytes = 0;
-  /** Entries that are finished and not taken out, and their emissions. */
+  /** Entries that are finished and not taken out, and their output records. */
   #finished = 0;
-  #finishedEmissions = 0;
+  #finishedOutputRecords = 0;
 
   constructor(limits: FlowLimits) {
     this.#limits = limits;
@@ -83,9 +83,9 @@ export class FlowWindow {
     return this.#finishedBytes >= bytes * share || this.#finished >= entries * share;
   }
 
-  /** Whether emissions wait to be committed. */
-  get holdsEmissions(): boolean {
-    return this.#finishedEmissions > 0;
+  /** Whether output records wait to be committed. */
+  get hasUncommittedOutput(): boolean {
+    return this.#finishedOutputRecords > 0;
   }
 
   /** An empty window takes an entry of any size. */
@@ -94,50 +94,53 @@ export class FlowWindow {
     return this.#uncommitted < this.#limits.entries && this.#bytes + bytes <= this.#limits.bytes;
   }
 
-  /** Whether the stage may make more emissions for this entry; for the oldest unfinished one always, else all would wait. */
+  /**
+   * Whether the stage may make more output records for this entry; for the oldest unfinished one always, else all would
+   * wait.
+   */
   mayEmit(slot: Slot): boolean {
     return this.#finishedBytes < this.#limits.bytes || this.#slots[this.#head] === slot;
   }
 
   admit(after: Cursor, bytes: number, position?: Position): Slot {
-    const slot: Slot = { after, position, bytes, emissions: undefined, notes: NO_NOTES };
+    const slot: Slot = { after, position, bytes, outputRecords: undefined, notes: NO_NOTES };
     this.#slots.push(slot);
     this.#uncommitted++;
     this.#bytes += bytes;
     return slot;
   }
 
-  finish(slot: Slot, emissions: readonly OutputRecord[], notes = NO_NOTES): void {
-    const bytes = emissionBytes(emissions) + FINISHED_BYTES + notes.length * NOTE_BYTES;
+  finish(slot: Slot, outputRecords: readonly OutputRecord[], notes = NO_NOTES): void {
+    const bytes = outputBytes(outputRecords) + FINISHED_BYTES + notes.length * NOTE_BYTES;
     this.#bytes += bytes - slot.bytes;
     this.#finishedBytes += bytes;
     this.#finished++;
-    this.#finishedEmissions += emissions.length;
+    this.#finishedOutputRecords += outputRecords.length;
     slot.bytes = bytes;
-    slot.emissions = emissions;
+    slot.outputRecords = outputRecords;
     slot.notes = notes;
   }
 
   /** Takes the finished prefix out, up to one commit; its bytes count until it is released. */
   takeFinished(): FinishedPrefix | undefined {
-    const emissions: OutputRecord[] = [];
+    const outputRecords: OutputRecord[] = [];
     const emitted: (readonly OutputRecord[])[] = [];
     const notes: StageNote[] = [];
     const noted: (readonly StageNote[])[] = [];
     const from = this.#head;
     let to: Cursor | undefined;
     let bytes = 0;
-    for (let slot = this.#slots[this.#head]; slot?.emissions; slot = this.#slots[this.#head]) {
+    for (let slot = this.#slots[this.#head]; slot?.outputRecords; slot = this.#slots[this.#head]) {
       if (to && bytes + slot.bytes > COMMIT_BYTES) break;
-      for (const emission of slot.emissions) emissions.push(emission);
-      this.#finishedEmissions -= slot.emissions.length;
+      for (const outputRecord of slot.outputRecords) outputRecords.push(outputRecord);
+      this.#finishedOutputRecords -= slot.outputRecords.length;
       bytes += slot.bytes;
       to = slot.after;
-      emitted.push(slot.emissions);
+      emitted.push(slot.outputRecords);
       for (const note of slot.notes) notes.push(note);
       noted.push(slot.notes);
       // The slot may stay in the list for long.
-      slot.emissions = [];
+      slot.outputRecords = [];
       slot.notes = NO_NOTES;
       this.#head++;
     }
@@ -146,7 +149,7 @@ export class FlowWindow {
     const slots = this.#slots.slice(from, this.#head);
     this.#finished -= count;
     this.#compact();
-    return { to, emissions, count, bytes, slots, emitted, notes, noted };
+    return { to, outputRecords, count, bytes, slots, emitted, notes, noted };
   }
 
   /** The prefix is committed. */
@@ -170,14 +173,14 @@ export class FlowWindow {
 export interface Dispatcher {
   readonly signal: AbortSignal;
   readonly stopping: AbortSignal;
-  emitted(record: InFlightRecord, emissions: readonly OutputRecord[], notes: readonly StageNote[]): void;
+  emitted(record: InFlightRecord, outputRecords: readonly OutputRecord[], notes: readonly StageNote[]): void;
   threw(record: InFlightRecord, thrown: unknown): void;
-  /** Undefined while the stage may make more emissions for it; else resolves when that may have changed. */
+  /** Undefined while the stage may make more output records for it; else resolves when that may have changed. */
   room(record: InFlightRecord): Promise<void> | undefined;
 }
 
 /**
- * An entry that a flow stage has in hand, and the context in which the stage finishes it. Its slot stays in the window for
+ * An entry that a flow stage has in flight, and the context in which the stage finishes it. Its slot stays in the window for
  * longer, until the entries before it are finished.
  */
 export class InFlightRecord implements FlowContext {
@@ -212,8 +215,8 @@ export class InFlightRecord implements FlowContext {
     this.#notes = NO_NOTES;
   }
 
-  done(emissions: readonly OutputRecord[]): void {
-    if (this.#close()) this.#dispatcher.emitted(this, emissions, this.#notes);
+  done(outputRecords: readonly OutputRecord[]): void {
+    if (this.#close()) this.#dispatcher.emitted(this, outputRecords, this.#notes);
   }
 
   count(note: StageNote): void {

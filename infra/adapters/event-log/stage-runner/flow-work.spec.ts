@@ -8,7 +8,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { InHandTable } from '../suspects/in-hand-table.ts';
+import { InFlightTable } from '../suspects/in-flight-table.ts';
 import { Committer } from './committer.ts';
 import { FlowWork } from './flow-work.ts';
 import type { Work } from './work.ts';
@@ -58,7 +58,7 @@ function setUp({
     stage: 's',
     writes: new Set(stage.writes),
     committer,
-    inHand: new InHandTable().open({ stage: 's', topic: 't', partition: 0 }),
+    inFlight: new InFlightTable().open({ stage: 's', topic: 't', partition: 0 }),
     positionsMayWait: true,
     context: { signal },
     signal,

@@ -16,7 +16,14 @@ import {
   type Slot,
 } from './flow-window.ts';
 import { pause } from './waiting.ts';
-import { checkEmissions, deadLetter, deadLetterTooLarge, failureOf, quarantine, type Work } from './work.ts';
+import {
+  checkOutputRecords,
+  deadLetter,
+  deadLetterTooLarge,
+  failureOf,
+  quarantine,
+  type Work,
+} from './work.ts';
 
 /** A commit does not pause when finished entries take this share of the window. */
 const NO_PAUSE_SHARE = 1 / 16;
@@ -27,16 +34,16 @@ const BACKPRESSURE_MS = 25;
 const NONE: readonly OutputRecord[] = [];
 const NO_NOTES: readonly StageNote[] = [];
 
-/** A finished entry with its emissions and what it counts. */
+/** A finished entry with its output records and what it counts. */
 interface Finished {
   readonly slot: Slot;
-  readonly emissions: readonly OutputRecord[];
+  readonly outputRecords: readonly OutputRecord[];
   readonly notes: readonly StageNote[];
 }
 
 /** The pause before a commit. */
 interface CommitPause {
-  readonly withEmissions: boolean;
+  readonly withOutputRecords: boolean;
   end(): void;
 }
 
@@ -86,7 +93,7 @@ export class FlowWork implements Dispatcher {
       return false;
     }
     this.#running++;
-    this.#work.inHand.take(taken.entry);
+    this.#work.inFlight.take(taken.entry);
     const slot = this.#window.admit(taken.after, bytes, taken.entry.position);
     this.#dispatch(new InFlightRecord(this, taken.entry, slot));
     return true;
@@ -129,7 +136,7 @@ export class FlowWork implements Dispatcher {
     }
   }
 
-  /** Resolves when the stage has no entry of this partition in hand, or the signal fires. */
+  /** Resolves when the stage has no entry of this partition in flight, or the signal fires. */
   async settled(signal: AbortSignal): Promise<void> {
     const notify = () => this.#changed();
     signal.addEventListener('abort', notify, { once: true });
@@ -147,15 +154,15 @@ export class FlowWork implements Dispatcher {
   }
 
   /** Part of `Dispatcher`. */
-  emitted(record: InFlightRecord, emissions: readonly OutputRecord[], notes: readonly StageNote[]): void {
+  emitted(record: InFlightRecord, outputRecords: readonly OutputRecord[], notes: readonly StageNote[]): void {
     this.#engineAnswered(record);
     try {
-      checkEmissions(emissions, this.#work.writes);
+      checkOutputRecords(outputRecords, this.#work.writes);
     } catch (thrown) {
       this.threw(record, thrown);
       return;
     }
-    this.#finish(record, emissions, notes);
+    this.#finish(record, outputRecords, notes);
   }
 
   /**
@@ -226,11 +233,11 @@ export class FlowWork implements Dispatcher {
     this.#changed();
   }
 
-  #finish(record: InFlightRecord, emissions: readonly OutputRecord[], notes = NO_NOTES): void {
+  #finish(record: InFlightRecord, outputRecords: readonly OutputRecord[], notes = NO_NOTES): void {
     this.#running--;
     if (!this.ended.aborted) {
       const isReplay = this.#work.committer.isReplay(record.entry.position);
-      this.#window.finish(record.slot, isReplay ? NONE : emissions, isReplay ? NO_NOTES : notes);
+      this.#window.finish(record.slot, isReplay ? NONE : outputRecords, isReplay ? NO_NOTES : notes);
       if (this.#committing) this.#endPauseIfDue();
       else void this.#commitFinished();
     }
@@ -263,14 +270,14 @@ export class FlowWork implements Dispatcher {
     }
   }
 
-  async #commit({ to, emissions, slots, emitted, notes, noted }: FinishedPrefix): Promise<void> {
+  async #commit({ to, outputRecords, slots, emitted, notes, noted }: FinishedPrefix): Promise<void> {
     try {
-      await this.#work.committer.commit(to, emissions, this.#work.signal, notes);
+      await this.#work.committer.commit(to, outputRecords, this.#work.signal, notes);
     } catch (thrown) {
       if (!(thrown instanceof TooLarge)) throw thrown;
       const finished = slots.map((slot, i) => ({
         slot,
-        emissions: emitted[i] ?? NONE,
+        outputRecords: emitted[i] ?? NONE,
         notes: noted[i] ?? NO_NOTES,
       }));
       await this.#commitInHalves(finished, thrown);
@@ -278,8 +285,8 @@ export class FlowWork implements Dispatcher {
   }
 
   /**
-   * An emission is larger than its topic takes, and nothing of these entries was committed. They are committed in halves
-   * until the guilty one stands alone, which is dead-lettered. The stage does not get the others again.
+   * An output record is larger than its topic takes, and nothing of these entries was committed. They are committed in
+   * halves until the guilty one stands alone, which is dead-lettered. The stage does not get the others again.
    */
   async #commitInHalves(finished: readonly Finished[], thrown: TooLarge): Promise<void> {
     const { committer, signal } = this.#work;
@@ -288,7 +295,7 @@ export class FlowWork implements Dispatcher {
     if (finished.length === 1) {
       const { after, position } = first.slot;
       if (position === undefined) throw thrown;
-      const key = first.emissions[0]?.key ?? '';
+      const key = first.outputRecords[0]?.key ?? '';
       await committer.commit(after, [deadLetterTooLarge(this.#work, position, key, thrown)], signal);
       return;
     }
@@ -297,9 +304,9 @@ export class FlowWork implements Dispatcher {
       const to = half.at(-1)?.slot.after;
       if (to === undefined) continue;
       try {
-        const emissions = half.flatMap((one) => one.emissions);
+        const outputRecords = half.flatMap((one) => one.outputRecords);
         const notes = half.flatMap((one) => one.notes);
-        await committer.commit(to, emissions, signal, notes);
+        await committer.commit(to, outputRecords, signal, notes);
       } catch (again) {
         if (!(again instanceof TooLarge)) throw again;
         await this.#commitInHalves(half, again);
@@ -308,23 +315,23 @@ export class FlowWork implements Dispatcher {
   }
 
   #notePassed(to: Cursor): void {
-    const { inHand } = this.#work;
-    if (this.#window.uncommitted === 0) inHand.clear();
-    else inHand.passed(to);
+    const { inFlight } = this.#work;
+    if (this.#window.uncommitted === 0) inFlight.clear();
+    else inFlight.passed(to);
   }
 
   /** Pauses as the throttle demands; not with much to commit, nor while the stage stops. */
   async #pauseBeforeCommit(): Promise<void> {
     for (;;) {
       const { committer, stopping } = this.#work;
-      const withEmissions = this.#window.holdsEmissions;
-      const pauseMs = withEmissions ? committer.pauseMs() : committer.positionPauseMs();
+      const withOutputRecords = this.#window.hasUncommittedOutput;
+      const pauseMs = withOutputRecords ? committer.pauseMs() : committer.positionPauseMs();
       if (pauseMs === 0 || !this.#isThrottled || stopping.aborted || this.ended.aborted) return;
       if (this.#window.isFull(NO_PAUSE_SHARE)) return;
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, pauseMs);
         this.#pausing = {
-          withEmissions,
+          withOutputRecords,
           end() {
             clearTimeout(timer);
             resolve();
@@ -337,8 +344,8 @@ export class FlowWork implements Dispatcher {
 
   /** An entry finished during a pause, which ends where the entry has a shorter one or fills the window. */
   #endPauseIfDue(): void {
-    const { holdsEmissions } = this.#window;
-    if (holdsEmissions !== this.#pausing?.withEmissions || this.#window.isFull(NO_PAUSE_SHARE))
+    const { hasUncommittedOutput } = this.#window;
+    if (hasUncommittedOutput !== this.#pausing?.withOutputRecords || this.#window.isFull(NO_PAUSE_SHARE))
       this.#pausing?.end();
   }
 

@@ -13,7 +13,7 @@ import {
   type Stage,
 } from '@tributary/core';
 import { type CrashWatch, PartitionSuspects, type Treatment } from '../suspects/crash-watch.ts';
-import type { InHand } from '../suspects/in-hand-table.ts';
+import type { InFlightEntries } from '../suspects/in-flight-table.ts';
 import { quarantineTaken, workBatch } from './batch-work.ts';
 import { type CommitThrottle, Committer } from './committer.ts';
 import { type Cursor, earlier, type Taken } from './cursor.ts';
@@ -62,7 +62,7 @@ export interface OwnedPartition {
   /** See `StageContext.end`. */
   readonly end?: () => Promise<number>;
   /** See `CommitterOptions.commit`. */
-  commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void>;
+  commit(from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]): Promise<void>;
   /** Absent: commits follow each other without a pause. */
   readonly throttle?: CommitThrottle;
   /** Absent: no entry waits for other partitions. */
@@ -108,7 +108,7 @@ export class PartitionLoop {
       topic: owned.topic,
       partition: owned.partition,
       committed: owned.committed,
-      commit: (from, to, emissions) => owned.commit(from, to, emissions),
+      commit: (from, to, outputRecords) => owned.commit(from, to, outputRecords),
       throttle: owned.throttle,
       leastPauseMs: stage.kind === 'flow' ? stage.commitPauseMs : undefined,
       isCounting: stage.isCounting?.bind(stage),
@@ -135,21 +135,21 @@ export class PartitionLoop {
       crashes.notes.suspectsOf(stage.name, topic, partition),
     );
     this.#suspects = new PartitionSuspects(crashes.turns, suspects, stage.neverQuarantines === true);
-    const inHand = crashes.table.open({ stage: stage.name, topic, partition });
+    const inFlight = crashes.table.open({ stage: stage.name, topic, partition });
     try {
-      await this.#run(inHand);
+      await this.#run(inFlight);
     } finally {
-      inHand.close();
+      inFlight.close();
     }
   }
 
-  async #run(inHand: InHand): Promise<void> {
+  async #run(inFlight: InFlightEntries): Promise<void> {
     const { stopping, leaving } = this.#options;
     let from = this.committed;
     while (!stopping.aborted) {
       const committedBefore = this.committed;
       try {
-        await this.#pull(from, inHand);
+        await this.#pull(from, inFlight);
       } catch (thrown) {
         if (leaving.aborted) return;
         from = this.#restartFrom(thrown);
@@ -173,7 +173,7 @@ export class PartitionLoop {
     return earlier({ offset: Math.max(0, thrown.offset), index: 0 }, this.committed);
   }
 
-  async #pull(from: Cursor, inHand: InHand): Promise<void> {
+  async #pull(from: Cursor, inFlight: InFlightEntries): Promise<void> {
     const own = new AbortController();
     const { signal } = own;
     const { leaving, backoff, clock, metrics, logger, stage, owned } = this.#options;
@@ -185,7 +185,7 @@ export class PartitionLoop {
       stage: stage.name,
       writes: this.#writes,
       committer: this.#committer,
-      inHand,
+      inFlight,
       positionsMayWait: stage.kind === 'flow' || stage.repeats !== 'visible',
       context: owned.end === undefined ? { signal } : { signal, end: owned.end },
       signal,
@@ -201,7 +201,7 @@ export class PartitionLoop {
       else await this.#pullFlow(stage, from, work, own);
     } finally {
       own.abort(new Error('the partition restarts or was left'));
-      inHand.clear();
+      inFlight.clear();
     }
   }
 
@@ -231,7 +231,7 @@ export class PartitionLoop {
     }
   }
 
-  /** Entries read again after a rewind make batches of their own, as their emissions are dropped. */
+  /** Entries read again after a rewind make batches of their own, as their output records are dropped. */
   #cutReplay(batch: readonly Taken[]): readonly Taken[] {
     const fresh = batch.findIndex(({ entry }) => !this.#committer.isReplay(entry.position));
     return fresh > 0 ? batch.slice(0, fresh) : batch;
@@ -245,7 +245,7 @@ export class PartitionLoop {
     if (treatment !== 'alone') return quarantineTaken(first, treatment.quarantined, work);
     let working = Promise.resolve();
     await this.#suspects.alone(
-      work.inHand,
+      work.inFlight,
       () => {
         working = workBatch(stage, batch, work);
         return working;
@@ -263,7 +263,7 @@ export class PartitionLoop {
         for (const taken of ready) {
           const treatment = this.#suspects.treatmentOf(taken.entry);
           if (treatment === 'normal') {
-            if (this.#suspects.isHeld) await this.#suspects.released(stopping);
+            if (this.#suspects.isDispatchPaused) await this.#suspects.released(stopping);
             while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
           } else await this.#dispatchSuspect(flow, taken, treatment, work);
           if (stopping.aborted) break;
@@ -272,7 +272,7 @@ export class PartitionLoop {
       await flow.drained();
     } catch (thrown) {
       own.abort(thrown);
-      // The next pull dispatches the same entries again, which the stage must not have in hand any more.
+      // The next pull dispatches the same entries again, which the stage must not have in flight any more.
       await flow.settled(leaving);
       throw thrown;
     }
@@ -294,7 +294,7 @@ export class PartitionLoop {
       await flow.drained();
     };
     flow.isThrottled = false;
-    await this.#suspects.alone(work.inHand, done, work.signal);
+    await this.#suspects.alone(work.inFlight, done, work.signal);
     flow.isThrottled = true;
   }
 

@@ -15,7 +15,7 @@ import {
   TOPIC,
   TributaryError,
 } from '@tributary/core';
-import type { InHand } from '../suspects/in-hand-table.ts';
+import type { InFlightEntries } from '../suspects/in-flight-table.ts';
 import type { Committer } from './committer.ts';
 
 /** The context of the work on one partition, whatever the engine. */
@@ -23,9 +23,9 @@ export interface Work {
   readonly stage: string;
   readonly writes: ReadonlySet<string>;
   readonly committer: Committer;
-  /** The entries in hand, for the case that one of them ends the process. */
-  readonly inHand: InHand;
-  /** Whether positions without emissions may be stored later. */
+  /** The entries in flight, for the case that one of them ends the process. */
+  readonly inFlight: InFlightEntries;
+  /** Whether positions without output records may be stored later. */
   readonly positionsMayWait: boolean;
   /** The stage's `StageContext.signal`: once it fired no entry is dispatched or committed. */
   readonly signal: AbortSignal;
@@ -38,7 +38,7 @@ export interface Work {
   readonly logger: Logger;
 }
 
-/** Dead-letters an entry: the emissions in place of the stage's own. */
+/** Dead-letters an entry: the output records in place of the stage's own. */
 export function deadLetter(work: Work, entry: LogEntry, thrown: unknown): readonly OutputRecord[] {
   const { stage, metrics, logger } = work;
   metrics.count('tributary_stage_dead_letters_total', { stage });
@@ -47,7 +47,7 @@ export function deadLetter(work: Work, entry: LogEntry, thrown: unknown): readon
   return [deadLetterOf(stage, entry, error, iso(work.clock()))];
 }
 
-/** The emission where that of `deadLetter` is too large as well. */
+/** The output record where that of `deadLetter` is too large as well. */
 export function deadLetterByPosition(
   work: Work,
   entry: Parameters<typeof deadLetterWithoutEntry>[1],
@@ -56,7 +56,7 @@ export function deadLetterByPosition(
   return deadLetterWithoutEntry(work.stage, entry, messageOf(thrown), iso(work.clock()));
 }
 
-/** Dead-letters an entry whose emissions are too large, by its position alone. */
+/** Dead-letters an entry whose output records are too large, by its position alone. */
 export function deadLetterTooLarge(
   work: Work,
   position: Position,
@@ -68,7 +68,7 @@ export function deadLetterTooLarge(
   return deadLetterByPosition(work, { position, key }, thrown);
 }
 
-/** Dead-letters an entry that ended the process while no other was in hand, without dispatching it again. */
+/** Dead-letters an entry that ended the process while no other was in flight, without dispatching it again. */
 export function quarantine(work: Work, entry: LogEntry, reason: string): readonly OutputRecord[] {
   work.metrics.count('tributary_stage_quarantined_total', { stage: work.stage });
   return deadLetter(work, entry, new Error(`not handed over: it ended the process twice (${reason})`));
@@ -101,21 +101,24 @@ export function failureOf(thrown: unknown): Failure {
   }
 }
 
-/** Checks the emissions of a stage; an error counts as a throw of the stage. */
-export function checkEmissions(emissions: readonly OutputRecord[], writes: ReadonlySet<string>): void {
-  for (const { topic, key, value } of emissions) {
-    if (!writes.has(topic)) throw new Error(`emission to "${topic}", which the stage does not declare`);
-    if (typeof key !== 'string') throw new Error(`emission without a key to "${topic}"`);
+/** Checks the output records of a stage; an error counts as a throw of the stage. */
+export function checkOutputRecords(
+  outputRecords: readonly OutputRecord[],
+  writes: ReadonlySet<string>,
+): void {
+  for (const { topic, key, value } of outputRecords) {
+    if (!writes.has(topic)) throw new Error(`output record to "${topic}", which the stage does not declare`);
+    if (typeof key !== 'string') throw new Error(`output record without a key to "${topic}"`);
     const size = Buffer.byteLength(value);
     // A dead letter is JSON within JSON, and is dead-lettered again where its redrive fails.
     if (size > MAX_VALUE_BYTES && topic !== TOPIC.poison)
-      throw new Error(`emission of ${size} bytes to "${topic}" is too large`);
+      throw new Error(`output record of ${size} bytes to "${topic}" is too large`);
   }
 }
 
-export function emissionBytes(emissions: readonly OutputRecord[]): number {
+export function outputBytes(outputRecords: readonly OutputRecord[]): number {
   let bytes = 0;
-  for (const { key, value, headers } of emissions) {
+  for (const { key, value, headers } of outputRecords) {
     bytes += Buffer.byteLength(value) + key.length;
     // Headers of hundreds of rules, or of violations, are larger than the event.
     for (const name in headers) bytes += headers[name]?.length ?? 0;

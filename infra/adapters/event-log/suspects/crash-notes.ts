@@ -1,6 +1,6 @@
 import { type EventLog, type LogEntry, type NewEntry, TOPIC } from '@tributary/core';
 import { type Cursor, compareCursors } from '../stage-runner/cursor.ts';
-import type { InHandRange } from './in-hand-table.ts';
+import type { InFlightRange } from './in-flight-table.ts';
 
 /** The newest notes that are read: a process that ends every few seconds for another reason leaves one each time. */
 const NOTES_READ = 500;
@@ -8,19 +8,19 @@ const NOTES_READ = 500;
 /** Ranges in one entry of the topic, at about 200 bytes each. */
 const RANGES_IN_ENTRY = 2_000;
 
-/** The value of an entry on `stages.crashes`: the entries in hand of a process that ended by its own fault. */
+/** The value of an entry on `stages.crashes`: the entries in flight of a process that ended by its own fault. */
 interface CrashNote {
   readonly at: string;
   readonly reason: string;
-  readonly ranges: readonly InHandRange[];
+  readonly ranges: readonly InFlightRange[];
 }
 
 /**
- * The entries that note a crash; none where no entry was in hand. An entry is `alone` only where no other entry of the
- * process was in hand: then it ended the process.
+ * The entries that note a crash; none where no entry was in flight. An entry is `alone` only where no other entry of the
+ * process was in flight: then it ended the process.
  */
 export function crashEntries(
-  ranges: readonly InHandRange[],
+  ranges: readonly InFlightRange[],
   reason: string,
   at: string,
 ): readonly NewEntry[] {
@@ -40,7 +40,7 @@ export function crashEntries(
 /** The noted crashes of an installation, as this process last read them. */
 export class CrashNotes {
   readonly #log: Pick<EventLog, 'topics' | 'read' | 'end'>;
-  #ranges: (InHandRange & { readonly reason: string })[] = [];
+  #ranges: (InFlightRange & { readonly reason: string })[] = [];
   #next = 0;
   #reading: Promise<void> = Promise.resolve();
   #queued: Promise<void> | undefined;
@@ -84,7 +84,7 @@ export class CrashNotes {
 }
 
 /** None for a malformed note: it must stop no stage. */
-function rangesIn({ value }: LogEntry): (InHandRange & { readonly reason: string })[] {
+function rangesIn({ value }: LogEntry): (InFlightRange & { readonly reason: string })[] {
   try {
     const { ranges, reason } = JSON.parse(value) as Partial<CrashNote>;
     if (!Array.isArray(ranges)) return [];
@@ -94,7 +94,7 @@ function rangesIn({ value }: LogEntry): (InHandRange & { readonly reason: string
   }
 }
 
-function isRange(range: Partial<InHandRange> | null): range is InHandRange {
+function isRange(range: Partial<InFlightRange> | null): range is InFlightRange {
   return isCursor(range?.from) && isCursor(range?.to) && typeof range?.stage === 'string';
 }
 
@@ -102,12 +102,12 @@ function isCursor(cursor: Partial<Cursor> | undefined): boolean {
   return Number.isSafeInteger(cursor?.offset) && Number.isSafeInteger(cursor?.index);
 }
 
-/** Entries of one partition that were in hand when a process ended by its own fault. */
+/** Entries of one partition that were in flight when a process ended by its own fault. */
 export class Suspects {
-  readonly #ranges: readonly (InHandRange & { readonly reason: string })[];
+  readonly #ranges: readonly (InFlightRange & { readonly reason: string })[];
   readonly #until: Cursor;
 
-  constructor(ranges: readonly (InHandRange & { readonly reason: string })[]) {
+  constructor(ranges: readonly (InFlightRange & { readonly reason: string })[]) {
     this.#ranges = ranges;
     this.#until = ranges.reduce<Cursor>((until, { to }) => (compareCursors(to, until) > 0 ? to : until), {
       offset: -1,
@@ -120,14 +120,14 @@ export class Suspects {
     return compareCursors(position, this.#until) > 0;
   }
 
-  /** The number of crashes at which the entry was in hand. */
+  /** The number of crashes at which the entry was in flight. */
   crashesOf({ position }: LogEntry): number {
-    const isIn = ({ from, to }: InHandRange) =>
+    const isIn = ({ from, to }: InFlightRange) =>
       compareCursors(from, position) <= 0 && compareCursors(position, to) <= 0;
     return this.#ranges.filter(isIn).length;
   }
 
-  /** The reason of a crash at which this entry alone was in hand; undefined where there was none. */
+  /** The reason of a crash at which this entry alone was in flight; undefined where there was none. */
   guiltOf({ position, timestamp }: LogEntry): string | undefined {
     // A topic that was created again has another entry at the same offset.
     const guilty = this.#ranges.find(

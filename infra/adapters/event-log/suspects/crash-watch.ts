@@ -2,29 +2,29 @@ import type { EventLog, LogEntry } from '@tributary/core';
 import type { Taken } from '../stage-runner/cursor.ts';
 import { pause, unlessAborted } from '../stage-runner/waiting.ts';
 import { CrashNotes, type Suspects } from './crash-notes.ts';
-import { type InHand, InHandTable } from './in-hand-table.ts';
+import { type InFlightEntries, InFlightTable } from './in-flight-table.ts';
 
-/** Finds the entry that ends the process among those in hand. One for each log, shared by the stages that it runs. */
+/** Finds the entry that ends the process among those in flight. One for each log, shared by the stages that it runs. */
 export interface CrashWatch {
-  readonly table: InHandTable;
+  readonly table: InFlightTable;
   readonly notes: CrashNotes;
   readonly turns: SuspectTurns;
 }
 
 export function crashWatch(
   log: Pick<EventLog, 'topics' | 'read' | 'end'>,
-  table = new InHandTable(),
+  table = new InFlightTable(),
 ): CrashWatch {
   return { table, notes: new CrashNotes(log), turns: new SuspectTurns(table) };
 }
 
 /**
- * How an entry is dispatched: like all others; alone, with no other entry of the process in hand; or not at all, as it
+ * How an entry is dispatched: like all others; alone, with no other entry of the process in flight; or not at all, as it
  * ended the process twice for the reason given.
  */
 export type Treatment = 'normal' | 'alone' | { readonly quarantined: string };
 
-/** The suspects of one partition of a stage: entries that were in hand when the process crashed. */
+/** The suspects of one partition of a stage: entries that were in flight when the process crashed. */
 export class PartitionSuspects {
   readonly #turns: SuspectTurns;
   readonly #neverQuarantines: boolean;
@@ -53,49 +53,56 @@ export class PartitionSuspects {
     return this.#turns.isAlone(crashes) ? 'alone' : 'normal';
   }
 
-  /** Whether entries of this process are held back for a suspect; then `released` resolves. */
-  get isHeld(): boolean {
-    return this.#turns.held !== undefined;
+  /** Whether the dispatch of entries is paused for a suspect; then `released` resolves. */
+  get isDispatchPaused(): boolean {
+    return this.#turns.dispatchPause !== undefined;
   }
 
   /** Resolves when entries may be dispatched, or the signal fires. */
   async released(signal: AbortSignal): Promise<void> {
-    for (let { held } = this.#turns; held !== undefined && !signal.aborted; held = this.#turns.held)
-      await unlessAborted(held, signal).catch(() => {});
+    for (
+      let { dispatchPause } = this.#turns;
+      dispatchPause !== undefined && !signal.aborted;
+      dispatchPause = this.#turns.dispatchPause
+    )
+      await unlessAborted(dispatchPause, signal).catch(() => {});
   }
 
   /** See `SuspectTurns.alone`. */
-  alone(inHand: InHand, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
-    return this.#turns.alone(inHand, work, signal);
+  alone(inFlight: InFlightEntries, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    return this.#turns.alone(inFlight, work, signal);
   }
 
-  /** The number of crashes at which the entry was in hand. */
+  /** The number of crashes at which the entry was in flight. */
   #crashesOf(entry: LogEntry): number {
     if (this.#suspects?.arePassedBy(entry.position) === true) this.#suspects = undefined;
     return this.#suspects?.crashesOf(entry) ?? 0;
   }
 }
 
-/** How long a suspect has the process to itself, ms: first for the other entries in hand to finish, then for itself. */
+/** How long a suspect has the process to itself, ms: first for the other entries in flight to finish, then for itself. */
 const SETTLE_MS = 1_000;
 const ALONE_MS = 1_000;
 
-/** How long others are held back for all suspects together, ms: after a first crash, doubled with each further one. */
+/**
+ * How long the dispatch of others is paused for all suspects together, ms: after a first crash, doubled with each further
+ * one.
+ */
 const FIRST_BUDGET_MS = 30_000;
 const MOST_DOUBLINGS = 8;
 
-/** Others stay held back for as long between two suspects, ms. */
+/** The dispatch of others stays paused for as long between two suspects, ms. */
 const LINGER_MS = 20;
 
 const POLL_MS = 2;
 
 /**
- * Dispatches suspects one at a time, with no other entry of the process in hand, so that a crash names its cause. The time
+ * Dispatches suspects one at a time, with no other entry of the process in flight, so that a crash names its cause. The time
  * for that is bounded: a slow suspect has the process to itself for a second, and once the budget is used up suspects are
  * dispatched like other entries. The next crash doubles the budget.
  */
 export class SuspectTurns {
-  readonly #table: Pick<InHandTable, 'isEmpty'>;
+  readonly #table: Pick<InFlightTable, 'isEmpty'>;
   #last: Promise<void> = Promise.resolve();
   #opened: PromiseWithResolvers<void> | undefined;
   #closedAt = 0;
@@ -103,16 +110,16 @@ export class SuspectTurns {
   #spentMs = 0;
   #budgetMs = FIRST_BUDGET_MS;
 
-  constructor(table: Pick<InHandTable, 'isEmpty'>) {
+  constructor(table: Pick<InFlightTable, 'isEmpty'>) {
     this.#table = table;
   }
 
-  /** While other entries are held back: resolves when they may be dispatched again. */
-  get held(): Promise<void> | undefined {
+  /** While other entries are not dispatched: resolves when they may be again. */
+  get dispatchPause(): Promise<void> | undefined {
     return this.#opened?.promise;
   }
 
-  /** Whether an entry that was in hand at so many crashes is dispatched alone: not once the budget is used up. */
+  /** Whether an entry that was in flight at so many crashes is dispatched alone: not once the budget is used up. */
   isAlone(crashes: number): boolean {
     const budgetMs = FIRST_BUDGET_MS * 2 ** Math.min(MOST_DOUBLINGS, crashes - 1);
     this.#budgetMs = Math.max(this.#budgetMs, budgetMs);
@@ -120,27 +127,27 @@ export class SuspectTurns {
   }
 
   /** Runs `work` on a suspect in its turn, waits for it for a second, and rejects where it rejects until then. */
-  async alone(inHand: InHand, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  async alone(inFlight: InFlightEntries, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
     const before = this.#last;
     const turn = Promise.withResolvers<void>();
     this.#last = turn.promise;
     await before;
     try {
-      if (!this.#isUsedUp) await this.#holdOthers(signal);
-      inHand.alone = true;
+      if (!this.#isUsedUp) await this.#pauseOthers(signal);
+      inFlight.alone = true;
       const over = new AbortController();
       const working = work();
       // A later failure ends the work on the partition, which reports it.
       working.catch(() => {});
       await Promise.race([working, pause(ALONE_MS, over.signal)]).finally(() => over.abort());
     } finally {
-      inHand.alone = false;
+      inFlight.alone = false;
       turn.resolve();
       this.#openSoon();
     }
   }
 
-  async #holdOthers(signal: AbortSignal): Promise<void> {
+  async #pauseOthers(signal: AbortSignal): Promise<void> {
     this.#close();
     const settleBy = performance.now() + SETTLE_MS;
     while (!this.#table.isEmpty && performance.now() < settleBy && !signal.aborted)

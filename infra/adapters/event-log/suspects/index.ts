@@ -1,2 +1,2 @@
 export { crashEntries } from './crash-notes.ts';
-export { InHandTable, inHandMemory, rangesInHand, type SlotName } from './in-hand-table.ts';
+export { InFlightTable, inFlightMemory, rangesInFlight, type SlotName } from './in-flight-table.ts';

@@ -3,7 +3,7 @@ import { TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { CrashNotes, crashEntries } from './crash-notes.ts';
 import { SuspectTurns } from './crash-watch.ts';
-import { InHandTable, inHandMemory, rangesInHand, type SlotName } from './in-hand-table.ts';
+import { InFlightTable, inFlightMemory, rangesInFlight, type SlotName } from './in-flight-table.ts';
 
 const never = new AbortController().signal;
 
@@ -13,10 +13,10 @@ function entry(offset: number, index = 0, timestamp = 5): LogEntry {
 }
 
 function table() {
-  const memory = inHandMemory(4);
+  const memory = inFlightMemory(4);
   const names = new Map<number, SlotName>();
-  const written = new InHandTable(memory, (slot, name) => names.set(slot, name));
-  return { written, inHand: () => rangesInHand(memory, names) };
+  const written = new InFlightTable(memory, (slot, name) => names.set(slot, name));
+  return { written, inFlight: () => rangesInFlight(memory, names) };
 }
 
 /** The notes of crashes of a log with these entries. */
@@ -35,47 +35,47 @@ async function suspectsOf(notes: readonly NewEntry[], stage = 's') {
 
 describe('the table of what is in hand', () => {
   it('has the entries that are dispatched and not committed', () => {
-    const { written, inHand } = table();
+    const { written, inFlight } = table();
     const slot = written.open({ stage: 's', topic: 't', partition: 1 });
-    expect(inHand()).toEqual([]);
+    expect(inFlight()).toEqual([]);
     for (const offset of [3, 4, 5]) slot.take(entry(offset));
     slot.passed({ offset: 4, index: 0 });
-    expect(inHand()).toMatchObject([
+    expect(inFlight()).toMatchObject([
       { stage: 's', partition: 1, from: { offset: 4, index: 0 }, to: { offset: 5, index: 0 }, alone: false },
     ]);
     slot.clear();
     expect(written.isEmpty).toBe(true);
-    expect(inHand()).toEqual([]);
+    expect(inFlight()).toEqual([]);
   });
 
   it('names a slot by the last partition that opened it', () => {
-    const { written, inHand } = table();
+    const { written, inFlight } = table();
     written.open({ stage: 's', topic: 't', partition: 1 }).close();
     written.open({ stage: 's', topic: 't', partition: 2 }).take(entry(1));
-    expect(inHand()).toMatchObject([{ partition: 2 }]);
+    expect(inFlight()).toMatchObject([{ partition: 2 }]);
   });
 
   it('takes no more partitions than it has room for, and the stages go on', () => {
-    const { written, inHand } = table();
+    const { written, inFlight } = table();
     for (let partition = 0; partition < 6; partition++)
       written.open({ stage: 's', topic: 't', partition }).take(entry(1));
-    expect(inHand()).toHaveLength(4);
+    expect(inFlight()).toHaveLength(4);
   });
 });
 
 describe('an entry that was in hand when the process ended', () => {
   const alone = (offset: number) => {
-    const { written, inHand } = table();
+    const { written, inFlight } = table();
     const slot = written.open({ stage: 's', topic: 't', partition: 1 });
     slot.alone = true;
     slot.take(entry(offset));
-    return { written, inHand };
+    return { written, inFlight };
   };
 
   it('is a suspect, and is not guilty: others were in hand, or it was not alone on purpose', async () => {
-    const { written, inHand } = table();
+    const { written, inFlight } = table();
     written.open({ stage: 's', topic: 't', partition: 1 }).take(entry(3));
-    const suspects = await suspectsOf(crashEntries(inHand(), 'heap', 'now'));
+    const suspects = await suspectsOf(crashEntries(inFlight(), 'heap', 'now'));
     expect(suspects?.crashesOf(entry(3))).toBe(1);
     expect(suspects?.crashesOf(entry(4))).toBe(0);
     expect(suspects?.guiltOf(entry(3))).toBeUndefined();
@@ -83,20 +83,20 @@ describe('an entry that was in hand when the process ended', () => {
   });
 
   it('is guilty when it was dispatched alone and no other entry of the process was in hand', async () => {
-    const suspects = await suspectsOf(crashEntries(alone(3).inHand(), 'heap', 'now'));
+    const suspects = await suspectsOf(crashEntries(alone(3).inFlight(), 'heap', 'now'));
     expect(suspects?.guiltOf(entry(3))).toBe('heap');
   });
 
   it('is not, when a stage of another partition had anything in hand', async () => {
-    const { written, inHand } = alone(3);
+    const { written, inFlight } = alone(3);
     written.open({ stage: 'other', topic: 't', partition: 0 }).take(entry(9));
-    const suspects = await suspectsOf(crashEntries(inHand(), 'heap', 'now'));
+    const suspects = await suspectsOf(crashEntries(inFlight(), 'heap', 'now'));
     expect(suspects?.guiltOf(entry(3))).toBeUndefined();
     expect(suspects?.crashesOf(entry(3))).toBe(1);
   });
 
   it('is not, when the topic was created again and another entry has its offset', async () => {
-    const suspects = await suspectsOf(crashEntries(alone(3).inHand(), 'heap', 'now'));
+    const suspects = await suspectsOf(crashEntries(alone(3).inFlight(), 'heap', 'now'));
     expect(suspects?.guiltOf(entry(3, 0, 6))).toBeUndefined();
   });
 
@@ -121,7 +121,7 @@ describe('suspects', () => {
           async () => {
             running.add(i);
             most = Math.max(most, running.size);
-            expect(turns.held).toBeDefined();
+            expect(turns.dispatchPause).toBeDefined();
             expect(slot.alone).toBe(true);
             await new Promise((resolve) => setTimeout(resolve, 5));
             running.delete(i);
@@ -131,8 +131,8 @@ describe('suspects', () => {
       ),
     );
     expect(most).toBe(1);
-    await turns.held;
-    expect(turns.held).toBeUndefined();
+    await turns.dispatchPause;
+    expect(turns.dispatchPause).toBeUndefined();
   });
 
   it('one that takes long is waited for no more, and the others go on', async () => {
@@ -140,7 +140,7 @@ describe('suspects', () => {
     const turns = new SuspectTurns(written);
     const slot = written.open({ stage: 's', topic: 't', partition: 0 });
     await turns.alone(slot, () => new Promise(() => {}), never);
-    await turns.held;
-    expect(turns.held).toBeUndefined();
+    await turns.dispatchPause;
+    expect(turns.dispatchPause).toBeUndefined();
   });
 });

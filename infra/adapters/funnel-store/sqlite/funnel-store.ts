@@ -87,11 +87,11 @@ class SqliteFunnelStore implements FunnelStore {
         throw new Fenced(`${topic}/${partition} is applied up to ${applied}, not ${from}`);
       const stored = new Map<string, string>();
       for (const key of documentsOf(batch, now)) {
-        const value = this.#statements.get.get(...placeOf(key))?.value;
+        const value = this.#statements.get.get(...keyOf(key))?.value;
         if (typeof value === 'string') stored.set(documentName(key), value);
       }
       const changed = applyIncrements(batch, stored, now);
-      for (const document of changed) this.#statements.put.run(...placeOf(document), document.value);
+      for (const document of changed) this.#statements.put.run(...keyOf(document), document.value);
       this.#statements.setApplied.run(topic, partition, to);
       const most = Math.max(DROPPED_AT_ONCE, changed.length);
       for (const kind of FUNNEL_DOCUMENTS)
@@ -117,11 +117,11 @@ class SqliteFunnelStore implements FunnelStore {
   #documents({ workspaceId, kind, from, to, fields }: FunnelRange): readonly FunnelDocument[] {
     const documents: FunnelDocument[] = [];
     for (let start = from; start <= to; start += funnelStepMs(kind)) {
-      const place = [kind, start, workspaceId] as const;
+      const key = [kind, start, workspaceId] as const;
       const rows = reading(() =>
         fields === undefined
-          ? this.#statements.all.all(...place)
-          : fields.flatMap((field) => this.#statements.one.all(...place, field)),
+          ? this.#statements.all.all(...key)
+          : fields.flatMap((field) => this.#statements.one.all(...key, field)),
       );
       for (const { field, value } of rows)
         if (fields !== undefined || isNameField(String(field)))
@@ -131,7 +131,7 @@ class SqliteFunnelStore implements FunnelStore {
   }
 }
 
-function placeOf({ kind, start, workspaceId, field }: FunnelDocumentKey) {
+function keyOf({ kind, start, workspaceId, field }: FunnelDocumentKey) {
   return [kind, start, workspaceId, field] as const;
 }
 

@@ -112,7 +112,7 @@ export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Pr
     `{${prefix}h:${workspaceId}}${resolution}:${destinationId}:${Math.floor(at / HASH_MS[resolution])}`;
 
   const addSamplesTo = (samples: readonly HealthSample[]) => {
-    const places = samples.flatMap((sample) =>
+    const writes = samples.flatMap((sample) =>
       RESOLUTIONS.map((resolution) => {
         const { workspace_id, destination_id } = sample;
         const at = startOf(sample.at, resolution);
@@ -121,12 +121,12 @@ export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Pr
         return { key, args: [String(at), storedSample({ ...sample, at }), String(kept)] };
       }),
     );
-    const keys = places.map(({ key }) => key);
+    const keys = writes.map(({ key }) => key);
     return connection.call((client) =>
       ADD_SAMPLES.run(
         client,
         keys,
-        places.flatMap(({ args }) => args),
+        writes.flatMap(({ args }) => args),
       ),
     );
   };

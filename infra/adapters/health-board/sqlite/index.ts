@@ -82,11 +82,11 @@ export function openSqliteHealthBoard({
   );
   const addTo = (resolution: HealthResolution, recorded: HealthSample) => {
     const sample = { ...recorded, at: startOf(recorded.at, resolution) };
-    const place = [sample.workspace_id, sample.destination_id, resolution, sample.at] as const;
-    const row = find.get(...place);
+    const key = [sample.workspace_id, sample.destination_id, resolution, sample.at] as const;
+    const row = find.get(...key);
     const sum =
       row === undefined ? sample : addSamples(JSON.parse(String(row.sample)) as HealthSample, sample);
-    keep.run(...place, JSON.stringify(sum));
+    keep.run(...key, JSON.stringify(sum));
   };
   let closed = false;
   return {

@@ -237,9 +237,11 @@ describe('SQLite history', () => {
 
   it('finds rare entries without reading the others', async () => {
     const status = (at: number) => (at % 2 === 0 ? 'dead' : 'delivered');
-    const place = (at: number) => (at % 2 === 0 ? 'a' : 'b');
+    const destinationOf = (at: number) => (at % 2 === 0 ? 'a' : 'b');
     await history.put(
-      Array.from({ length: 20_000 }, (_, at) => entry(at, { status: status(at), destination_id: place(at) })),
+      Array.from({ length: 20_000 }, (_, at) =>
+        entry(at, { status: status(at), destination_id: destinationOf(at) }),
+      ),
     );
     const database = openDatabase(join(folder, 'history.db'), { readOnly: true });
     const plan = database

@@ -158,7 +158,7 @@ class FeedFollower implements TailFollower {
   #losses: number;
   /** Number of the last event that was taken. */
   #number: number;
-  #place: string | undefined;
+  #lastId: string | undefined;
   #wasInterrupted = false;
   #closed = false;
 
@@ -167,13 +167,13 @@ class FeedFollower implements TailFollower {
     this.#generation = feed.generation;
     this.#losses = feed.losses - (isLost ? 1 : 0);
     this.#number = number;
-    this.#place = feed.kept.at(number)?.id;
+    this.#lastId = feed.kept.at(number)?.id;
     this.#wake = wake;
     this.#onClose = onClose;
   }
 
-  get place(): string | undefined {
-    return this.#place;
+  get lastId(): string | undefined {
+    return this.#lastId;
   }
 
   take(maxCharacters: number): readonly TailItem[] {
@@ -186,7 +186,7 @@ class FeedFollower implements TailFollower {
       items.push({ kind: 'event', event });
       left -= event.data.length;
       this.#number = event.number;
-      this.#place = event.id;
+      this.#lastId = event.id;
     }
     if (this.#feed.isInterrupted && !this.#wasInterrupted && this.#number === kept.last) {
       this.#wasInterrupted = true;

@@ -18,7 +18,7 @@ export interface DocumentSource {
   /** The publisher of the document's last change, and the number of the change with that publisher. */
   readonly pending_by?: string;
   readonly pending_n?: number;
-  /** Of a claim: when its identity was last deleted, epoch ms. */
+  /** Of an identity claim: when its identity was last deleted, epoch ms. */
   readonly deleted_ts?: number;
   readonly body: string;
 }
@@ -78,8 +78,8 @@ export interface Documents {
 export interface Content {
   readonly profile: Profile;
   /**
-   * When identities of the profile were last deleted, together with an earlier profile: epoch ms by claim hash. Events
-   * received before that time do not bring the deleted data back.
+   * When identities of the profile were last deleted, together with an earlier profile: epoch ms by identity claim hash.
+   * Events received before that time do not bring the deleted data back.
    */
   readonly deletions: Readonly<Record<string, number>>;
   /** Ucids merged into this profile by changes that may not be published yet. */
@@ -104,9 +104,11 @@ export interface Tombstone extends ProfileScope {
   /** Epoch ms; 0 for a ucid that never became a profile. */
   readonly deletedAt: number;
   readonly linked: readonly string[];
-  /** Hashes of the identities of the profile. */
+  /** Hashes of the identities of the profile; `claims` is the stored name. */
   readonly claims: readonly string[];
-  /** Hashes of identities unlinked before the deletion. Their claims may still lead here, but they were not deleted. */
+  /**
+   * Hashes of identities unlinked before the deletion. Their identity claims may still lead here, but they were not deleted.
+   */
   readonly unlinked?: readonly string[];
 }
 
@@ -124,24 +126,24 @@ export type LiveDocument = Stored & WithPending & { readonly state: 'live'; read
  */
 export type RedirectDocument = Stored &
   WithPending & { readonly state: 'redirect'; readonly to: string; readonly content: Content };
-/** Merged into another profile, for as long as that one lists it. */
-export type FoldedDocument = Stored & { readonly state: 'folded'; readonly to: string };
+/** Merged into another profile, for as long as that one lists it; `folded` is the stored state. */
+export type MergedDocument = Stored & { readonly state: 'folded'; readonly to: string };
 /** `dirty`: the tombstone may not be durable yet, and redirects to it may still hold personal data. */
 export type DeletedDocument = Stored &
   WithPending & { readonly state: 'deleted'; readonly dirty: boolean; readonly tombstone: Tombstone };
-export type ProfileDocument = LiveDocument | RedirectDocument | FoldedDocument | DeletedDocument;
+export type ProfileDocument = LiveDocument | RedirectDocument | MergedDocument | DeletedDocument;
 
 /** An identity claim: the identity leads to a ucid. Readers believe it only if the profile lists the identity. */
-export interface Claim extends Stored {
+export interface IdentityClaim extends Stored {
   readonly ucid: string;
   /**
-   * When a profile with the identity was last deleted, epoch ms; 0 if never, or if the claim still leads to the
+   * When a profile with the identity was last deleted, epoch ms; 0 if never, or if the identity claim still leads to the
    * tombstone. It is kept here from the moment the claim leads elsewhere, because the new profile may never be written.
    */
   readonly deletedAt: number;
 }
 
-export function claimId(claim: string): string {
+export function identityClaimId(claim: string): string {
   return `c:${claim}`;
 }
 
@@ -149,11 +151,14 @@ export function profileId(ucid: string): string {
   return `p:${ucid}`;
 }
 
-export function claimSource({ ucid, deletedAt }: Pick<Claim, 'ucid' | 'deletedAt'>): DocumentSource {
+export function identityClaimSource({
+  ucid,
+  deletedAt,
+}: Pick<IdentityClaim, 'ucid' | 'deletedAt'>): DocumentSource {
   return { state: 'claim', ...(deletedAt === 0 ? {} : { deleted_ts: deletedAt }), body: ucid };
 }
 
-export function claimOf(stored: StoredDocument): Claim {
+export function identityClaimOf(stored: StoredDocument): IdentityClaim {
   const { body: ucid, deleted_ts: deletedAt = 0 } = stored.source;
   return { stored, ucid, deletedAt };
 }
@@ -166,8 +171,8 @@ export function documentsOf(
   return [
     { id: profileId(ucid), source: liveSource({ profile, deletions: {}, unpublished: [] }, undefined) },
     ...identities.map((identity) => ({
-      id: claimId(identityHash(profile, identity)),
-      source: claimSource({ ucid, deletedAt: 0 }),
+      id: identityClaimId(identityHash(profile, identity)),
+      source: identityClaimSource({ ucid, deletedAt: 0 }),
     })),
   ];
 }
@@ -181,7 +186,7 @@ export function redirectSource(content: Content, pending: Pending | undefined, t
   return { ...contentSource('redirect', content, pending), body: bodyOf(content, to) };
 }
 
-export function foldedSource(to: string): DocumentSource {
+export function mergedSource(to: string): DocumentSource {
   return { state: 'folded', body: JSON.stringify({ to }) };
 }
 

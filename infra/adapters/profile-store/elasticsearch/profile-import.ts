@@ -2,12 +2,12 @@ import { hash } from 'node:crypto';
 import { identityHash, type Logger, type Profile, type ProfileScope, TributaryError } from '@tributary/core';
 import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
 import {
-  claimId,
-  claimSource,
   type DocumentSource,
   deletedSource,
-  foldedSource,
+  identityClaimId,
+  identityClaimSource,
   liveSource,
+  mergedSource,
   type Pending,
   profileId,
   publisherId,
@@ -145,11 +145,14 @@ function liveDocuments(
 ): readonly NamedDocument[] {
   const { ucid, identities, linked } = profile;
   const unpublished = (change?.linked ?? []).filter((other) => linked.includes(other));
-  const claims = new Set(identities.map((identity) => identityHash(profile, identity)));
+  const hashes = new Set(identities.map((identity) => identityHash(profile, identity)));
   return [
     { id: profileId(ucid), source: liveSource({ profile, deletions, unpublished }, pending, text) },
-    ...linked.map((other) => ({ id: profileId(other), source: foldedSource(ucid) })),
-    ...[...claims].map((claim) => ({ id: claimId(claim), source: claimSource({ ucid, deletedAt: 0 }) })),
+    ...linked.map((other) => ({ id: profileId(other), source: mergedSource(ucid) })),
+    ...[...hashes].map((hash) => ({
+      id: identityClaimId(hash),
+      source: identityClaimSource({ ucid, deletedAt: 0 }),
+    })),
   ];
 }
 
@@ -162,10 +165,10 @@ function deletedDocuments(
   const tombstone = { org, region, ucid, version, deletedAt, linked, claims: [...new Set(hashes)] };
   return [
     { id: profileId(ucid), source: deletedSource(tombstone, false, deletedAt, pending) },
-    ...linked.map((other) => ({ id: profileId(other), source: foldedSource(ucid) })),
-    ...[...new Set(unclaimed)].map((claim) => ({
-      id: claimId(claim),
-      source: claimSource({ ucid, deletedAt: 0 }),
+    ...linked.map((other) => ({ id: profileId(other), source: mergedSource(ucid) })),
+    ...[...new Set(unclaimed)].map((hash) => ({
+      id: identityClaimId(hash),
+      source: identityClaimSource({ ucid, deletedAt: 0 }),
     })),
   ];
 }

@@ -207,12 +207,12 @@ export class DocumentProfileStore implements ProfileStore {
 
   /** The profile that the write probably concerns, by the cache; else the ucid or the first identity of the write. */
   #shardOf(write: ProfileWrite): string {
-    const claims = write.identities.map((identity) => identityHash(write, identity));
-    for (const claim of claims) {
-      const ucid = this.#context.locations.get(claim);
+    const hashes = write.identities.map((identity) => identityHash(write, identity));
+    for (const hash of hashes) {
+      const ucid = this.#context.locations.get(hash);
       if (ucid !== undefined) return ucid;
     }
-    return write.ucid ?? claims[0] ?? '';
+    return write.ucid ?? hashes[0] ?? '';
   }
 
   #retry<T>(attempt: Parameters<typeof retryOnConflict<T>>[1]): Promise<T> {

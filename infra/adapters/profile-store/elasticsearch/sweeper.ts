@@ -6,13 +6,13 @@ import {
   type PublishProfileChanges,
 } from '@tributary/core';
 import {
-  claimId,
-  claimOf,
   type DocumentQuery,
   type DocumentSource,
   deletedSource,
-  foldedSource,
+  identityClaimId,
+  identityClaimOf,
   liveSource,
+  mergedSource,
   type ProfileDocument,
   parsePublisher,
   profileDocumentOf,
@@ -116,22 +116,22 @@ export class Sweeper {
       return;
     }
     const isCertain = await this.#context.durable.rewrite([root]);
-    if (isCertain !== CONFLICT) await steps.put(ucid, foldedSource(document.to));
+    if (isCertain !== CONFLICT) await steps.put(ucid, mergedSource(document.to));
   }
 
-  /** Removes the claims, then the redirects, then the tombstone: a claim must never lead to a missing document. */
+  /** Removes the identity claims, then the redirects, then the tombstone: a claim must never lead to a missing document. */
   async #forget(ucid: string, document: ProfileDocument): Promise<void> {
     if (document.state !== 'deleted' || document.dirty) return;
     const { documents } = this.#context;
     const { linked, unlinked = [] } = document.tombstone;
-    const claims = [...document.tombstone.claims, ...unlinked];
+    const hashes = [...document.tombstone.claims, ...unlinked];
     const names = new Set([ucid, ...linked]);
-    const claimed = await documents.read(claims.map(claimId));
+    const claimed = await documents.read(hashes.map(identityClaimId));
     await documents.write(
-      claims.flatMap((claim, index) => {
+      hashes.flatMap((hash, index) => {
         const stored = claimed[index];
-        if (stored === undefined || !names.has(claimOf(stored).ucid)) return [];
-        return [{ id: claimId(claim), expected: stored.version, source: 'removed' as const }];
+        if (stored === undefined || !names.has(identityClaimOf(stored).ucid)) return [];
+        return [{ id: identityClaimId(hash), expected: stored.version, source: 'removed' as const }];
       }),
     );
     const redirects = await documents.read(linked.map(profileId));

@@ -19,8 +19,8 @@ import {
   unlinkingOf,
 } from '@tributary/core';
 import type { StoreAnswer, StoreRequest } from './profile-writer.ts';
-import { claimOf } from './schema.ts';
-import type { Claimed, LiveProfile, StoredProfile, StoredProfiles } from './stored-profiles.ts';
+import { identityDigest } from './schema.ts';
+import type { IdentityClaimTarget, LiveProfile, StoredProfile, StoredProfiles } from './stored-profiles.ts';
 
 type Upsert = Extract<StoreRequest, { kind: 'upsert' }>;
 
@@ -50,19 +50,19 @@ export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAn
 
 function upsert(
   stored: StoredProfiles,
-  { write: requested, claims: digits, ucid, now }: Upsert,
+  { write: requested, digests: hexDigests, ucid, now }: Upsert,
 ): StoreAnswer {
-  const sought = digits.map((digit) => {
-    const claim = Buffer.from(digit, 'hex');
-    return { claim, claimed: stored.byClaim(claim) };
+  const sought = hexDigests.map((hexDigest) => {
+    const digest = Buffer.from(hexDigest, 'hex');
+    return { digest, owner: stored.byIdentity(digest) };
   });
   const write = resolveIdentities(
     requested,
-    sought.map(({ claimed }) => ownerOf(claimed)),
+    sought.map(({ owner }) => ownerOf(owner)),
   );
   const concerned = write === requested ? sought : concernedBy(sought, requested, write);
-  const claims = concerned.map(({ claim }) => claim);
-  const found = concerned.map(({ claimed }) => claimed);
+  const digests = concerned.map(({ digest }) => digest);
+  const found = concerned.map(({ owner }) => owner);
   const named = write.ucid === undefined ? undefined : liveIn(write, stored.byUcid(write.ucid));
   const decision = decided(() => {
     const linking = linkingOf(write, {
@@ -70,51 +70,49 @@ function upsert(
       named: write.ucid === undefined ? undefined : (named?.profile ?? 'gone'),
     });
     if (linking.kind === 'refused') return linking;
-    const [master = freshProfile(write, ucid, now), ...others] = linking.profiles;
-    const applied = applyWrite([master, ...others], linking.identities, write, now);
+    const [survivor = freshProfile(write, ucid, now), ...others] = linking.profiles;
+    const applied = applyWrite([survivor, ...others], linking.identities, write, now);
     return applied.kind === 'refused' ? applied : { ...applied, linking };
   });
   if (decision.kind === 'refused' || decision.kind === 'failed') return decision;
   const { profile, linking, dropped } = decision;
   const leftOut = leftOutOf(linking, write, dropped);
   const byUcid = new Map(
-    [named, ...found.map((claimed) => claimed?.stored)]
-      .filter(isLive)
-      .map((live) => [live.profile.ucid, live]),
+    [named, ...found.map((owner) => owner?.stored)].filter(isLive).map((live) => [live.profile.ucid, live]),
   );
-  const master = byUcid.get(profile.ucid);
+  const survivor = byUcid.get(profile.ucid);
   if (decision.kind === 'unchanged') {
-    if (master === undefined) throw new Error('an unchanged profile was not found');
-    return { kind: 'written', profile: master.text, leftOut, changed: false };
+    if (survivor === undefined) throw new Error('an unchanged profile was not found');
+    return { kind: 'written', profile: survivor.text, leftOut, changed: false };
   }
   const { text, change } = decision;
-  const target = master ?? stored.create(profile, text);
-  if (master !== undefined) stored.replace(master, profile, text);
+  const target = survivor ?? stored.create(profile, text);
+  if (survivor !== undefined) stored.replace(survivor, profile, text);
   for (const other of linking.profiles) {
     const live = byUcid.get(other.ucid);
     if (live !== undefined && live !== target) stored.absorb(live, target);
   }
   const droppedKeys = new Set(dropped.map(identityKey));
   const written = new Set(linking.identities.filter((identity) => !droppedKeys.has(identityKey(identity))));
-  for (const [at, claim] of claims.entries()) {
+  for (const [at, digest] of digests.entries()) {
     const identity = write.identities[at];
-    const claimed = found[at];
-    if (claimed?.stored.kind !== 'live' && identity !== undefined && written.has(identity))
-      stored.putClaim(claim, target, claimed?.deletedAt);
+    const owner = found[at];
+    if (owner?.stored.kind !== 'live' && identity !== undefined && written.has(identity))
+      stored.putIdentityClaim(digest, target, owner?.deletedAt);
   }
   // After `absorb`, as dropped identities may be claimed by a merged profile.
   for (const identity of dropped) {
-    const claim = claimOf(write, identity);
-    const claimed = stored.byClaim(claim);
-    if (claimed?.stored === target) stored.releaseClaim(identity, target, claimed.deletedAt);
+    const digest = identityDigest(write, identity);
+    const owner = stored.byIdentity(digest);
+    if (owner?.stored === target) stored.releaseIdentity(identity, target, owner.deletedAt);
   }
   stored.record(change);
   return { kind: 'written', profile: text, leftOut, changed: true };
 }
 
 interface Sought {
-  readonly claim: Uint8Array;
-  readonly claimed: Claimed | undefined;
+  readonly digest: Uint8Array;
+  readonly owner: IdentityClaimTarget | undefined;
 }
 
 /** Of what was found of the write's `identitiesToLookUp` those that it is about. */
@@ -138,7 +136,9 @@ function remove(
 ): StoreAnswer {
   const scopes = regions.map((region) => ({ org, region }));
   const found = [
-    ...identities.map((identity) => scopes.map((scope) => stored.byClaim(claimOf(scope, identity))?.stored)),
+    ...identities.map((identity) =>
+      scopes.map((scope) => stored.byIdentity(identityDigest(scope, identity))?.stored),
+    ),
     ...ucids.map((ucid) => scopes.map((scope) => liveIn(scope, stored.byUcid(ucid)))),
   ].map((some) => some.filter(isLive));
   const targets = [...new Set(found.flat())];
@@ -152,9 +152,9 @@ function remove(
 }
 
 function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): StoreAnswer {
-  const claims = request.identities.map((identity) => claimOf(request, identity));
-  const found = claims.map((claim) => stored.byClaim(claim));
-  const owners = found.map((claimed) => (isLive(claimed?.stored) ? claimed.stored : undefined));
+  const digests = request.identities.map((identity) => identityDigest(request, identity));
+  const found = digests.map((digest) => stored.byIdentity(digest));
+  const owners = found.map((owner) => (isLive(owner?.stored) ? owner.stored : undefined));
   const named = request.ucid === undefined ? undefined : liveIn(request, stored.byUcid(request.ucid));
   const decision = decided(() => {
     const unlinking = unlinkingOf(
@@ -173,7 +173,7 @@ function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): St
   if (target === undefined) throw new Error('an unlinked profile was not found');
   stored.replace(target, profile, text);
   for (const [at, identity] of request.identities.entries())
-    if (owners[at] !== undefined) stored.releaseClaim(identity, target, found[at]?.deletedAt);
+    if (owners[at] !== undefined) stored.releaseIdentity(identity, target, found[at]?.deletedAt);
   stored.record(change);
   return { kind: 'unlinked', profile: text, notHeld };
 }
@@ -192,9 +192,9 @@ function split(stored: StoredProfiles, request: ProfileSplit, now: number): Stor
   return { kind: 'split', profile: apart.text, survivor: survivor.text, kept };
 }
 
-function ownerOf(claimed: Claimed | undefined): IdentityOwner {
-  if (claimed === undefined) return { kind: 'nobody' };
-  const { stored, deletedAt } = claimed;
+function ownerOf(owner: IdentityClaimTarget | undefined): IdentityOwner {
+  if (owner === undefined) return { kind: 'nobody' };
+  const { stored, deletedAt } = owner;
   return stored.kind === 'live'
     ? { kind: 'live', profile: stored.profile, deletedAt }
     : { kind: 'deleted', at: deletedAt ?? stored.at };

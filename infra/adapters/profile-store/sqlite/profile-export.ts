@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { InvalidInput, identityHash, type Profile, parseExact } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
 import { Outbox } from './outbox.ts';
-import { claimOf, type Deletion, isCurrent, type Tombstone, ucidBytes } from './schema.ts';
+import { type Deletion, identityDigest, isCurrent, type Tombstone, ucidBytes } from './schema.ts';
 
 /** A row of the profiles, with what leads to it. */
 export type ExportedProfile = LiveExport | DeletedExport | ForgottenExport;
@@ -93,7 +93,7 @@ export function openProfileExport(folder: string): ProfileExport | undefined {
     const profile = parseExact(text) as Profile;
     const deletions: Record<string, number> = {};
     for (const identity of profile.identities) {
-      const at = claim.get(claimOf(profile, identity))?.deleted_at;
+      const at = claim.get(identityDigest(profile, identity))?.deleted_at;
       if (typeof at === 'number') deletions[identityHash(profile, identity)] = at;
     }
     return { row, kind: 'live', profile, text, deletions };

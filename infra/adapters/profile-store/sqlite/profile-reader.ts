@@ -9,10 +9,10 @@ import {
   parseExact,
 } from '@tributary/core';
 import { reading } from '../../sqlite/database.ts';
-import { claimOf, ucidBytes } from './schema.ts';
+import { identityDigest, ucidBytes } from './schema.ts';
 
 /** How long a search occupies the thread before it yields, ms. */
-const HELD_MS = 2;
+const SLICE_MS = 2;
 
 /** Profiles whose scope is checked at a time: a few ms. */
 const PAGE = 100;
@@ -36,7 +36,7 @@ export class ProfileReader {
     const read = new Map<number, Profile>();
     const { org, regions } = search;
     const isWanted = (profile: Profile) => profile.org === org && regions.includes(profile.region);
-    const thread = new EventLoopYielder(() => performance.now(), HELD_MS);
+    const thread = new EventLoopYielder(() => performance.now(), SLICE_MS);
     let characters = 0;
     for (const [lookup, key] of this.#keysOf(search)) {
       const row = reading(() => lookup.read(key, read));
@@ -65,7 +65,7 @@ export class ProfileReader {
   *#keysOf({ org, regions, identities, ucids }: ProfileSearch): Generator<readonly [Lookup, Uint8Array]> {
     for (const ucid of ucids) yield [this.#ucids, ucidBytes(ucid)];
     for (const region of regions)
-      for (const identity of identities) yield [this.#claims, claimOf({ org, region }, identity)];
+      for (const identity of identities) yield [this.#claims, identityDigest({ org, region }, identity)];
   }
 }
 

@@ -31,7 +31,7 @@ import { Outbox } from './outbox.ts';
 import { ProfileReader } from './profile-reader.ts';
 import { ProfileWriter } from './profile-writer.ts';
 import { Publisher, PublisherLease } from './publisher.ts';
-import { claimOf, prepareSchema } from './schema.ts';
+import { identityDigest, prepareSchema } from './schema.ts';
 
 const READ_CACHE_KIB = 16 * 1024;
 
@@ -98,8 +98,10 @@ class SqliteProfileStore implements ProfileStore {
     return this.#during(async () => {
       const now = this.#options.clock();
       if (isTooOld(write, now, this.#options.retentionMs)) return { kind: 'refused', reason: 'too_old' };
-      const claims = identitiesToLookUp(write).map((identity) => claimOf(write, identity).toString('hex'));
-      const answer = await this.#writer.ask({ kind: 'upsert', write, claims, ucid: newId(), now });
+      const digests = identitiesToLookUp(write).map((identity) =>
+        identityDigest(write, identity).toString('hex'),
+      );
+      const answer = await this.#writer.ask({ kind: 'upsert', write, digests, ucid: newId(), now });
       if (answer.kind === 'refused') return answer;
       if (answer.kind !== 'written') throw new Error(`an upsert was answered with ${answer.kind}`);
       if (answer.changed) this.#publisher.wake();

@@ -129,13 +129,13 @@ export class ProfileWriter {
 /** A request to the writer thread. `now`: the time of the call, epoch ms. */
 export type StoreRequest =
   /**
-   * `claims`: claim keys of the write's `identitiesToLookUp`, hexadecimal. The caller hashes them while the thread writes.
-   * `ucid`: for the profile, if the write creates one.
+   * `digests`: the digests of the write's `identitiesToLookUp`, hexadecimal. The caller hashes them while the thread
+   * writes. `ucid`: for the profile, if the write creates one.
    */
   | {
       readonly kind: 'upsert';
       readonly write: ProfileWrite;
-      readonly claims: readonly string[];
+      readonly digests: readonly string[];
       readonly ucid: string;
       readonly now: number;
     }

@@ -8,11 +8,11 @@ const SCHEMA_VERSION = 3;
 
 /**
  * - `profiles`: the JSON of a live profile, or of the `Tombstone` of a deleted one.
- * - `claims`, `ucids`: the profile of an identity, by its digest, and of every ucid ever returned, by its bytes. A claim
- *   written again after a deletion keeps the time of that deletion.
- * - `outbox`: unpublished changes in the order of their commits, without the profiles. A row is the JSON of a list, so
- *   that a transaction of many changes writes few rows. Changes are numbered one by one; `change` is the number of the
- *   last one of the row.
+ * - `claims`, `ucids`: the profile of an identity, by its digest, and of every ucid ever returned, by its bytes. A identity
+ *   claim written again after a deletion keeps the time of that deletion.
+ * - `outbox`: unpublished changes in the order of their commits, without the profiles. A row is the JSON of a list, so that
+ *   a transaction of many changes writes few rows. Changes are numbered one by one; `change` is the number of the last one
+ *   of the row.
  */
 const SCHEMA = `
   CREATE TABLE profiles (
@@ -71,10 +71,10 @@ function versionOf(database: DatabaseSync): number {
 }
 
 /**
- * The claim key of an identity: 16 bytes of a hash. Organization and region contain no NUL, so distinct identities have
- * distinct hash inputs.
+ * The identity claim key of an identity: 16 bytes of a hash. Organization and region contain no NUL, so distinct identities
+ * have distinct hash inputs.
  */
-export function claimOf({ org, region }: ProfileScope, identity: Identity): Buffer {
+export function identityDigest({ org, region }: ProfileScope, identity: Identity): Buffer {
   return hash('sha256', `${org}\0${region}\0${identityKey(identity)}`, 'buffer').subarray(0, 16);
 }
 
@@ -83,7 +83,7 @@ export function ucidBytes(ucid: string): Buffer {
   return Buffer.from(ucid.replaceAll('-', ''), 'hex');
 }
 
-/** Kept in place of a deleted profile: its claim keys (hexadecimal) and ucids, no personal data. */
+/** Kept in place of a deleted profile: its identity claim keys (hexadecimal) and ucids, no personal data. */
 export interface Tombstone {
   readonly claims: readonly string[];
   readonly ucids: readonly string[];
@@ -100,7 +100,7 @@ export interface Deletion extends ProfileScope {
 
 export function tombstoneOf(profile: Profile): Tombstone {
   return {
-    claims: profile.identities.map((identity) => claimOf(profile, identity).toString('hex')),
+    claims: profile.identities.map((identity) => identityDigest(profile, identity).toString('hex')),
     ucids: [profile.ucid, ...profile.linked],
     deletion: {
       org: profile.org,

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Identity, identityHash, type Profile, type ProfileChange, parseExact } from '@tributary/core';
 import { type OutboxChange, outboxRows } from './outbox.ts';
-import { claimOf, type Tombstone, tombstoneOf, ucidBytes } from './schema.ts';
+import { identityDigest, type Tombstone, tombstoneOf, ucidBytes } from './schema.ts';
 
 /** Most characters of profiles that stay cached from one transaction to the next. */
 const CACHE_CHARACTERS = 4 * 1024 * 1024;
@@ -10,8 +10,11 @@ export type StoredProfile =
   | { readonly kind: 'live'; readonly id: number; profile: Profile; text: string; dirty: boolean }
   | { readonly kind: 'deleted'; readonly id: number; readonly at: number };
 
-/** The profile or tombstone that a claim leads to, and when the identity was last deleted, from it or another, epoch ms. */
-export interface Claimed {
+/**
+ * The profile or tombstone that an identity claim leads to, and when the identity was last deleted, from it or another, epoch
+ * ms.
+ */
+export interface IdentityClaimTarget {
   readonly stored: StoredProfile;
   readonly deletedAt: number | undefined;
 }
@@ -51,8 +54,8 @@ export class StoredProfiles {
     this.#changes = [];
   }
 
-  byClaim(claim: Uint8Array): Claimed | undefined {
-    const row = this.#statements.claim.get(claim);
+  byIdentity(digest: Uint8Array): IdentityClaimTarget | undefined {
+    const row = this.#statements.claim.get(digest);
     const stored = this.#stored(row?.profile);
     if (stored === undefined) return undefined;
     const before = row?.deleted_at;
@@ -83,43 +86,44 @@ export class StoredProfiles {
     this.#dirty.add(stored);
   }
 
-  /** Points the claim to the profile. `deletedAt`: when the identity was last deleted from another one, if ever. */
-  putClaim(claim: Uint8Array, { id }: LiveProfile, deletedAt: number | undefined): void {
-    this.#statements.putClaim.run(claim, id, deletedAt ?? null);
+  /** Points the identity claim to the profile. `deletedAt`: when the identity was last deleted from another one, if ever. */
+  putIdentityClaim(digest: Uint8Array, { id }: LiveProfile, deletedAt: number | undefined): void {
+    this.#statements.putClaim.run(digest, id, deletedAt ?? null);
   }
 
   /** Takes the identity from the profile. The time of an earlier deletion is kept, in a tombstone of its own. */
-  releaseClaim(identity: Identity, { id, profile }: LiveProfile, deletedAt: number | undefined): void {
-    const claim = claimOf(profile, identity);
+  releaseIdentity(identity: Identity, { id, profile }: LiveProfile, deletedAt: number | undefined): void {
+    const digest = identityDigest(profile, identity);
     if (deletedAt === undefined) {
-      this.#statements.deleteClaim.run(claim, id);
+      this.#statements.deleteClaim.run(digest, id);
       return;
     }
     const { org, region } = profile;
     const deletion = { org, region, version: 0, hashes: [identityHash(profile, identity)] };
-    const tombstone: Tombstone = { claims: [claim.toString('hex')], ucids: [], deletion };
+    const tombstone: Tombstone = { claims: [digest.toString('hex')], ucids: [], deletion };
     const inserted = this.#statements.insertTombstone.run(JSON.stringify(tombstone), deletedAt);
-    this.#statements.putClaim.run(claim, Number(inserted.lastInsertRowid), null);
+    this.#statements.putClaim.run(digest, Number(inserted.lastInsertRowid), null);
   }
 
-  /** Points all claims and ucids of `other` to `master`, and removes `other`. */
-  absorb(other: LiveProfile, master: LiveProfile): void {
+  /** Points all identity claims and ucids of `other` to `survivor`, and removes `other`. */
+  absorb(other: LiveProfile, survivor: LiveProfile): void {
     const { profile } = other;
     for (const identity of profile.identities)
-      this.#statements.moveClaim.run(master.id, claimOf(profile, identity));
+      this.#statements.moveClaim.run(survivor.id, identityDigest(profile, identity));
     for (const ucid of [profile.ucid, ...profile.linked])
-      this.#statements.putUcid.run(ucidBytes(ucid), master.id);
+      this.#statements.putUcid.run(ucidBytes(ucid), survivor.id);
     this.#statements.remove.run(other.id);
     this.#removeFromCache(other);
   }
 
-  /** Creates a profile that was split off, and points its ucid and claims to it. Times of deletions are kept. */
+  /** Creates a profile that was split off, and points its ucid and identity claims to it. Times of deletions are kept. */
   splitOff(profile: Profile, text: string): void {
     const { id } = this.create(profile, text);
-    for (const identity of profile.identities) this.#statements.moveClaim.run(id, claimOf(profile, identity));
+    for (const identity of profile.identities)
+      this.#statements.moveClaim.run(id, identityDigest(profile, identity));
   }
 
-  /** Replaces the profile by a tombstone. Its claims and ucids still lead to it. */
+  /** Replaces the profile by a tombstone. Its identity claims and ucids still lead to it. */
   replaceWithTombstone(stored: LiveProfile, at: number): void {
     this.#statements.putTombstone.run(JSON.stringify(tombstoneOf(stored.profile)), at, stored.id);
     this.#removeFromCache(stored);
@@ -137,16 +141,16 @@ export class StoredProfiles {
 
   /** Forgets deletions before the time, at most `atMost` of each kind; returns how many. */
   forgetDeletions(before: number, atMost: number): number {
-    const ofClaims = Number(this.#statements.forgetClaims.run(before, atMost).changes);
-    return ofClaims + this.#dropTombstones(before, atMost);
+    const ofIdentities = Number(this.#statements.forgetClaims.run(before, atMost).changes);
+    return ofIdentities + this.#dropTombstones(before, atMost);
   }
 
-  /** Removes the oldest tombstones, and the claims and ucids that lead to them. */
+  /** Removes the oldest tombstones, and the identity claims and ucids that lead to them. */
   #dropTombstones(before: number, atMost: number): number {
     const rows = this.#statements.expired.all(before, atMost);
     for (const { profile: id, body } of rows) {
       const { claims, ucids } = JSON.parse(String(body)) as Tombstone;
-      for (const claim of claims) this.#statements.deleteClaim.run(Buffer.from(claim, 'hex'), Number(id));
+      for (const digest of claims) this.#statements.deleteClaim.run(Buffer.from(digest, 'hex'), Number(id));
       for (const ucid of ucids) this.#statements.deleteUcid.run(ucidBytes(ucid), Number(id));
       this.#statements.remove.run(Number(id));
       this.#cache.delete(Number(id));

@@ -83,7 +83,7 @@ const { file, busyTimeoutMs }: WriterOptions = workerData;
 const database = openDatabase(file, { busyTimeoutMs });
 database.exec(`PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA secure_delete = ON;`);
 const stored = new StoredProfiles(database);
-const carrier = new WalCheckpointer(database, {
+const checkpointer = new WalCheckpointer(database, {
   file,
   busyTimeoutMs,
   checkpointPages: MANY_PAGES,
@@ -101,7 +101,7 @@ port.on('message', async (first: ThreadRequest) => {
   if (groups.length > 0) commit(groups);
   if (groups.length === requests.length) return;
   // A running checkpointer would keep the log from being truncated.
-  await carrier.close();
+  await checkpointer.close();
   erasure.eraseNow();
   database.close();
   port.close();
@@ -134,7 +134,7 @@ function commit(groups: readonly Group[]): void {
     if (end <= answers.length) reply({ kind: 'committed', id, answers: answers.slice(begin, end) });
     else reply({ kind: 'failed', id, error: messageOf(failure) });
   }
-  carrier.committed();
+  checkpointer.committed();
 }
 
 /** Carries out the first requests, one at least, in one transaction. */

@@ -6,17 +6,17 @@ export interface SandboxLimits {
   readonly sliceMs: number;
   /** A worker that has used processor time for this long without a report is killed, ms. */
   readonly watchdogMs: number;
-  /** Heap of one isolate, MB. */
-  readonly isolateMb: number;
-  /** Resident memory of a worker process, MB; above it, it is killed. */
-  readonly processMb: number;
-  /** Isolates that a worker keeps, and the size of all of their heaps, MB. */
+  /** Heap of one isolate, MiB. */
+  readonly isolateMib: number;
+  /** Resident memory of a worker process, MiB; above it, it is killed. */
+  readonly processMib: number;
+  /** Isolates that a worker keeps, and the size of all of their heaps, MiB. */
   readonly maxIsolates: number;
-  readonly maxIsolatesMb: number;
+  readonly maxIsolatesMib: number;
   /** Events after which an isolate is replaced. */
   readonly recycleAfter: number;
-  /** Heap size above which an isolate is replaced, MB. */
-  readonly recycleAboveMb: number;
+  /** Heap size above which an isolate is replaced, MiB. */
+  readonly recycleAboveMib: number;
   /** Programs after which an isolate is replaced: old versions of programs stay in it until then. */
   readonly recycleAbovePrograms: number;
   /** Events and characters of one request to a worker. */
@@ -34,12 +34,12 @@ export const DEFAULT_LIMITS: SandboxLimits = {
   eventMs: 100,
   sliceMs: 10,
   watchdogMs: 500,
-  isolateMb: 64,
-  processMb: 512,
+  isolateMib: 64,
+  processMib: 512,
   maxIsolates: 32,
-  maxIsolatesMb: 192,
+  maxIsolatesMib: 192,
   recycleAfter: 1_000_000,
-  recycleAboveMb: 48,
+  recycleAboveMib: 48,
   recycleAbovePrograms: 2_000,
   chunkEvents: 200,
   chunkChars: 112 * 1024,
@@ -52,23 +52,23 @@ export const DEFAULT_LIMITS: SandboxLimits = {
 export interface ChosenLimits {
   /** Wall time of an event, ms. */
   readonly eventMs: number;
-  /** Heap of an isolate, MB. */
-  readonly isolateMb: number;
+  /** Heap of an isolate, MiB. */
+  readonly isolateMib: number;
 }
 
 /**
  * The limits that follow from the configured ones: a worker without a report is killed after five times the time of an
  * event, isolates are replaced before they are full, and a process has room for four isolates beside its own memory.
  */
-export function limitsFor({ eventMs, isolateMb }: ChosenLimits): SandboxLimits {
+export function limitsFor({ eventMs, isolateMib }: ChosenLimits): SandboxLimits {
   return {
     ...DEFAULT_LIMITS,
     eventMs,
     watchdogMs: 5 * eventMs,
-    isolateMb,
-    processMb: 256 + 4 * isolateMb,
-    maxIsolatesMb: 3 * isolateMb,
-    recycleAboveMb: Math.trunc((3 * isolateMb) / 4),
+    isolateMib,
+    processMib: 256 + 4 * isolateMib,
+    maxIsolatesMib: 3 * isolateMib,
+    recycleAboveMib: Math.trunc((3 * isolateMib) / 4),
   };
 }
 

@@ -122,5 +122,5 @@ function timeoutFault(limits: SandboxLimits): Fault {
 }
 
 function memoryFault(limits: SandboxLimits): Fault {
-  return { kind: 'memory', message: `took more memory than the ${limits.isolateMb} MB it may have` };
+  return { kind: 'memory', message: `took more memory than the ${limits.isolateMib} MiB it may have` };
 }

@@ -35,8 +35,8 @@ function isFault(value: unknown): value is LoadFault {
   const fault = value as Partial<Record<keyof LoadFault, unknown>> | undefined;
   return (
     typeof fault?.message === 'string' &&
-    (fault.line === undefined || isPlace(fault.line)) &&
-    (fault.column === undefined || isPlace(fault.column)) &&
+    (fault.line === undefined || isLineOrColumn(fault.line)) &&
+    (fault.column === undefined || isLineOrColumn(fault.column)) &&
     (fault.kind === 'compile' || fault.kind === 'timeout' || fault.kind === 'memory')
   );
 }
@@ -50,7 +50,10 @@ function isEntry(value: unknown): value is Entry {
   if (kind === 0) return payload.every((size) => Number.isInteger(size) && size > 0);
   const [message, line, column]: unknown[] = payload;
   return (
-    (kind === 'threw' || kind === 'output') && typeof message === 'string' && isPlace(line) && isPlace(column)
+    (kind === 'threw' || kind === 'output') &&
+    typeof message === 'string' &&
+    isLineOrColumn(line) &&
+    isLineOrColumn(column)
   );
 }
 
@@ -60,6 +63,6 @@ function isLogLine(value: unknown): value is LogLine {
   return SANDBOX_LOG_LEVELS.some((known) => known === level) && typeof text === 'string';
 }
 
-function isPlace(value: unknown): value is number {
+function isLineOrColumn(value: unknown): value is number {
   return Number.isInteger(value) && Number(value) >= 0;
 }

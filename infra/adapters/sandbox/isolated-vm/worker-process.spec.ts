@@ -5,7 +5,7 @@ import { hasUsedItsTime } from './worker-process.ts';
 describe('A silent worker', () => {
   it('is not blamed for the processor time of an isolate made on a busy machine', () => {
     expect(hasUsedItsTime(DEFAULT_LIMITS.eventMs + 30, DEFAULT_LIMITS)).toBe(false);
-    const shortest = limitsFor({ eventMs: 10, isolateMb: 16 });
+    const shortest = limitsFor({ eventMs: 10, isolateMib: 16 });
     expect(hasUsedItsTime(shortest.eventMs + 20, shortest)).toBe(false);
   });
 

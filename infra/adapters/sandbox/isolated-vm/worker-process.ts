@@ -195,7 +195,7 @@ export class Watchdog {
       this.#since = now;
       this.#cpuBefore = cpuMs(this.#pid);
     }
-    if ((residentMb(this.#pid) ?? 0) > this.#limits.processMb) return 'memory';
+    if ((residentMib(this.#pid) ?? 0) > this.#limits.processMib) return 'memory';
     return this.#isStuck(now - this.#since) ? 'timeout' : undefined;
   }
 
@@ -219,8 +219,8 @@ export function hasUsedItsTime(usedMs: number, { watchdogMs }: SandboxLimits): b
 /** Linux reports processor time in hundredths of a second, on every architecture that Node runs on. */
 const MS_PER_TICK = 10;
 
-/** Resident memory of a process, MB; undefined if it has exited or the system does not report it. */
-function residentMb(pid: number): number | undefined {
+/** Resident memory of a process, MiB; undefined if it has exited or the system does not report it. */
+function residentMib(pid: number): number | undefined {
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readProc(pid, 'status') ?? '')?.[1];
   return kilobytes === undefined ? undefined : Number(kilobytes) / 1024;
 }

@@ -149,7 +149,7 @@ async function open(
       `${config.dataFolder} holds no installation: set TRIBUTARY_DATA_DIR to its folder, or create one with tributary admin init`,
     );
   useFolderOfServer(config, logger);
-  const deadline = startDeadline(config.startTimeout, logger);
+  const deadline = startDeadline(config.startTimeoutMs, logger);
   const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
   if (command === 'init') await provideTopics(log, config, deadline);
   const catalog = cleanup.use(openCatalog(config, { log, logger }));

@@ -22,7 +22,7 @@ import {
 } from '../../../adapters/event-log/kafka/client/bearer-tokens.ts';
 import type { KafkaConnection, KafkaLog } from '../../../adapters/event-log/kafka/index.ts';
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
-import type { InHandTable } from '../../../adapters/event-log/suspects/in-hand-table.ts';
+import type { InFlightTable } from '../../../adapters/event-log/suspects/in-flight-table.ts';
 import type { Config } from '../../config/settings.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../../process/await-engines.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';
@@ -34,8 +34,8 @@ export interface EventLogTools {
   readonly framing?: ValueFraming;
   /** Whether this process drops expired records; one of those that share a data folder does. Default true. */
   readonly dropExpired?: boolean;
-  /** Records the entries that its stages have in hand. */
-  readonly inHand?: InHandTable;
+  /** Records the entries that its stages have in flight. */
+  readonly inFlight?: InFlightTable;
   /** Default `command`. */
   readonly role?: KafkaRole;
 }
@@ -51,17 +51,17 @@ export async function openEventLog(config: Config, tools: EventLogTools): Promis
 /** The log on Kafka, with the operations for operators. */
 export async function openOnKafka(
   config: Config,
-  { logger, metrics, framing, inHand, role = 'command' }: EventLogTools,
+  { logger, metrics, framing, inFlight, role = 'command' }: EventLogTools,
 ): Promise<KafkaLog> {
   const { openKafkaEventLog } = await import('../../../adapters/event-log/kafka/index.ts');
   return openKafkaEventLog({
     connection: kafkaConnection(config, role),
     prefix: config.prefix,
     topics: configuredTopics(config),
-    sessionTimeoutMs: config.kafkaSessionTimeout,
+    sessionTimeoutMs: config.kafkaSessionTimeoutMs,
     ...(config.replication === undefined ? {} : { replicationFactor: config.replication }),
     ...(framing === undefined ? {} : { framing }),
-    ...(inHand === undefined ? {} : { inHand }),
+    ...(inFlight === undefined ? {} : { inFlight }),
     logger,
     metrics,
   });
@@ -69,7 +69,7 @@ export async function openOnKafka(
 
 async function openOnSqlite(
   config: Config,
-  { logger, metrics, dropExpired = true, inHand }: EventLogTools,
+  { logger, metrics, dropExpired = true, inFlight }: EventLogTools,
 ): Promise<EventLog> {
   const log = await openSqliteEventLog({
     folder: embeddedFolders(config).log,
@@ -77,7 +77,7 @@ async function openOnSqlite(
     logger,
     metrics,
     ...(dropExpired ? {} : { retentionEveryMs: false }),
-    ...(inHand === undefined ? {} : { inHand }),
+    ...(inFlight === undefined ? {} : { inFlight }),
   });
   try {
     await log.createTopics();
@@ -138,15 +138,15 @@ function signIn(config: Config): KafkaConnection['sasl'] {
 export function configuredTopics(config: Config): ReadonlyMap<string, TopicSpec> {
   return declareTopics({
     partitions: config.partitions,
-    retentionMs: config.retention,
-    retryLabels: config.retrySchedule,
+    retentionMs: config.retentionMs,
+    retrySteps: config.retrySchedule,
     dedicated: config.dedicatedTopics,
   });
 }
 
 /** The settings that determine the topics that the stages read. */
 export function readTopics(config: Config): ReadTopics {
-  return { receivedTopics: receivedTopics(config), retryLabels: config.retrySchedule };
+  return { receivedTopics: receivedTopics(config), retrySteps: config.retrySchedule };
 }
 
 /** The topics of received events. */
@@ -198,12 +198,12 @@ export interface CatalogTools {
  * gateway stays in its load balancer for as long as it can still answer, and leaves when every call would be 503.
  */
 export function openCatalog(config: Config, { log, logger }: CatalogTools): RewritableCatalog {
-  const { catalogStaleness, retention: retentionMs } = config;
+  const { catalogStalenessMs, retentionMs } = config;
   return followed(log, (onLayouts) =>
     openLogCatalog({
       log,
       logger,
-      staleAfterMs: catalogStaleness,
+      staleAfterMs: catalogStalenessMs,
       snapshot: { file: snapshotFile(config), retentionMs },
       onLayouts,
     }),

@@ -20,7 +20,7 @@ export function openConnectors(
     egressAllow: config.egressAllow,
     dataFolder: config.dataFolder,
     confinement: confinementOf(config),
-    timeoutMs: config.deliveryTimeout,
+    timeoutMs: config.deliveryTimeoutMs,
     clock: Date.now,
     logger: tools.logger,
     metrics: tools.metrics,
@@ -47,7 +47,7 @@ export function openSandbox(
   workers: Pick<IsolatedVmSandboxOptions, 'processes'>,
 ): IsolatedVmSandbox {
   return openIsolatedVmSandbox({
-    ...limitsFor({ eventMs: config.sandboxTime, isolateMb: config.sandboxMemory }),
+    ...limitsFor({ eventMs: config.sandboxTimeMs, isolateMib: config.sandboxMemoryMib }),
     ...workers,
     ...confinementOf(config),
     logger: tools.logger,

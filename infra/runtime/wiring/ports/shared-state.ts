@@ -43,14 +43,14 @@ export function redisAccess(config: Config): RedisAccess | undefined {
  */
 export function openDeduplicator(config: Config, logger: Logger): Promise<Deduplicator> {
   const { dedupe } = embeddedFolders(config);
-  return open(config, { prefix: config.prefix, folder: dedupe, windowMs: config.dedupeWindow }, logger);
+  return open(config, { prefix: config.prefix, folder: dedupe, windowMs: config.dedupeWindowMs }, logger);
 }
 
 /** A deduplicator for re-evaluated events, with the retention of the log as its window. */
 export function openReevaluations(config: Config, logger: Logger): Promise<Deduplicator> {
   const { reevaluated } = embeddedFolders(config);
   const prefix = `${config.prefix}reevaluated:`;
-  return open(config, { prefix, folder: reevaluated, windowMs: config.retention }, logger);
+  return open(config, { prefix, folder: reevaluated, windowMs: config.retentionMs }, logger);
 }
 
 interface Store {

@@ -28,7 +28,7 @@ export async function openProfileStore(
   { logger, metrics, publish }: ProfileStoreTools,
 ): Promise<ProfileStore> {
   const access = elasticsearchAccess(config);
-  const [clock, retentionMs] = [Date.now, config.retention];
+  const [clock, retentionMs] = [Date.now, config.retentionMs];
   if (access !== undefined) {
     const { openElasticsearchProfileStore } = await import(
       '../../../adapters/profile-store/elasticsearch/index.ts'
@@ -86,7 +86,7 @@ export function lateProfiles(openStore: () => Promise<ProfileStore>): LateProfil
 /** The history: on Elasticsearch if it is configured (it need not answer yet), else on SQLite. */
 export async function openHistory(config: Config, logger: Logger): Promise<History> {
   const access = elasticsearchAccess(config);
-  const [clock, retentionMs] = [Date.now, config.historyRetention ?? config.retention];
+  const [clock, retentionMs] = [Date.now, config.historyRetentionMs ?? config.retentionMs];
   if (access !== undefined) {
     const { openElasticsearchHistory } = await import('../../../adapters/history/elasticsearch/index.ts');
     return openElasticsearchHistory({ access, prefix: config.prefix, clock, retentionMs, logger });

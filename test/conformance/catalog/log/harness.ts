@@ -4,7 +4,7 @@ import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
 import { temporaryFolder } from '../../../helpers/folder.ts';
 import type { CatalogHarness } from '../suite/harness.ts';
 
-const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retryLabels: [], dedicated: [] });
+const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retrySteps: [], dedicated: [] });
 
 export const harness: CatalogHarness = {
   name: 'log',

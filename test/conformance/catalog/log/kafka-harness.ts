@@ -5,7 +5,7 @@ import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { removeTopics } from '../../../helpers/kafka.ts';
 import type { CatalogHarness } from '../suite/harness.ts';
 
-const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retryLabels: [], dedicated: [] });
+const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retrySteps: [], dedicated: [] });
 
 function brokers(): string {
   const found = engines();

@@ -9,7 +9,7 @@ import { contractFact, factOf, memberFact, renameFact, workspaceFact } from '../
 import { digestOf } from './rewrite-contents.ts';
 import { openWithSnapshots } from './snapshots-harness.ts';
 
-const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retryLabels: [], dedicated: [] });
+const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retrySteps: [], dedicated: [] });
 const REWRITE = { by: 'operator:catalog', stages: [], stageTimeoutMs: 5_000 };
 const PLANTED = 'planted-7c1f@example.com';
 /** Facts of a page of SQLite each, and several of one: pages of every kind are filled, split and left behind. */

@@ -2,22 +2,27 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { COSTLY_PLACES, HOSTILE_PLACES, type HostilePlace, startServer } from './hostile-places.ts';
+import {
+  COSTLY_ENDPOINTS,
+  HOSTILE_ENDPOINTS,
+  type HostileEndpoint,
+  startServer,
+} from './hostile-endpoints.ts';
 
-export interface ServedPlace {
-  readonly place: HostilePlace;
+export interface ServedEndpoint {
+  readonly endpoint: HostileEndpoint;
   readonly port: number;
 }
 
 /** Starts one of each kind, and `each` of the servers that demand the maximum of work. */
-export async function servePlaces(each: number) {
+export async function serveEndpoints(each: number) {
   const child = fork(fileURLToPath(import.meta.url), [String(each)], {
     execArgv: ['--disable-warning=ExperimentalWarning'],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   const [ports] = (await once(child, 'message')) as [readonly number[]];
   return {
-    places: placesOf(each).map((place, at): ServedPlace => ({ place, port: ports[at] ?? 0 })),
+    endpoints: endpointsOf(each).map((endpoint, at): ServedEndpoint => ({ endpoint, port: ports[at] ?? 0 })),
     async close() {
       const exited = once(child, 'exit');
       child.kill('SIGKILL');
@@ -26,13 +31,17 @@ export async function servePlaces(each: number) {
   };
 }
 
-function placesOf(each: number): readonly HostilePlace[] {
-  const oneOfEach = new Map(HOSTILE_PLACES.map((place) => [place.type, place]));
-  return [...oneOfEach.values(), ...COSTLY_PLACES].flatMap((place) => Array<HostilePlace>(each).fill(place));
+function endpointsOf(each: number): readonly HostileEndpoint[] {
+  const oneOfEach = new Map(HOSTILE_ENDPOINTS.map((endpoint) => [endpoint.type, endpoint]));
+  return [...oneOfEach.values(), ...COSTLY_ENDPOINTS].flatMap((endpoint) =>
+    Array<HostileEndpoint>(each).fill(endpoint),
+  );
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const servers = await Promise.all(placesOf(Number(process.argv[2])).map(({ serve }) => startServer(serve)));
+  const servers = await Promise.all(
+    endpointsOf(Number(process.argv[2])).map(({ serve }) => startServer(serve)),
+  );
   process.send?.(servers.map(({ port }) => port));
   process.on('disconnect', () => process.exit());
 }

@@ -34,7 +34,8 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       return harness.ordered ? ids : ids.sort();
     };
     const receivedIds = async () => idsOf(await harness.received());
-    const place = (settings: JsonObject = harness.settings) => destination(completed(description, settings));
+    const destinationWith = (settings: JsonObject = harness.settings) =>
+      destination(completed(description, settings));
 
     it('has a settings schema that a strict validator takes', () => {
       const ajv = new Ajv2020({ strict: true, allErrors: true });
@@ -62,7 +63,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
     });
 
     it('puts no more into one request than its description says', async () => {
-      const { events } = connector().batchLimits(place());
+      const { events } = connector().batchLimits(destinationWith());
       expect(events).toBeGreaterThanOrEqual(1);
       expect(events).toBeLessThanOrEqual(description.maxBatch);
     });
@@ -92,7 +93,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
 
     it('delivers one', async () => {
       const sent = delivery();
-      const results = await connector().deliver(place(), [sent], unhurried);
+      const results = await connector().deliver(destinationWith(), [sent], unhurried);
       expect(results).toMatchObject([{ outcome: 'delivered' }]);
       expect(await harness.received()).toEqual([
         {
@@ -108,28 +109,30 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
 
     it('counts the attempts that were made before, under the same id', async () => {
       const sent = delivery(0, [ATTEMPT, ATTEMPT]);
-      await connector().deliver(place(), [sent], unhurried);
+      await connector().deliver(destinationWith(), [sent], unhurried);
       expect(await harness.received()).toMatchObject([{ id: sent.id, attempt: 3 }]);
     });
 
     it('takes as many as it says, and keeps their order', async () => {
-      const size = connector().batchLimits(place()).events;
+      const size = connector().batchLimits(destinationWith()).events;
       const sent = deliveries(size);
-      const results = await connector().deliver(place(), sent, unhurried);
+      const results = await connector().deliver(destinationWith(), sent, unhurried);
       expect(results.map(({ outcome }) => outcome)).toEqual(sent.map(() => 'delivered'));
       expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
     it('answers for every delivery also when given more than it says', async () => {
-      const sent = deliveries(connector().batchLimits(place()).events + 1);
-      const results = await connector().deliver(place(), sent, unhurried);
+      const sent = deliveries(connector().batchLimits(destinationWith()).events + 1);
+      const results = await connector().deliver(destinationWith(), sent, unhurried);
       expect(results).toHaveLength(sent.length);
       expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
     it('keeps calls apart that are made at the same time', async () => {
       const calls = Array.from({ length: 40 }, () => deliveries(3));
-      const answers = await Promise.all(calls.map((sent) => connector().deliver(place(), sent, unhurried)));
+      const answers = await Promise.all(
+        calls.map((sent) => connector().deliver(destinationWith(), sent, unhurried)),
+      );
       expect(answers.flat().map(({ outcome }) => outcome)).toEqual(Array(120).fill('delivered'));
       const ids = calls.flat().map(({ id }) => id);
       expect((await harness.received()).map(({ id }) => id).sort()).toEqual(ids.sort());
@@ -138,16 +141,16 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
     it('answers retry for what may pass, for every delivery, and delivers once it passed', async () => {
       const sent = deliveries(3);
       await harness.fail();
-      const failed = await connector().deliver(place(), sent, unhurried);
+      const failed = await connector().deliver(destinationWith(), sent, unhurried);
       expect(failed.map(({ outcome }) => outcome)).toEqual(['retry', 'retry', 'retry']);
       await harness.mend();
-      const again = await connector().deliver(place(), sent, unhurried);
+      const again = await connector().deliver(destinationWith(), sent, unhurried);
       expect(again.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
       expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
     it('answers dead, with a reason, for what cannot pass', async () => {
-      const results = await connector().deliver(place(harness.hopeless), deliveries(2), unhurried);
+      const results = await connector().deliver(destinationWith(harness.hopeless), deliveries(2), unhurried);
       expect(results).toEqual([
         expect.objectContaining({ outcome: 'dead', reason: expect.stringMatching(/^[a-z ]{5,80}$/) }),
         expect.objectContaining({ outcome: 'dead' }),
@@ -171,47 +174,49 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
 
     it('sends nothing for someone who does not wait any more, and asks for another attempt', async () => {
       const options = { signal: AbortSignal.abort() };
-      const results = await connector().deliver(place(), deliveries(2), options);
+      const results = await connector().deliver(destinationWith(), deliveries(2), options);
       expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
       expect(await harness.received()).toEqual([]);
     });
 
     describe('a connection test', () => {
       it('says that a place takes deliveries, and brings none', async () => {
-        expect(await connector().test(place(), unhurried)).toMatchObject({ ok: true });
+        expect(await connector().test(destinationWith(), unhurried)).toMatchObject({ ok: true });
         expect(await harness.received()).toEqual([]);
-        await connector().deliver(place(), [delivery()], unhurried);
-        expect(await connector().test(place(), unhurried)).toMatchObject({ ok: true });
+        await connector().deliver(destinationWith(), [delivery()], unhurried);
+        expect(await connector().test(destinationWith(), unhurried)).toMatchObject({ ok: true });
         expect(await harness.received()).toHaveLength(1);
       });
 
       it('says why a place takes none, now or ever, and so the same that deliveries are told', async () => {
         const reason = { ok: false, reason: expect.stringMatching(/^[a-zA-Z0-9() _-]{5,80}$/) };
-        expect(await connector().test(place(harness.hopeless), unhurried)).toMatchObject(reason);
+        expect(await connector().test(destinationWith(harness.hopeless), unhurried)).toMatchObject(reason);
         await harness.fail();
-        const failed = await connector().test(place(), unhurried);
+        const failed = await connector().test(destinationWith(), unhurried);
         expect(failed).toMatchObject(reason);
         await harness.mend();
-        expect(await connector().test(place(), unhurried)).toMatchObject({ ok: true });
+        expect(await connector().test(destinationWith(), unhurried)).toMatchObject({ ok: true });
       });
 
       it('reaches nothing for someone who does not wait, nor after the close', async () => {
         const stopped = { ok: false, reason: 'stopped' };
-        expect(await connector().test(place(), { signal: AbortSignal.abort() })).toEqual(stopped);
+        expect(await connector().test(destinationWith(), { signal: AbortSignal.abort() })).toEqual(stopped);
         await connectors.close();
-        expect(await connector().test(place(), unhurried)).toEqual(stopped);
+        expect(await connector().test(destinationWith(), unhurried)).toEqual(stopped);
       });
     });
 
     it('tells no secret in a reason or a response', async () => {
       const results: DeliveryResult[] = [];
-      results.push(...(await connector().deliver(place(), [delivery()], unhurried)));
+      results.push(...(await connector().deliver(destinationWith(), [delivery()], unhurried)));
       await harness.fail();
-      results.push(...(await connector().deliver(place(), [delivery()], unhurried)));
-      results.push(...(await connector().deliver(place(harness.hopeless), [delivery()], unhurried)));
+      results.push(...(await connector().deliver(destinationWith(), [delivery()], unhurried)));
+      results.push(
+        ...(await connector().deliver(destinationWith(harness.hopeless), [delivery()], unhurried)),
+      );
       expect(results.map(({ outcome }) => outcome)).toEqual(['delivered', 'retry', 'dead']);
-      const tests = [await connector().test(place(), unhurried)];
-      tests.push(await connector().test(place(harness.hopeless), unhurried));
+      const tests = [await connector().test(destinationWith(), unhurried)];
+      tests.push(await connector().test(destinationWith(harness.hopeless), unhurried));
       const told = JSON.stringify([results, tests]);
       for (const name of description.secrets) {
         for (const secret of textsIn(harness.settings[name])) expect(told).not.toContain(secret);
@@ -222,17 +227,17 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
 
     it('is closed as often as one likes, and asks for another attempt after that', async () => {
       const held = connector();
-      await held.deliver(place(), [delivery()], unhurried);
+      await held.deliver(destinationWith(), [delivery()], unhurried);
       await Promise.all([held.close(), connectors.close()]);
       await held.close();
-      const results = await held.deliver(place(), deliveries(2), unhurried);
+      const results = await held.deliver(destinationWith(), deliveries(2), unhurried);
       expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
       expect(await harness.received()).toHaveLength(1);
     });
 
     it('takes nothing when it is first asked for after the close', async () => {
       await connectors.close();
-      const results = await connector().deliver(place(), deliveries(2), unhurried);
+      const results = await connector().deliver(destinationWith(), deliveries(2), unhurried);
       expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
       expect(await harness.received()).toEqual([]);
     });
@@ -240,9 +245,9 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
     it('leaves nothing more behind for what is sent again, where it says so', async () => {
       const sent = deliveries(3);
       const later = sent.map((one) => ({ ...one, attempts: [ATTEMPT] }));
-      await connector().deliver(place(), sent, unhurried);
+      await connector().deliver(destinationWith(), sent, unhurried);
       for (const repeated of [later, later]) {
-        const again = await connector().deliver(place(), repeated, unhurried);
+        const again = await connector().deliver(destinationWith(), repeated, unhurried);
         expect(again.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
       }
       const times = harness.idempotent ? 1 : 3;
@@ -252,18 +257,18 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
     it('two rows of one event by its replay: leaves one of an id in one request, where it says so', async () => {
       const [first, second] = [delivery(0), delivery(1)];
       const replayed = { ...first, replay: 'r-1' };
-      const results = await connector().deliver(place(), [first, replayed, second], unhurried);
+      const results = await connector().deliver(destinationWith(), [first, replayed, second], unhurried);
       expect(results.map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered', 'delivered']);
       const got = idsOf(await harness.received());
       expect([...new Set(got)]).toEqual(idsOf([first, second]));
-      const { events } = connector().batchLimits(place());
+      const { events } = connector().batchLimits(destinationWith());
       // An object contains the deliveries of one request, repeated ids too.
       if (harness.idempotent && type !== 's3' && events > 1) expect(got).toHaveLength(2);
     });
 
     it('finishes at its close what it had begun', async () => {
       const sent = deliveries(2);
-      const begun = connector().deliver(place(), sent, unhurried);
+      const begun = connector().deliver(destinationWith(), sent, unhurried);
       await connectors.close();
       expect((await begun).map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered']);
       expect(await harness.received()).toHaveLength(2);

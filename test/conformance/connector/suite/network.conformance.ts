@@ -52,7 +52,8 @@ export function networkConformance(
       open.push(connectors);
       return connectorOf(connectors, type);
     };
-    const place = (settings: JsonObject = harness.settings) => destination(completed(description, settings));
+    const destinationWith = (settings: JsonObject = harness.settings) =>
+      destination(completed(description, settings));
     const receivedIds = async () => (await harness.received()).map(({ id }) => id).sort();
     /** The whole answer of a connection test that failed: it says why, and nothing that the place answered. */
     const failedTest = (reason: string) => ({
@@ -66,7 +67,7 @@ export function networkConformance(
       const connector = connect({ timeoutMs: SHORT_MS });
       network.proxy.set('hang');
       const started = performance.now();
-      const results = await connector.deliver(place(), deliveries(2), unhurried);
+      const results = await connector.deliver(destinationWith(), deliveries(2), unhurried);
       expect(results.map(({ outcome }) => outcome)).toEqual(['retry', 'retry']);
       expect(results[0]).toMatchObject({ reason: expect.stringMatching(/timed out/) });
       expect(performance.now() - started).toBeLessThan(SHORT_MS * 4);
@@ -75,7 +76,7 @@ export function networkConformance(
 
     it('a place that hangs after it answered before: timed out, and reached again once it is back', async () => {
       const connector = connect({ timeoutMs: SHORT_MS * 2 });
-      const where = place();
+      const where = destinationWith();
       await connector.deliver(where, [delivery()], unhurried);
       network.proxy.set('hang');
       const [hung] = await connector.deliver(where, [delivery()], unhurried);
@@ -89,8 +90,8 @@ export function networkConformance(
       const connector = connect({ timeoutMs: 30_000 });
       network.proxy.set('hang');
       const controller = new AbortController();
-      const called = connector.deliver(place(), deliveries(2), controller);
-      const tested = connector.test(place(), controller);
+      const called = connector.deliver(destinationWith(), deliveries(2), controller);
+      const tested = connector.test(destinationWith(), controller);
       await expect.poll(() => network.proxy.taken).toBeGreaterThan(0);
       const started = performance.now();
       controller.abort();
@@ -101,7 +102,7 @@ export function networkConformance(
 
     it('connections that are reset: tried again, under the same id', async () => {
       const connector = connect();
-      const where = place();
+      const where = destinationWith();
       const sent = deliveries(3);
       network.proxy.set('refuse');
       const failed = await connector.deliver(where, sent, unhurried);
@@ -114,7 +115,7 @@ export function networkConformance(
 
     it('an answer that breaks off says nothing: tried again, and no delivery is missing', async () => {
       const connector = connect();
-      const where = place();
+      const where = destinationWith();
       const first = delivery();
       await connector.deliver(where, [first], unhurried);
       const sent = deliveries(3);
@@ -133,7 +134,7 @@ export function networkConformance(
       it('of a batch only what the place refuses is given up', async () => {
         const sent = deliveries(5);
         const spoilt = sent.map((one, index) => (index === 2 ? spoil(one) : one));
-        const results = await connect().deliver(place(), spoilt, unhurried);
+        const results = await connect().deliver(destinationWith(), spoilt, unhurried);
         const outcomes = results.map(({ outcome }) => outcome);
         expect(outcomes).toEqual(['delivered', 'delivered', 'dead', 'delivered', 'delivered']);
         const ids = await receivedIds();
@@ -143,7 +144,7 @@ export function networkConformance(
 
     it('connection tests leave no connections behind', async () => {
       const connector = connect();
-      const where = place();
+      const where = destinationWith();
       for (let n = 0; n < 8; n++) expect(await connector.test(where, unhurried)).toMatchObject({ ok: true });
       // A few connections may be kept for the next calls.
       await expect.poll(() => network.proxy.open, { timeout: 15_000 }).toBeLessThan(4);
@@ -151,7 +152,7 @@ export function networkConformance(
 
     it('calls at the same time wait for nobody else’s connection', async () => {
       const connector = connect({ timeoutMs: 30_000 });
-      const where = place();
+      const where = destinationWith();
       await connector.deliver(where, [delivery()], unhurried);
       network.proxy.set('hang');
       const controller = new AbortController();
@@ -164,7 +165,7 @@ export function networkConformance(
 
     it('an unused destination keeps no connection after the close', async () => {
       const connector = connect();
-      await connector.deliver(place(), [delivery()], unhurried);
+      await connector.deliver(destinationWith(), [delivery()], unhurried);
       await connector.close();
       await expect.poll(() => network.proxy.open, { timeout: 15_000 }).toBe(0);
     });
@@ -174,7 +175,7 @@ export function networkConformance(
         addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
       const toldBy = async (host: string, options: Parameters<typeof createTestConnectors>[0]) => {
         const connector = connect(options);
-        const where = place(network.at(host));
+        const where = destinationWith(network.at(host));
         const [result] = await connector.deliver(where, [delivery()], unhurried);
         return { result, tested: await connector.test(where, unhurried) };
       };
@@ -217,7 +218,7 @@ export function networkConformance(
         // resolve elsewhere.
         const resolve = async () => (asked++ === 0 ? at('127.0.0.1') : at('10.0.0.1'));
         const connector = connect({ egressAllow: ['127.0.0.1/32'], resolve });
-        const where = place(network.at('rebinding.example'));
+        const where = destinationWith(network.at('rebinding.example'));
         expect(await connector.deliver(where, [delivery()], unhurried)).toMatchObject([
           { outcome: 'delivered' },
         ]);

@@ -16,9 +16,9 @@ describe('a webhook that was posted to again although it', () => {
     await server.close();
   });
 
-  const place = () => destination({ url: server.url, secret: WEBHOOK_SECRET });
+  const ownDestination = () => destination({ url: server.url, secret: WEBHOOK_SECRET });
   const sendOne = async () =>
-    (await connectorOf(connectors, 'webhook').deliver(place(), [delivery()], unhurried))[0];
+    (await connectorOf(connectors, 'webhook').deliver(ownDestination(), [delivery()], unhurried))[0];
 
   const HEAD = 'HTTP/1.1 200 OK\r\n';
   const long = Array.from({ length: 90 }, (_, n) => `x-trace-${n}: ${'y'.repeat(900)}\r\n`).join('');
@@ -70,7 +70,7 @@ describe('a webhook that was posted to again although it', () => {
       response.writeContinue();
       response.writeHead(200).end('ok');
     };
-    const same = place();
+    const same = ownDestination();
     for (let n = 0; n < 9; n++) {
       const [result] = await connectorOf(connectors, 'webhook').deliver(same, [delivery()], unhurried);
       expect(result).toMatchObject({ outcome: 'delivered', response: 'ok' });
@@ -82,7 +82,7 @@ describe('a webhook that was posted to again although it', () => {
     const smuggled = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n';
     const head = `HTTP/1.1 500 no\r\ncontent-length: 0\r\ncontent-length: ${smuggled.length}\r\n\r\n`;
     server.answer = (_, socket) => socket.write(head + smuggled);
-    const same = place();
+    const same = ownDestination();
     for (let n = 0; n < 2; n++) {
       const [result] = await connectorOf(connectors, 'webhook').deliver(same, [delivery()], unhurried);
       expect(result).toMatchObject({ outcome: 'retry', status: 500 });

@@ -26,10 +26,10 @@ describe('the webhook connector, on the wire', () => {
     await server.close();
   });
 
-  const place = (settings: JsonObject = {}) =>
+  const destinationWith = (settings: JsonObject = {}) =>
     destination({ url: server.url, secret: WEBHOOK_SECRET, ...settings });
   const send = (sent: readonly Delivery[], settings: JsonObject = {}) =>
-    connectorOf(connectors, 'webhook').deliver(place(settings), sent, unhurried);
+    connectorOf(connectors, 'webhook').deliver(destinationWith(settings), sent, unhurried);
   const sendOne = async (settings: JsonObject = {}) => (await send([delivery()], settings))[0];
 
   describe('the request', () => {
@@ -95,7 +95,7 @@ describe('the webhook connector, on the wire', () => {
 
     it('uses a connection again', async () => {
       server.answer = answerWith(200, 'x'.repeat(4_000));
-      const same = place();
+      const same = destinationWith();
       for (let n = 0; n < 20; n++)
         await connectorOf(connectors, 'webhook').deliver(same, [delivery()], unhurried);
       expect(server.requests).toHaveLength(20);
@@ -319,11 +319,11 @@ describe('the webhook connector, on the wire', () => {
       server.answer = (response) => {
         if (!server.requests.at(-1)?.body.includes('"user-7"')) response.writeHead(204).end();
       };
-      const hanging = Array.from({ length: 16 }, () => place()).flatMap((hung) =>
+      const hanging = Array.from({ length: 16 }, () => destinationWith()).flatMap((hung) =>
         Array.from({ length: 16 }, () => connector.deliver(hung, [delivery(7)], controller)),
       );
       await expect.poll(() => server.requests.length).toBe(256);
-      const [result] = await connector.deliver(place(), [delivery()], unhurried);
+      const [result] = await connector.deliver(destinationWith(), [delivery()], unhurried);
       expect(result).toEqual({ outcome: 'delivered', status: 204 });
       controller.abort();
       const outcomes = (await Promise.all(hanging)).flat().map(({ outcome }) => outcome);
@@ -333,7 +333,7 @@ describe('the webhook connector, on the wire', () => {
 
     it('is set up anew: the next call has a connection of its own, and the old one ends', async () => {
       const connector = connectorOf(connectors, 'webhook');
-      const before = place();
+      const before = destinationWith();
       await connector.deliver(before, [delivery()], unhurried);
       await connector.deliver({ ...before, version: 2 }, [delivery()], unhurried);
       expect(server.connections.taken).toBe(2);
@@ -343,7 +343,11 @@ describe('the webhook connector, on the wire', () => {
     it('is left when nobody waits any more', async () => {
       const controller = new AbortController();
       server.answer = () => controller.abort();
-      const results = await connectorOf(connectors, 'webhook').deliver(place(), deliveries(3), controller);
+      const results = await connectorOf(connectors, 'webhook').deliver(
+        destinationWith(),
+        deliveries(3),
+        controller,
+      );
       expect(results).toEqual(Array(3).fill({ outcome: 'retry', reason: 'stopped' }));
       expect(server.requests).toHaveLength(1);
     });

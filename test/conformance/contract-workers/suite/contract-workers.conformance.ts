@@ -120,10 +120,10 @@ export function contractWorkersConformance({ name, open }: ContractWorkersHarnes
     });
 
     it('drop what waits for a caller that disconnected', async () => {
-      const gone = new AbortController();
+      const disconnecting = new AbortController();
       const running = workers.check('w', AMOUNT);
-      const waiting = workers.check('w', AMOUNT, { gone: gone.signal });
-      gone.abort();
+      const waiting = workers.check('w', AMOUNT, { disconnected: disconnecting.signal });
+      disconnecting.abort();
       await expect(waiting).rejects.toMatchObject({ code: 'overloaded' });
       expect(await running).toEqual([]);
     });

@@ -12,7 +12,7 @@ describe('a task that exceeds the bounds of its process', () => {
   let close = async () => {};
   afterEach(() => close());
 
-  function open(bounds: { readonly taskMs?: number; readonly heapMb?: number }) {
+  function open(bounds: { readonly taskMs?: number; readonly heapMib?: number }) {
     const workers = openContractWorkers({ logger: NO_LOGGER, ...bounds });
     close = () => workers.close();
     return workers;
@@ -34,7 +34,7 @@ describe('a task that exceeds the bounds of its process', () => {
   });
 
   it('of memory ended the process of its caller, as a thread: the next task is answered', async () => {
-    const workers = open({ heapMb: 48 });
+    const workers = open({ heapMib: 48 });
     const contract = contractOf('w', { type: 'object' });
     const list = Array.from({ length: 30_000 }, () => ({}));
     const large = Array.from({ length: 64 }, () => paid('w', { list }));

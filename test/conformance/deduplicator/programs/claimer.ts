@@ -3,7 +3,7 @@
  * <first offset>`.
  */
 import { tell, told } from '../../../helpers/child.ts';
-import { claimant, type DeduplicatorHarness } from '../suite/harness.ts';
+import { type DeduplicatorHarness, dedupeClaim } from '../suite/harness.ts';
 
 export const RACE_IDS = 400;
 export const RACE_BATCH = 20;
@@ -20,7 +20,7 @@ async function race(harness: DeduplicatorHarness, firstOffset: number): Promise<
     for (let start = 0; start < RACE_IDS; start += RACE_BATCH) {
       // Each process begins at another offset, so that batches overlap in every way.
       const claims = Array.from({ length: RACE_BATCH }, (_, i) => (start + i + firstOffset) % RACE_IDS).map(
-        (id) => claimant(`race-${id}`, firstOffset + id),
+        (id) => dedupeClaim(`race-${id}`, firstOffset + id),
       );
       const answers = await deduplicator.claim(claims);
       won.push(...claims.filter((_, i) => answers[i]).map(({ messageId }) => messageId));
@@ -34,7 +34,7 @@ async function stream(harness: DeduplicatorHarness, firstOffset: number): Promis
   const deduplicator = await harness.open(settings);
   for (let offset = firstOffset; ; offset += STREAM_BATCH) {
     const claims = Array.from({ length: STREAM_BATCH }, (_, i) =>
-      claimant(`stream-${offset + i}`, offset + i),
+      dedupeClaim(`stream-${offset + i}`, offset + i),
     );
     const answers = await deduplicator.claim(claims);
     if (answers.includes(false)) throw new Error('a fresh id was lost');

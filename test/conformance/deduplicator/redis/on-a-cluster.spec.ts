@@ -5,7 +5,7 @@ import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { command, withDocumentedRights } from '../../../helpers/redis.ts';
 import type { RedisCluster } from '../../../helpers/redis-cluster.ts';
 import { deduplicatorConformance } from '../suite/deduplicator.conformance.ts';
-import { claimant } from '../suite/harness.ts';
+import { dedupeClaim } from '../suite/harness.ts';
 import { harness, start } from './cluster-harness.ts';
 
 describe.skipIf(!engines())('on a real cluster', () => {
@@ -21,7 +21,7 @@ describe.skipIf(!engines())('on a real cluster', () => {
     onTestFinished(() => deduplicator.close());
     return deduplicator;
   };
-  const claims = (by: number) => Array.from({ length: 1_000 }, (_, n) => claimant(`m${n}`, by + n));
+  const claims = (by: number) => Array.from({ length: 1_000 }, (_, n) => dedupeClaim(`m${n}`, by + n));
 
   it('spreads claims over every node, found from one of them', async () => {
     const deduplicator = await open(cluster.nodes[1]?.url ?? '', 'spread.');

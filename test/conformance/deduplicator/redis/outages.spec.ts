@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { forgetFromNowOn, ownRedis } from '../../../helpers/own-redis.ts';
 import { command } from '../../../helpers/redis.ts';
-import { claimant } from '../suite/harness.ts';
+import { dedupeClaim } from '../suite/harness.ts';
 
 const TIMEOUT_MS = 700;
 
@@ -23,7 +23,7 @@ async function claim(
 ): Promise<readonly boolean[]> {
   for (const deadline = Date.now() + 20_000; ; ) {
     try {
-      return await deduplicator.claim(ids.map((id, n) => claimant(id, by + n)));
+      return await deduplicator.claim(ids.map((id, n) => dedupeClaim(id, by + n)));
     } catch (error) {
       if (!(error instanceof Unavailable) || Date.now() > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, 20));
@@ -92,7 +92,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     const redis = await ownRedis();
     const deduplicator = await openDeduplicator(redis.url);
     await redis.pause();
-    await expect(deduplicator.claim([claimant('a', 1)])).rejects.toThrow(Unavailable);
+    await expect(deduplicator.claim([dedupeClaim('a', 1)])).rejects.toThrow(Unavailable);
     await redis.resume();
     expect(await claim(deduplicator, ['a'], 1)).toEqual([true]);
     expect(await claim(deduplicator, ['a'], 2)).toEqual([false]);
@@ -103,7 +103,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     const deduplicator = await openDeduplicator(redis.url);
     await claim(deduplicator, ['before'], 1);
     await command(redis.url, 'CONFIG', 'SET', 'maxmemory', '1');
-    await expect(deduplicator.claim([claimant('a', 1)])).rejects.toThrow(Unavailable);
+    await expect(deduplicator.claim([dedupeClaim('a', 1)])).rejects.toThrow(Unavailable);
     await command(redis.url, 'CONFIG', 'SET', 'maxmemory', '0');
     expect(await claim(deduplicator, ['before', 'a'], 2)).toEqual([false, true]);
   });
@@ -116,7 +116,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     const deduplicator = await openDeduplicator(evicting.url);
     // It restarts with its original configuration.
     await evicting.restart();
-    await expect(deduplicator.claim([claimant('a', 1)])).rejects.toThrow(Unavailable);
+    await expect(deduplicator.claim([dedupeClaim('a', 1)])).rejects.toThrow(Unavailable);
     await command(evicting.url, 'CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
     expect(await claim(deduplicator, ['a'], 1)).toEqual([true]);
   });
@@ -135,7 +135,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     await redis.kill();
     const { lines, logger } = recordedLogger();
     const deduplicator = await openDeduplicator(redis.url, logger);
-    await expect(deduplicator.claim([claimant('a', 1)])).rejects.toThrow(Unavailable);
+    await expect(deduplicator.claim([dedupeClaim('a', 1)])).rejects.toThrow(Unavailable);
     await redis.restart();
     expect(await claim(deduplicator, ['a'], 1)).toEqual([true]);
     expect(lines.at(0)).toContain('does not answer');
@@ -147,12 +147,12 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     const redis = await ownRedis();
     const deduplicator = await openDeduplicator(redis.url);
     await redis.pause();
-    const waiting = expect(deduplicator.claim([claimant('a', 1)])).rejects.toThrow(Unavailable);
+    const waiting = expect(deduplicator.claim([dedupeClaim('a', 1)])).rejects.toThrow(Unavailable);
     const startedAt = performance.now();
     await deduplicator.close();
     expect(performance.now() - startedAt).toBeLessThan(500);
     await waiting;
-    await expect(deduplicator.claim([claimant('a', 1)])).rejects.toThrow(Unavailable);
+    await expect(deduplicator.claim([dedupeClaim('a', 1)])).rejects.toThrow(Unavailable);
     await redis.resume();
   });
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../../helpers/child.ts';
 import { RACE_IDS, STREAM_BATCH } from '../programs/claimer.ts';
-import { claimant, type DeduplicatorHarness, type DeduplicatorStore } from './harness.ts';
+import { type DeduplicatorHarness, type DeduplicatorStore, dedupeClaim } from './harness.ts';
 
 const WINDOW_MS = 4_000;
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 30 : 2;
@@ -27,7 +27,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
     });
 
     const claim = async (messageId: string, offset: number) =>
-      (await deduplicator.claim([claimant(messageId, offset)]))[0];
+      (await deduplicator.claim([dedupeClaim(messageId, offset)]))[0];
     const start = (mode: string, firstOffset: number) => {
       const child = new Child(CLAIMER, [harness.module, store.settings, mode, String(firstOffset)]);
       children.push(child);
@@ -47,31 +47,31 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
     });
 
     it('answers every claim of a call in order, also those that share an id', async () => {
-      const ids = ['a', 'b', 'a', 'c', 'b'].map((id, offset) => claimant(id, offset));
+      const ids = ['a', 'b', 'a', 'c', 'b'].map((id, offset) => dedupeClaim(id, offset));
       expect(await deduplicator.claim(ids)).toEqual([true, true, false, true, false]);
       expect(await deduplicator.claim([...ids].reverse())).toEqual([false, true, false, true, true]);
-      expect(await deduplicator.claim([claimant('d', 7), claimant('d', 7)])).toEqual([true, true]);
+      expect(await deduplicator.claim([dedupeClaim('d', 7), dedupeClaim('d', 7)])).toEqual([true, true]);
     });
 
     it('a rejected event spent its message id: any position may win it afterwards, and each answer stays', async () => {
-      const rejected = (offset: number) => claimant('a', offset, { rejected: true });
+      const rejected = (offset: number) => dedupeClaim('a', offset, { rejected: true });
       expect(await deduplicator.claim([rejected(1), rejected(2)])).toEqual([true, false]);
       const topics = ['events.production'];
-      expect((await deduplicator.winner(claimant('a', 0), topics))?.offset).toBe(1);
-      expect(await deduplicator.claim([claimant('a', 3), rejected(4), claimant('a', 5)])).toEqual([
+      expect((await deduplicator.winner(dedupeClaim('a', 0), topics))?.offset).toBe(1);
+      expect(await deduplicator.claim([dedupeClaim('a', 3), rejected(4), dedupeClaim('a', 5)])).toEqual([
         true,
         false,
         false,
       ]);
-      expect((await deduplicator.winner(claimant('a', 0), topics))?.offset).toBe(3);
+      expect((await deduplicator.winner(dedupeClaim('a', 0), topics))?.offset).toBe(3);
       const other = await store.open();
       const all = [
         rejected(1),
         rejected(2),
-        claimant('a', 3),
+        dedupeClaim('a', 3),
         rejected(4),
-        claimant('a', 5),
-        claimant('b', 6),
+        dedupeClaim('a', 5),
+        dedupeClaim('b', 6),
       ];
       expect(await other.claim(all)).toEqual([true, false, true, false, false, true]);
       await store.elapse(WINDOW_MS * 0.6);
@@ -80,24 +80,23 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
     });
 
     it('a rejected event does not win behind an accepted one, not even once claims of another window are asked', async () => {
-      const rejected = (id: string, offset: number) => claimant(id, offset, { rejected: true });
-      expect(await deduplicator.claim([claimant('a', 1), rejected('b', 2)])).toEqual([true, true]);
+      const rejected = (id: string, offset: number) => dedupeClaim(id, offset, { rejected: true });
+      expect(await deduplicator.claim([dedupeClaim('a', 1), rejected('b', 2)])).toEqual([true, true]);
       await store.elapse(WINDOW_MS * 0.6);
       expect(
-        await deduplicator.claim([rejected('a', 3), rejected('b', 4), claimant('b', 5), rejected('b', 2)]),
+        await deduplicator.claim([rejected('a', 3), rejected('b', 4), dedupeClaim('b', 5), rejected('b', 2)]),
       ).toEqual([false, false, true, true]);
     });
 
     it('an id was remembered of every accepted event: only behind a rejected one of it, where that is asked for', async () => {
-      const behind = (id: string, offset: number) => claimant(id, offset, { afterRejected: true });
-      expect(await deduplicator.claim([claimant('r', 1, { rejected: true }), claimant('w', 2)])).toEqual([
-        true,
-        true,
-      ]);
+      const behind = (id: string, offset: number) => dedupeClaim(id, offset, { afterRejected: true });
+      expect(
+        await deduplicator.claim([dedupeClaim('r', 1, { rejected: true }), dedupeClaim('w', 2)]),
+      ).toEqual([true, true]);
       await store.elapse(WINDOW_MS * 0.6);
       const asked = [behind('r', 3), behind('w', 4), behind('n', 5), behind('r', 6)];
       expect(await deduplicator.claim(asked)).toEqual([true, false, false, false]);
-      expect(await deduplicator.claim([claimant('r', 7), claimant('n', 8), behind('r', 3)])).toEqual([
+      expect(await deduplicator.claim([dedupeClaim('r', 7), dedupeClaim('n', 8), behind('r', 3)])).toEqual([
         false,
         true,
         true,
@@ -110,23 +109,23 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
 
     it('says who won a message, and nobody where none did or it was in another topic', async () => {
       const position = { topic: 'events.with/slash', partition: 13, offset: 123_456_789, index: 41 };
-      const [first, second] = [claimant('a', 1, { position }), claimant('a', 2)];
+      const [first, second] = [dedupeClaim('a', 1, { position }), dedupeClaim('a', 2)];
       expect(await deduplicator.claim([first, second])).toEqual([true, false]);
       const other = await store.open();
       const topics = ['events.production', position.topic];
       expect(await other.winner(first, topics)).toEqual(position);
-      expect(await other.winner(claimant('b', 1), topics)).toBeUndefined();
-      expect(await other.winner(claimant('a', 1, { environment: 'development' }), topics)).toBeUndefined();
-      expect(await other.winner(claimant('a', 1, { workspaceId: 'another' }), topics)).toBeUndefined();
+      expect(await other.winner(dedupeClaim('b', 1), topics)).toBeUndefined();
+      expect(await other.winner(dedupeClaim('a', 1, { environment: 'development' }), topics)).toBeUndefined();
+      expect(await other.winner(dedupeClaim('a', 1, { workspaceId: 'another' }), topics)).toBeUndefined();
       expect((await other.winner(first, ['events.production']))?.topic).not.toBe('events.production');
       await other.close();
     });
 
     it('tells positions apart by each of their parts', async () => {
-      const { position } = claimant('a', 1);
+      const { position } = dedupeClaim('a', 1);
       expect(await claim('a', 1)).toBe(true);
       for (const part of [{ topic: 'events.development' }, { partition: 1 }, { offset: 2 }, { index: 1 }]) {
-        const other = claimant('a', 1, { position: { ...position, ...part } });
+        const other = dedupeClaim('a', 1, { position: { ...position, ...part } });
         expect(await deduplicator.claim([other])).toEqual([false]);
       }
     });
@@ -134,8 +133,8 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
     it('keeps workspaces and environments apart', async () => {
       expect(await claim('a', 1)).toBe(true);
       const workspaceId = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a02';
-      expect(await deduplicator.claim([claimant('a', 2, { workspaceId })])).toEqual([true]);
-      expect(await deduplicator.claim([claimant('a', 3, { environment: 'development' })])).toEqual([true]);
+      expect(await deduplicator.claim([dedupeClaim('a', 2, { workspaceId })])).toEqual([true]);
+      expect(await deduplicator.claim([dedupeClaim('a', 3, { environment: 'development' })])).toEqual([true]);
     });
 
     it('takes ids of any characters as they are', async () => {
@@ -157,14 +156,14 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
         ':',
         '*',
       ];
-      const answers = await deduplicator.claim(ids.map((id, offset) => claimant(id, offset)));
+      const answers = await deduplicator.claim(ids.map((id, offset) => dedupeClaim(id, offset)));
       expect(answers).toEqual(ids.map(() => true));
-      const others = await deduplicator.claim(ids.map((id, offset) => claimant(id, offset + 100)));
+      const others = await deduplicator.claim(ids.map((id, offset) => dedupeClaim(id, offset + 100)));
       expect(others).toEqual(ids.map(() => false));
     });
 
     it('takes a batch as large as a stage hands it over', async () => {
-      const claims = Array.from({ length: 2_500 }, (_, offset) => claimant(`m-${offset}`, offset));
+      const claims = Array.from({ length: 2_500 }, (_, offset) => dedupeClaim(`m-${offset}`, offset));
       expect((await deduplicator.claim(claims)).every(Boolean)).toBe(true);
       expect((await deduplicator.claim(claims)).every(Boolean)).toBe(true);
     });
@@ -213,7 +212,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
           const winners = new Map<string, number>();
           run++;
           for (const call of calls) {
-            const claims = call.map(([id, offset]) => claimant(`${run}-${id}`, offset));
+            const claims = call.map(([id, offset]) => dedupeClaim(`${run}-${id}`, offset));
             const expected = claims.map(({ messageId, position }) => {
               if (!winners.has(messageId)) winners.set(messageId, position.offset);
               return winners.get(messageId) === position.offset;
@@ -248,7 +247,8 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
           const answered = (child.lines as readonly number[]).flatMap((offset) =>
             Array.from({ length: STREAM_BATCH }, (_, i) => offset + i),
           );
-          const claims = (by: number) => answered.map((offset) => claimant(`stream-${offset}`, offset + by));
+          const claims = (by: number) =>
+            answered.map((offset) => dedupeClaim(`stream-${offset}`, offset + by));
           expect((await deduplicator.claim(claims(500_000))).some(Boolean)).toBe(false);
           expect((await deduplicator.claim(claims(0))).every(Boolean)).toBe(true);
         }
@@ -262,8 +262,8 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       await child.kill();
       const next = child.lines.length * STREAM_BATCH;
       const ids = Array.from({ length: STREAM_BATCH }, (_, i) => next + i);
-      const original = ids.map((offset) => claimant(`stream-${offset}`, offset));
-      const other = ids.map((offset) => claimant(`stream-${offset}`, offset + 500_000));
+      const original = ids.map((offset) => dedupeClaim(`stream-${offset}`, offset));
+      const other = ids.map((offset) => dedupeClaim(`stream-${offset}`, offset + 500_000));
       const answers = await deduplicator.claim(other);
       // The killed position wins on replay exactly where no other position took over.
       expect(await deduplicator.claim(original)).toEqual(answers.map((won) => !won));

@@ -22,7 +22,11 @@ export interface DeduplicatorStore {
 export const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
 
 /** A dedupe claim of `messageId` by the entry at `offset`. */
-export function claimant(messageId: string, offset: number, changes: Partial<DedupeClaim> = {}): DedupeClaim {
+export function dedupeClaim(
+  messageId: string,
+  offset: number,
+  changes: Partial<DedupeClaim> = {},
+): DedupeClaim {
   const position = { topic: 'events.production', partition: 0, offset, index: 0 };
   return { workspaceId: WORKSPACE_ID, environment: 'production', messageId, position, ...changes };
 }

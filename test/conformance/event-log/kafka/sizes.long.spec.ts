@@ -117,7 +117,7 @@ describe.skipIf(found === undefined)('values on Kafka', () => {
       );
     }
     globalThis.gc?.();
-    const before = held();
+    const before = heapBytes();
     let most = 0;
     let batches = 0;
     const slow = gate();
@@ -133,7 +133,7 @@ describe.skipIf(found === undefined)('values on Kafka', () => {
     );
     await eventually(
       () => {
-        most = Math.max(most, held() - before);
+        most = Math.max(most, heapBytes() - before);
         return batches > 40;
       },
       'it does not get on',
@@ -201,7 +201,7 @@ describe.skipIf(found === undefined)('values on Kafka', () => {
   });
 });
 
-function held(): number {
+function heapBytes(): number {
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }

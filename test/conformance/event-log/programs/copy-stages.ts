@@ -27,7 +27,7 @@ export function copiesOf({ key, n }: Numbered): Numbered[] {
     : [{ key, n, copy: 0 }];
 }
 
-function emission(topic: string, numbered: Numbered): OutputRecord {
+function outputRecord(topic: string, numbered: Numbered): OutputRecord {
   return { topic, key: numbered.key, value: JSON.stringify(numbered), headers: {} };
 }
 
@@ -58,7 +58,7 @@ export function batchCopy(): BatchStage {
       if (Math.random() < 0.2) await setTimeout(Math.random() * 4);
       for (const { value } of entries) context.count?.(noteOf(JSON.parse(value).key, 'received'));
       return entries.flatMap(({ value }) =>
-        copiesOf(JSON.parse(value)).map((copy) => emission(SOURCE, copy)),
+        copiesOf(JSON.parse(value)).map((copy) => outputRecord(SOURCE, copy)),
       );
     },
   };
@@ -77,7 +77,7 @@ export function flowCopy(): FlowStage {
       if (dice < 0.05) await setTimeout(Math.random() * 5);
       else if (dice < 0.5) await setImmediate();
       context.count?.(noteOf(JSON.parse(value).key, 'created'));
-      return [emission(TARGET, JSON.parse(value))];
+      return [outputRecord(TARGET, JSON.parse(value))];
     }),
   };
 }

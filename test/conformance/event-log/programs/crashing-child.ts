@@ -2,8 +2,8 @@ import { Worker } from 'node:worker_threads';
 import { iso, TOPIC } from '@tributary/core';
 import {
   crashEntries,
-  inHandMemory,
-  rangesInHand,
+  inFlightMemory,
+  rangesInFlight,
   type SlotName,
 } from '@tributary/infra/adapters/event-log/suspects';
 import { tell } from '../../../helpers/child.ts';
@@ -15,7 +15,7 @@ const [module, mediumText] = process.argv.slice(2);
 if (!module || !mediumText) throw new Error('crashing-child.ts <harness module> <medium>');
 const { harness }: { harness: EventLogHarness } = await import(module);
 const medium = JSON.parse(mediumText);
-const memory = inHandMemory();
+const memory = inFlightMemory();
 const names = new Map<number, SlotName>();
 const workerData: CrashingThreadData = { module, medium, memory };
 const thread = new Worker(new URL('./crashing-thread.ts', import.meta.url), {
@@ -32,7 +32,7 @@ thread.on('error', () => {}); // followed by `exit`
 thread.on('exit', async () => {
   if (isAsked) process.exit(0);
   const log = await harness.open(medium);
-  await log.append(TOPIC.crashes, crashEntries(rangesInHand(memory, names), 'test', iso(Date.now())));
+  await log.append(TOPIC.crashes, crashEntries(rangesInFlight(memory, names), 'test', iso(Date.now())));
   await log.close();
   process.exit(1);
 });

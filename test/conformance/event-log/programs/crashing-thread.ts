@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { asyncHandler, type BatchStage, type FlowStage, type LogEntry } from '@tributary/core';
-import { InHandTable, type SlotName } from '@tributary/infra/adapters/event-log/suspects';
+import { InFlightTable, type SlotName } from '@tributary/infra/adapters/event-log/suspects';
 import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 
 /** The thread's start data. */
@@ -20,7 +20,7 @@ export interface Deadly {
 const { module, medium, memory } = workerData as CrashingThreadData;
 const { harness }: { harness: EventLogHarness } = await import(module);
 const named = (slot: number, name: SlotName) => parentPort?.postMessage({ slot, name });
-const log = await harness.open(medium, { inHand: new InHandTable(memory, named) });
+const log = await harness.open(medium, { inFlight: new InFlightTable(memory, named) });
 parentPort?.on('message', () => void log.close().then(() => process.exit(0)));
 
 const batch: BatchStage = {

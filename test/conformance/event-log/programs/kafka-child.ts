@@ -17,7 +17,7 @@ const log = await openKafkaEventLog({
   topics: declareTopics({
     partitions: Number(partitions),
     retentionMs: 3_600_000,
-    retryLabels: ['10s'],
+    retrySteps: ['10s'],
     dedicated: [],
   }),
   metrics: NO_METRICS,

@@ -9,7 +9,7 @@ import { declareTopics, NO_LOGGER, NO_METRICS, TOPIC } from '@tributary/core';
 import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
 import { afterCall } from '../../../helpers/after-call.ts';
 
-export const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retryLabels: [], dedicated: [] });
+export const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retrySteps: [], dedicated: [] });
 
 /**
  * Calls back after each step of a drop, recognized by its effect on a segment: its rows are gone for readers,

@@ -126,7 +126,7 @@ async function expectEachOnce(log: EventLog, counts: ReadonlyMap<string, number>
     total += copies.length;
   }
   // An end offset may count more than entries.
-  await eventually(async () => (await emitted(log)) >= total, `${total} emissions`, 60_000);
+  await eventually(async () => (await emitted(log)) >= total, `${total} output records`, 60_000);
   await eventually(
     async () =>
       (await Promise.all([SOURCE, TARGET].map((topic) => readAll(log, topic)))).every(
@@ -148,7 +148,7 @@ async function expectEachOnce(log: EventLog, counts: ReadonlyMap<string, number>
   await expectCountedOnce(log, 'created', new Map(copies.filter(([, count]) => count > 0)));
 }
 
-/** Waits for the counts of the stages: they may be in a commit behind that of the last emission. */
+/** Waits for the counts of the stages: they may be in a commit behind that of the last outputRecord. */
 async function expectCountedOnce(
   log: EventLog,
   measure: string,

@@ -155,17 +155,17 @@ export function describeFlowStages(
 
   it('gets entries again from where it rewinds to, never while it still has them, and emits once', async () => {
     await log().append(SOURCE, numbered('k', 40));
-    const inHand = new Set<string>();
+    const inFlight = new Set<string>();
     const seen: number[] = [];
     let rewound = false;
     await runThrough(
       log(),
       flowStage(async (entry) => {
-        expect(inHand.has(entry.value)).toBe(false);
-        inHand.add(entry.value);
+        expect(inFlight.has(entry.value)).toBe(false);
+        inFlight.add(entry.value);
         seen.push(Number(entry.value));
         await new Promise((resolve) => setTimeout(resolve, Math.random() * 5));
-        inHand.delete(entry.value);
+        inFlight.delete(entry.value);
         if (entry.value === '30' && !rewound) {
           rewound = true;
           await eventually(async () => (await valuesOf(log(), TARGET)).length >= 10, 'those before it');

@@ -1,6 +1,6 @@
 import type { Clock, EventLog, Metrics, TopicSpec } from '@tributary/core';
 import { declareTopics } from '@tributary/core';
-import type { InHandTable } from '@tributary/infra/adapters/event-log/suspects';
+import type { InFlightTable } from '@tributary/infra/adapters/event-log/suspects';
 
 /** The location of a log's data, as JSON, so that a child process can open the same. */
 export type Medium = Readonly<Record<string, string>>;
@@ -11,7 +11,7 @@ export interface OpenOverrides {
   readonly maxUnconfirmedBytes?: number;
   readonly maxUncommitted?: number;
   readonly stopGraceMs?: number;
-  readonly inHand?: InHandTable;
+  readonly inFlight?: InFlightTable;
 }
 
 /** The part of the suite that an adapter provides. Child processes load its module too. */
@@ -33,7 +33,7 @@ export const PARTITIONS = 4;
 export const TOPICS: ReadonlyMap<string, TopicSpec> = declareTopics({
   partitions: PARTITIONS,
   retentionMs: 3_600_000,
-  retryLabels: ['10s'],
+  retrySteps: ['10s'],
   dedicated: [],
 });
 

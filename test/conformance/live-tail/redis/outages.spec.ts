@@ -64,7 +64,7 @@ describe.skipIf(!engines())('a live tail whose Redis fails', () => {
     const [writer, reader] = [await openTail(redis.url), await openTail(redis.url)];
     await writer.append(batch(events(0, 50)));
     const following = await follow(reader);
-    const place = following.place() ?? '';
+    const lastId = following.lastId() ?? '';
     await command(redis.url, 'FLUSHALL');
     await redis.kill();
     await redis.restart();
@@ -74,7 +74,7 @@ describe.skipIf(!engines())('a live tail whose Redis fails', () => {
     expect(following.data()).toEqual(said(0, 53));
     const told = following.items.filter(({ kind }) => kind === 'missed');
     expect(told).toEqual([{ kind: 'missed' }]);
-    const late = await follow(await openTail(redis.url), { after: place });
+    const late = await follow(await openTail(redis.url), { after: lastId });
     expect(late.items[0]).toEqual({ kind: 'missed' });
     expect(late.data()).toEqual(said(50, 53));
   });

@@ -10,11 +10,11 @@ import {
 /** Access of the suite to one adapter. */
 export interface LiveTailHarness {
   readonly name: string;
-  create(limits: TailLimits): Promise<LiveTailPlace>;
+  create(limits: TailLimits): Promise<LiveTailSetup>;
 }
 
 /** One store of tails. */
-export interface LiveTailPlace {
+export interface LiveTailSetup {
   /** A writer, as used by the stages. */
   openWriter(): Promise<LiveTail>;
   /** A reader, as used by a gateway; each as if in its own process, where the adapter spans processes. */
@@ -57,7 +57,7 @@ export interface Following {
   events(): readonly KeptEvent[];
   /** The data of its events. */
   data(): readonly string[];
-  place(): string | undefined;
+  lastId(): string | undefined;
   close(): void;
 }
 
@@ -89,7 +89,7 @@ export async function follow(
     items,
     events: taken,
     data: () => taken().map(({ data }) => data),
-    place: () => follower.place,
+    lastId: () => follower.lastId,
     close() {
       open = false;
       follower.close();

@@ -1,4 +1,4 @@
-import { type LiveTail, MAX_TAIL_ID, RECENT_EVENTS, type TailLimits, Unavailable } from '@tributary/core';
+import { type LiveTail, RECENT_EVENTS, type TailLimits, Unavailable } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../../helpers/client.ts';
 import {
@@ -14,21 +14,21 @@ import {
 
 /** The contract of the `LiveTail` port. */
 export function liveTailConformance(harness: LiveTailHarness): void {
-  async function openPlace(limits: TailLimits = LIMITS) {
-    const place = await harness.create(limits);
-    onTestFinished(() => place.dispose());
+  async function openSetup(limits: TailLimits = LIMITS) {
+    const setup = await harness.create(limits);
+    onTestFinished(() => setup.dispose());
     const keep = async (opening: Promise<LiveTail>) => {
       const tail = await opening;
       onTestFinished(() => tail.close());
       return tail;
     };
-    const writer = await keep(place.openWriter());
-    return { writer, openReader: () => keep(place.openReader()) };
+    const writer = await keep(setup.openWriter());
+    return { writer, openReader: () => keep(setup.openReader()) };
   }
 
   describe(`a live tail: ${harness.name}`, () => {
     it('begins with the recent events, then brings each that comes, in order', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       await writer.append(batch(events(0, 150)));
       const reader = await openReader();
       const following = await follow(reader);
@@ -41,17 +41,17 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('begins with nothing where there is nothing', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       const following = await follow(await openReader());
       expect(following.items).toEqual([]);
-      expect(following.place()).toBeUndefined();
+      expect(following.lastId()).toBeUndefined();
       await writer.append(batch(events(0, 1)));
       await eventually(following.data, (data) => data.length === 1);
       expect(following.items).toMatchObject([{ kind: 'event' }]);
     });
 
     it('takes a replayed batch once, however it is cut', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       expect(await writer.append(batch(events(0, 10)))).toBe(0);
       expect(await writer.append(batch(events(0, 10)))).toBe(10);
       expect(await writer.append(batch(events(5, 15)))).toBe(10);
@@ -62,7 +62,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('takes the rest where one workspace of a batch was taken and another was not', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       const other = events(1, 2, { workspaceId: OTHER_ID });
       await writer.append(batch(events(0, 1)));
       await writer.append(batch([...events(0, 1), ...other, ...events(2, 3)]));
@@ -73,7 +73,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('marks each partition for itself, and leaves gaps of offsets be', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       await writer.append(batch(events(100, 102)));
       await writer.append(batch(events(3, 5), { partition: 1 }));
       await writer.append(batch(events(7, 8), { topic: 'events.rejected' }));
@@ -83,7 +83,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('takes a topic that was made anew from its start', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       await writer.append(batch(events(0, 50)));
       expect(await writer.append(batch(events(0, 3)))).toBe(50);
       expect(await writer.append(batch(events(0, 3), { end: 3 }))).toBe(0);
@@ -93,20 +93,20 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('goes on behind a place without gap or repeat, also in another process', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       await writer.append(batch(events(0, 30)));
       const first = await follow(await openReader());
-      const place = first.events()[12]?.id ?? '';
-      expect(place).toMatch(/^[0-9a-z-]+$/);
-      expect(place.length).toBeLessThanOrEqual(MAX_TAIL_ID);
-      const last = first.place() ?? '';
+      const lastId = first.events()[12]?.id ?? '';
+      expect(lastId).toMatch(/^[0-9a-z-]+$/);
+      expect(lastId.length).toBeLessThanOrEqual(80);
+      const last = first.lastId() ?? '';
       first.close();
       await writer.append(batch(events(30, 40)));
       const reader = await openReader();
-      const following = await follow(reader, { after: place });
+      const following = await follow(reader, { after: lastId });
       expect(following.data()).toEqual(said(13, 40));
       expect((await follow(reader, { after: last })).data()).toEqual(said(30, 40));
-      expect((await follow(reader, { after: following.place() ?? '' })).items).toEqual([]);
+      expect((await follow(reader, { after: following.lastId() ?? '' })).items).toEqual([]);
       const kinds = new Set(following.items.map(({ kind }) => kind));
       expect(kinds).toEqual(new Set(['event']));
       const ids = first.events().map(({ id }) => id);
@@ -115,14 +115,14 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('tells who comes back too late how many are kept no more, and hands over the rest', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       const reader = await openReader();
       await writer.append(batch(events(0, 10)));
       const first = await follow(reader);
-      const place = first.place() ?? '';
+      const lastId = first.lastId() ?? '';
       first.close();
       for (let n = 10; n < 410; n += 10) await writer.append(batch(events(n, n + 10)));
-      const following = await follow(await openReader(), { after: place });
+      const following = await follow(await openReader(), { after: lastId });
       const [missed, ...rest] = following.items;
       const kept = following.data();
       expect(missed).toEqual({ kind: 'missed', count: 400 - kept.length });
@@ -133,7 +133,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('tells who follows and does not take, at the point where they are kept no more', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       const reader = await openReader();
       await writer.append(batch(events(0, 10)));
       const follower = await reader.follow(WORKSPACE_ID, { wake() {} });
@@ -166,7 +166,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     ])(
       'tells whom it does not know (%j) that nobody knows what is missing, and begins with all it has',
       async (after) => {
-        const { writer, openReader } = await openPlace();
+        const { writer, openReader } = await openSetup();
         await writer.append(batch(events(0, 130)));
         const following = await follow(await openReader(), { after });
         expect(following.items[0]).toEqual({ kind: 'missed' });
@@ -175,7 +175,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     );
 
     it('keeps its limits with large events, whoever watches', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       const reader = await openReader();
       const watching = await follow(reader);
       const large = (n: number) => `{"n":${n},"x":"${'x'.repeat(5_000)}"}`;
@@ -188,14 +188,14 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('keeps one event that is larger than the limit', async () => {
-      const { writer, openReader } = await openPlace({ ...LIMITS, characters: 100 });
+      const { writer, openReader } = await openSetup({ ...LIMITS, characters: 100 });
       const data = `{"x":"${'x'.repeat(1_000)}"}`;
       await writer.append(batch([...events(0, 3), ...events(3, 4, { data })]));
       expect((await follow(await openReader())).data()).toEqual([data]);
     });
 
     it('takes more at once than it keeps, and numbers what it leaves out', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       const reader = await openReader();
       const watching = await follow(reader);
       await writer.append(batch(events(0, 5)));
@@ -208,7 +208,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('hands out about as much as is asked for, and one event at least', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       await writer.append(batch(events(0, 100)));
       const follower = await (await openReader()).follow(WORKSPACE_ID, {
         wake() {},
@@ -222,7 +222,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('gives every character and the environment back as they came', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       const text = JSON.stringify({ text: 'a\nb "q" \u2028 ☃ 😀 \u0000 d{"}' });
       await writer.append(
         batch([...events(0, 1, { data: text, environment: 'development' }), ...events(1, 2)]),
@@ -235,7 +235,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('shows a workspace its own events alone', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       const reader = await openReader();
       const [mine, others] = [await follow(reader), await follow(reader, { workspaceId: OTHER_ID })];
       await writer.append(batch([...events(0, 3), ...events(3, 5, { workspaceId: OTHER_ID })]));
@@ -245,13 +245,13 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       );
       expect(mine.data()).toEqual(said(0, 3));
       expect(others.data()).toEqual(said(3, 5));
-      const after = mine.place() ?? '';
+      const after = mine.lastId() ?? '';
       const astray = await follow(reader, { workspaceId: OTHER_ID, after });
       expect(astray.data().filter((data) => said(0, 3).includes(data))).toEqual([]);
     });
 
     it('brings every event once to every follower while several partitions write', async () => {
-      const { writer, openReader } = await openPlace({ ...LIMITS, events: 10_000, characters: 1_000_000 });
+      const { writer, openReader } = await openSetup({ ...LIMITS, events: 10_000, characters: 1_000_000 });
       const reader = await openReader();
       const following = await Promise.all(Array.from({ length: 5 }, () => follow(reader, { turn: 50 })));
       await Promise.all(
@@ -276,7 +276,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('wakes nobody who closed, and follows again after all did', async () => {
-      const { writer, openReader } = await openPlace();
+      const { writer, openReader } = await openSetup();
       const reader = await openReader();
       const first = await follow(reader);
       first.close();
@@ -290,15 +290,15 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('forgets a tail to which nothing came for as long as it is kept', async () => {
-      const { writer, openReader } = await openPlace({ ...LIMITS, retentionMs: 300 });
+      const { writer, openReader } = await openSetup({ ...LIMITS, retentionMs: 300 });
       await writer.append(batch(events(0, 3)));
       const first = await follow(await openReader());
       expect(first.data()).toEqual(said(0, 3));
-      const place = first.place() ?? '';
+      const lastId = first.lastId() ?? '';
       first.close();
       await new Promise((resolve) => setTimeout(resolve, 500));
       const reader = await openReader();
-      const anew = await follow(reader, { after: place });
+      const anew = await follow(reader, { after: lastId });
       expect(anew.items).toEqual([{ kind: 'missed' }]);
       await writer.append(batch(events(3, 5)));
       await eventually(anew.data, (data) => data.length === 2);
@@ -306,7 +306,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
     });
 
     it('refuses to be followed once it is closed', async () => {
-      const { openReader } = await openPlace();
+      const { openReader } = await openSetup();
       const reader = await openReader();
       await reader.close();
       await reader.close();

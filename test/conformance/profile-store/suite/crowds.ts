@@ -1,4 +1,4 @@
-import { claimWrite, type IdentityLimits, isSetAside, type ProfileWrite } from '@tributary/core';
+import { competingClaimWrite, type IdentityLimits, isSetAside, type ProfileWrite } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { attribute, EVENT, identitiesOf, identity, type People } from './people.ts';
 import type { Stage } from './stage.ts';
@@ -111,7 +111,8 @@ export function crowds(stage: Stage): void {
         ...EVENT,
       };
       for (const { identity: one, claimant } of outcome.leftOut)
-        if (claimant !== undefined) await people.store.upsert(claimWrite(write, { identity: one, claimant }));
+        if (claimant !== undefined)
+          await people.store.upsert(competingClaimWrite(write, { identity: one, claimant }));
     };
 
     it('gave the first of them the events of everybody: it is set aside, whoever writes at once', async () => {
@@ -150,7 +151,9 @@ export function crowds(stage: Stage): void {
     it('is told of its users without making a profile where nobody has it', async () => {
       const people = stage.people();
       const write = { ...people.scope, limits };
-      const told = await people.store.upsert(claimWrite(write, { identity: shared, claimant: 'somebody' }));
+      const told = await people.store.upsert(
+        competingClaimWrite(write, { identity: shared, claimant: 'somebody' }),
+      );
       expect(told).toEqual({ kind: 'refused', reason: 'nothing_left' });
       expect(await people.find('email:desk@office.example')).toBeUndefined();
     });

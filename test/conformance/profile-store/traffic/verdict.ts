@@ -126,7 +126,7 @@ async function claimFaults(
 }
 
 interface Value {
-  readonly place: string;
+  readonly path: string;
   readonly ts: number;
   readonly value: Json;
 }
@@ -134,7 +134,7 @@ interface Value {
 /** Every value a write writes, but for those of the mixed category. */
 function valuesOf({ operation: { write } }: Written): readonly Value[] {
   const ts = write.ts ?? 0;
-  const at = (kind: string, name: string, value: Json) => ({ place: `${kind} ${name}`, ts, value });
+  const at = (kind: string, name: string, value: Json) => ({ path: `${kind} ${name}`, ts, value });
   return [
     ...write.attributes
       .filter(({ path }) => path[0] !== 'mixed')
@@ -146,7 +146,7 @@ function valuesOf({ operation: { write } }: Written): readonly Value[] {
 
 function heldBy(profile: Profile): ReadonlyMap<string, Value> {
   const at = (kind: string, name: string, ts: number, value: Json) => ({
-    place: `${kind} ${name}`,
+    path: `${kind} ${name}`,
     ts,
     value,
   });
@@ -155,7 +155,7 @@ function heldBy(profile: Profile): ReadonlyMap<string, Value> {
     ...profile.preferences.map(({ name, ts, value }) => at('preference', name, ts, value)),
     ...profile.consents.map(({ name, ts, value }) => at('consent', name, ts, value)),
   ];
-  return new Map(values.map((value) => [value.place, value]));
+  return new Map(values.map((value) => [value.path, value]));
 }
 
 const isNewer = (one: Value, other: Value) =>
@@ -167,10 +167,10 @@ function lostBy(written: Written, profile: Profile | undefined): readonly string
   const held = heldBy(profile);
   return valuesOf(written)
     .filter((value) => {
-      const there = held.get(value.place);
+      const there = held.get(value.path);
       return there === undefined || isNewer(value, there);
     })
-    .map(({ place }) => `${written.operation.id} lost ${place}`);
+    .map(({ path }) => `${written.operation.id} lost ${path}`);
 }
 
 /** The content of a profile must equal a serial replay, by time, of the writes that were answered with it. */
@@ -182,17 +182,15 @@ function contentFaults(
   const its = writes.filter(({ ucid }) => byUcid.get(ucid)?.ucid === profile.ucid);
   const replayed = new Map<string, Value>();
   for (const value of its.flatMap(valuesOf)) {
-    const before = replayed.get(value.place);
-    if (before === undefined || isNewer(value, before)) replayed.set(value.place, value);
+    const before = replayed.get(value.path);
+    if (before === undefined || isNewer(value, before)) replayed.set(value.path, value);
   }
-  const held = new Map([...heldBy(profile)].filter(([place]) => !place.startsWith('attribute mixed')));
+  const held = new Map([...heldBy(profile)].filter(([path]) => !path.startsWith('attribute mixed')));
   const faults = [...held]
-    .filter(
-      ([place, { ts, value }]) => replayed.get(place)?.ts !== ts || replayed.get(place)?.value !== value,
-    )
-    .map(([place, { value, ts }]) => {
-      const { value: expected, ts: at } = replayed.get(place) ?? {};
-      return `${profile.ucid} has ${value} at ${ts} as ${place}, not ${expected} at ${at}`;
+    .filter(([path, { ts, value }]) => replayed.get(path)?.ts !== ts || replayed.get(path)?.value !== value)
+    .map(([path, { value, ts }]) => {
+      const { value: expected, ts: at } = replayed.get(path) ?? {};
+      return `${profile.ucid} has ${value} at ${ts} as ${path}, not ${expected} at ${at}`;
     });
   if (JSON.stringify(mixedIn(profile)) !== JSON.stringify(mixedBy(its)))
     faults.push(
@@ -234,12 +232,12 @@ function movingFaults(
 ): readonly string[] {
   const byId = new Map(writes.map((written) => [written.operation.id, written]));
   const newest = new Map<string, Value>();
-  const placeIn = ({ operation: { write } }: Written, { place }: Value) => `${groupOf(write)} ${place}`;
+  const placeIn = ({ operation: { write } }: Written, { path }: Value) => `${groupOf(write)} ${path}`;
   for (const written of writes)
     for (const value of valuesOf(written)) {
-      const place = placeIn(written, value);
-      const before = newest.get(place);
-      if (before === undefined || isNewer(value, before)) newest.set(place, value);
+      const path = placeIn(written, value);
+      const before = newest.get(path);
+      if (before === undefined || isNewer(value, before)) newest.set(path, value);
     }
   const lost = writes.flatMap((written) => {
     const profile = byUcid.get(written.ucid);
@@ -247,8 +245,8 @@ function movingFaults(
     const held = heldBy(profile);
     return valuesOf(written)
       .filter((value) => newest.get(placeIn(written, value)) === value)
-      .filter(({ place, value }) => held.get(place)?.value !== value)
-      .map(({ place }) => `${written.operation.id} lost ${place}`);
+      .filter(({ path, value }) => held.get(path)?.value !== value)
+      .map(({ path }) => `${written.operation.id} lost ${path}`);
   });
   return [...lost, ...live.flatMap((profile) => strangersIn(profile, byId, byUcid, isOnce))];
 }
@@ -261,13 +259,13 @@ function strangersIn(
   isOnce: (id: string) => boolean,
 ): readonly string[] {
   const held = heldBy(profile);
-  const strangers = [...held.values()].flatMap(({ place, ts, value }) => {
+  const strangers = [...held.values()].flatMap(({ path, ts, value }) => {
     const written = byId.get(String(value));
-    if (written?.operation.write.ts !== ts) return [`${profile.ucid} has ${value} at ${ts} as ${place}`];
+    if (written?.operation.write.ts !== ts) return [`${profile.ucid} has ${value} at ${ts} as ${path}`];
     const at = byUcid.get(written.ucid)?.ucid;
     return at === profile.ucid || !isOnce(String(value))
       ? []
-      : [`${profile.ucid} has ${value} as ${place}, which was written to ${written.ucid}, now ${at}`];
+      : [`${profile.ucid} has ${value} as ${path}, which was written to ${written.ucid}, now ${at}`];
   });
   const names = new Set(profile.attributes.flatMap(({ path }) => (path.length === 2 ? [path[0]] : [])));
   const halves = [...names].filter((name) => {

@@ -11,7 +11,14 @@ const COMMON = { metrics: NO_METRICS, logger: NO_LOGGER };
  */
 const LIMITS =
   process.env.TRIBUTARY_TEST_LONG === undefined
-    ? { eventMs: 50, watchdogMs: 250, isolateMb: 32, recycleAboveMb: 24, processMb: 288, restartDelayMs: 50 }
+    ? {
+        eventMs: 50,
+        watchdogMs: 250,
+        isolateMib: 32,
+        recycleAboveMib: 24,
+        processMib: 288,
+        restartDelayMs: 50,
+      }
     : {};
 
 describeSandbox('isolated-vm', () => openIsolatedVmSandbox({ processes: 1, ...COMMON, restartDelayMs: 50 }));

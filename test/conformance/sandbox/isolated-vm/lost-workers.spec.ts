@@ -38,13 +38,16 @@ describe('The lost worker processes of isolated-vm', () => {
     it('call it memory when an isolate is full', async () => {
       // Small objects would keep the collector busy for longer than the time limit, if the machine is busy too.
       const grow = badOn('const all = []; for (;;) all.push(new Array(1e4).fill(0.5))');
-      const results = await open({ ...patient, isolateMb: 32, recycleAboveMb: 24 }).run(grow, inputs(5, [2]));
+      const results = await open({ ...patient, isolateMib: 32, recycleAboveMib: 24 }).run(
+        grow,
+        inputs(5, [2]),
+      );
       expect(outcomes(results)).toEqual(['ok', 'ok', 'memory', 'ok', 'ok']);
     });
 
     it('are killed for memory that no isolate counts', async () => {
       const parse = badOn(`JSON.parse('['.repeat(2e7))`);
-      const results = await open({ ...patient, processMb: 256 }).run(parse, inputs(5, [2]));
+      const results = await open({ ...patient, processMib: 256 }).run(parse, inputs(5, [2]));
       expect(outcomes(results)).toEqual(['ok', 'ok', 'memory', 'ok', 'ok']);
     });
 

@@ -8,7 +8,7 @@ const sandbox = openIsolatedVmSandbox({
   metrics: NO_METRICS,
   logger: NO_LOGGER,
   watchdogMs: 600_000,
-  processMb: 64_000,
+  processMib: 64_000,
 });
 await Promise.all(
   ['a', 'b'].map((id) => sandbox.run({ ...program('const transform = (e) => e'), id }, [input(1)])),

@@ -11,7 +11,7 @@ import { engines } from '../../../helpers/engines.ts';
 import { freePort } from '../../../helpers/free-port.ts';
 import { testMachine } from '../../../helpers/own-engines.ts';
 import { PRIMARY, startRedisUnderSentinels } from '../../../helpers/redis-sentinel.ts';
-import { claimant } from '../../deduplicator/suite/harness.ts';
+import { dedupeClaim } from '../../deduplicator/suite/harness.ts';
 import { batch, HOUR_MS, increment, PARTITION, thisHour, WORKSPACE_ID } from '../suite/harness.ts';
 
 const TIMEOUT_MS = 2_000;
@@ -62,7 +62,7 @@ describe.skipIf(!engines())('a Redis whose primary the sentinels name', () => {
 
     const ids = Array.from({ length: 200 }, (_, n) => `m${n}`);
     const claim = (by: number) =>
-      answered(() => deduplicator.claim(ids.map((id, n) => claimant(id, by + n))));
+      answered(() => deduplicator.claim(ids.map((id, n) => dedupeClaim(id, by + n))));
     expect(await claim(0)).toEqual(ids.map(() => true));
     await countUpTo(counters, 500);
     const counting = countUpTo(counters, 3_000);

@@ -63,7 +63,7 @@ export class AppendRequest {
   }
 
   /** Sets the position of the i-th entry of a part. */
-  place({ at, partition }: Part, i: number, offset: number, index: number): void {
+  setPosition({ at, partition }: Part, i: number, offset: number, index: number): void {
     this.#positions[at[i] ?? i] = { topic: this.#options.spec.name, partition, offset, index };
   }
 

@@ -179,7 +179,7 @@ export class Appender {
    */
   async #sendAgain(refused: PartitionGroup, reason: TooLarge): Promise<void> {
     const { queue } = refused;
-    queue.held++;
+    queue.halving++;
     const behind = queue.inFlight.slice(queue.inFlight.indexOf(refused) + 1);
     const left: Part[] = [];
     for (const part of refused.confirmDurable()) {
@@ -192,7 +192,7 @@ export class Appender {
     }
     await this.#appendInHalves(queue, left, reason);
     forget(refused);
-    queue.held--;
+    queue.halving--;
     this.#enqueue(queue);
     if (queue.leader) this.#drive(queue.leader);
   }

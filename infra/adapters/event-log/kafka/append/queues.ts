@@ -1,6 +1,6 @@
 import type { TopicSpec, TributaryError, ValueFraming } from '@tributary/core';
 import { TooLarge, Unavailable } from '@tributary/core';
-import { type PartitionRecords, type Placed, RecordPacker } from '../../append/record-packer.ts';
+import { type PackedEntry, type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { translateKafkaError } from '../client/errors.ts';
 import type { RecordToWrite } from '../client/protocol.ts';
 import { batchesOf } from '../records/batches.ts';
@@ -22,7 +22,7 @@ export class PartitionQueue {
   /** True until the group taken last was written to the connection: one taken meanwhile could overtake it. */
   isSending = false;
   /** Above 0 while a batch that was refused for its size is sent again in halves: nothing may overtake them. */
-  held = 0;
+  halving = 0;
   /** Bytes of one group, at most, learned from refusals; the part of one request alone may be larger. */
   maxBytes = Number.POSITIVE_INFINITY;
   /** Sent and not settled, in order. */
@@ -35,7 +35,7 @@ export class PartitionQueue {
   }
 
   get canSend(): boolean {
-    return !this.isSending && this.held === 0;
+    return !this.isSending && this.halving === 0;
   }
 
   get empty(): boolean {
@@ -124,7 +124,7 @@ export class PartitionGroup {
   readonly queue: PartitionQueue;
   /** A produce request takes one batch a partition. */
   readonly batches: readonly (readonly RecordToWrite[])[];
-  readonly #parts: readonly { readonly part: Part; readonly placed: readonly Placed[] }[];
+  readonly #parts: readonly { readonly part: Part; readonly packed: readonly PackedEntry[] }[];
   /** Of each record, in order; a hole: not known to be there. */
   readonly #offsets: number[] = [];
   #failure: TributaryError | undefined;
@@ -135,7 +135,7 @@ export class PartitionGroup {
     this.queue = queue;
     this.#parts = parts.map((part) => ({
       part,
-      placed: part.entries.map((entry) => packer.place(queue.spec, entry, queue.partition)),
+      packed: part.entries.map((entry) => packer.pack(queue.spec, entry, queue.partition)),
     }));
     this.batches = packer.partitions().flatMap((records: PartitionRecords) => batchesOf(records, framing));
   }
@@ -176,8 +176,8 @@ export class PartitionGroup {
   /** Confirms the parts that are durable and returns the others. */
   confirmDurable(): readonly Part[] {
     const left: Part[] = [];
-    for (const { part, placed } of this.#parts) {
-      if (this.#place(part, placed)) part.request.confirmed();
+    for (const { part, packed } of this.#parts) {
+      if (this.#settlePart(part, packed)) part.request.confirmed();
       else left.push(part);
     }
     return left;
@@ -189,12 +189,12 @@ export class PartitionGroup {
   }
 
   /** False where a record of the part is not known to be in the log. */
-  #place(part: Part, placed: readonly Placed[]): boolean {
+  #settlePart(part: Part, packed: readonly PackedEntry[]): boolean {
     let i = 0;
-    for (const { record, index } of placed) {
+    for (const { record, index } of packed) {
       const offset = this.#offsets[record];
       if (offset === undefined) return false;
-      part.request.place(part, i++, offset, index);
+      part.request.setPosition(part, i++, offset, index);
     }
     return true;
   }

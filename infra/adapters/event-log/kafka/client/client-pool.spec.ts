@@ -24,12 +24,12 @@ describe('ClientPool', () => {
   };
   const number = (client: Client) => Promise.resolve(client.number);
   /** Holds so many clients until the result is called. */
-  const hold = (count: number) => {
+  const occupy = (count: number) => {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const held = Array.from({ length: count }, () => pool.use(() => promise));
+    const occupied = Array.from({ length: count }, () => pool.use(() => promise));
     return async () => {
       resolve();
-      await Promise.all(held);
+      await Promise.all(occupied);
     };
   };
 
@@ -44,7 +44,7 @@ describe('ClientPool', () => {
   });
 
   it('gives a client to one caller at a time, and uses it again', async () => {
-    const release = hold(3);
+    const release = occupy(3);
     expect(clients).toHaveLength(3);
     await release();
     await Promise.all([pool.use(number), pool.use(number)]);
@@ -57,8 +57,8 @@ describe('ClientPool', () => {
   });
 
   it('closes the clients that were not needed for a while, and keeps those in use', async () => {
-    await hold(5)();
-    const release = hold(1);
+    await occupy(5)();
+    const release = occupy(1);
     for (let second = 0; second < 60; second++) {
       vi.advanceTimersByTime(1_000);
       await pool.use(number);
@@ -69,7 +69,7 @@ describe('ClientPool', () => {
   });
 
   it('closes all with it, also those in use, and opens none afterwards', async () => {
-    const release = hold(2);
+    const release = occupy(2);
     await pool.close();
     expect(clients.map(({ isClosed }) => isClosed)).toEqual([true, true]);
     await release();

@@ -47,7 +47,7 @@ const NOT_A_MEMBER = new Set([
 ]);
 
 /** The data that a member sends to the leader of the generation when it joins. As JSON. */
-interface JoinClaim {
+interface OwnershipClaim {
   /** The generation in which the member last claimed these partitions, or got them. */
   readonly generation: number;
   readonly owned: readonly string[];
@@ -69,8 +69,11 @@ export class Membership {
   #memberId = '';
   /** The generation that the member commits in; undefined while it is in none. */
   #generation: number | undefined;
-  /** The last generation that it joined with its claim, even without an assignment: no other member got its partitions. */
-  #claimedIn = -1;
+  /**
+   * The last generation that it joined with its ownership claim, even without an assignment: no other member got its
+   * partitions.
+   */
+  #joinedIn = -1;
   #ended: Promise<void> | undefined;
   /** The partitions of the last join, and the signal that others have to be assigned. */
   #joinedWith = new Map<string, number>();
@@ -178,8 +181,8 @@ export class Membership {
     const topics = this.#options.topics();
     this.#joinedWith = new Map(topics);
     this.#regrouping = new AbortController();
-    const before = this.#generation === undefined ? undefined : this.#claimedIn;
-    const claim: JoinClaim = { generation: before ?? -1, owned: assignee.owned() };
+    const before = this.#generation === undefined ? undefined : this.#joinedIn;
+    const claim: OwnershipClaim = { generation: before ?? -1, owned: assignee.owned() };
     const request = {
       groupId,
       memberId: this.#memberId,
@@ -195,7 +198,7 @@ export class Membership {
     const { generationId, memberId, leaderId } = joined;
     this.#memberId = memberId;
     if (!followsOn(generationId, before)) this.#lose('missed a generation');
-    this.#claimedIn = generationId;
+    this.#joinedIn = generationId;
     // The partitions that go on commit in the new generation from now on: the coordinator refuses the one before.
     if (this.#generation !== undefined) this.#generation = generationId;
     const assignments = memberId === leaderId ? this.#assignAll(joined) : [];
@@ -206,12 +209,12 @@ export class Membership {
 
   /** The assignments of all members, by the leader of the generation. */
   #assignAll({ generationId, members }: JoinAnswer): readonly MemberAssignment[] {
-    const claims = members.map(({ memberId, userData }): Member => {
-      const claim = claimOf(userData);
-      // Claims of older generations are not reliable; their members drop the partitions by the same rule.
+    const claimants = members.map(({ memberId, userData }): Member => {
+      const claim = ownershipClaimOf(userData);
+      // Ownership claims of older generations are not reliable; their members drop the partitions by the same rule.
       return { id: memberId, owned: claim.generation === generationId - 1 ? claim.owned : [] };
     });
-    return [...assign(this.#options.topics(), claims)].map(([memberId, names]) => ({
+    return [...assign(this.#options.topics(), claimants)].map(([memberId, names]) => ({
       memberId,
       partitions: byTopic(names),
     }));
@@ -280,8 +283,8 @@ function topicOf(name: string): string {
   return name.slice(0, name.lastIndexOf('/'));
 }
 
-function claimOf(userData: string): JoinClaim {
-  return userData === '' ? { generation: -1, owned: [] } : (JSON.parse(userData) as JoinClaim);
+function ownershipClaimOf(userData: string): OwnershipClaim {
+  return userData === '' ? { generation: -1, owned: [] } : (JSON.parse(userData) as OwnershipClaim);
 }
 
 function byTopic(names: readonly string[]): readonly TopicPartitions[] {

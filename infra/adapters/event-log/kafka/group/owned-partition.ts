@@ -22,7 +22,7 @@ const PAUSE_FACTOR = 4;
 /** Maximum of the pause between commits, ms. */
 const MAX_PAUSE_MS = 60;
 
-/** How often a position without emissions is stored, ms: a crash repeats at most as much work. */
+/** How often a position without output records is stored, ms: a crash repeats at most as much work. */
 const POSITION_MS = 500;
 
 /** Weight of the newest commit in the mean. */
@@ -139,11 +139,11 @@ export class KafkaPartition implements OwnedPartition {
   };
 
   /** A commit in progress when the partition is lost is abandoned: the next owner fences before it reads the position. */
-  async commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void> {
-    await unlessAborted(this.#commit(from, to, emissions), this.#options.leaving);
+  async commit(from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]): Promise<void> {
+    await unlessAborted(this.#commit(from, to, outputRecords), this.#options.leaving);
   }
 
-  async #commit(from: Cursor, to: Cursor, emissions: readonly OutputRecord[]): Promise<void> {
+  async #commit(from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]): Promise<void> {
     const { transactions, positions, leaving } = this.#options;
     leaving.throwIfAborted();
     if (!transactions.begun) {
@@ -156,9 +156,9 @@ export class KafkaPartition implements OwnedPartition {
       }
     }
     // A transaction costs five round trips, a position alone one.
-    if (emissions.length > 0) {
-      const recorded = positions.emission(this.#of(), to);
-      await transactions.commit([...emissions, recorded], this.#position(to));
+    if (outputRecords.length > 0) {
+      const recorded = positions.outputRecord(this.#of(), to);
+      await transactions.commit([...outputRecords, recorded], this.#position(to));
     } else await this.#store(to);
     this.#committed = to;
   }

@@ -32,7 +32,7 @@ function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.acce
       return undefined;
     },
   };
-  const spec = declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] }).get(
+  const spec = declareTopics({ partitions: 1, retentionMs: 1, retrySteps: [], dedicated: [] }).get(
     topic,
   ) as TopicSpec;
   const reader = new PartitionReader({

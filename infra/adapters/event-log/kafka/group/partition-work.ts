@@ -60,7 +60,7 @@ export class PartitionWork {
     return this.#loop?.reached;
   }
 
-  /** Takes no more entries and finishes those in hand; drops the rest after `graceMs`. */
+  /** Takes no more entries and finishes those in flight; drops the rest after `graceMs`. */
   async finish(graceMs: number): Promise<void> {
     this.#stopping.abort();
     // No entry was taken.

@@ -141,7 +141,7 @@ export class KafkaStageRun implements StageRun {
 
   /**
    * Records of open transactions count: the coordinator writes the markers of a commit after it has confirmed it, and until
-   * then the stable ends of the topics that a stage emitted to are behind its emissions.
+   * then the stable ends of the topics that a stage emitted to are behind its output records.
    */
   async lag(): Promise<readonly StageLag[]> {
     const progress = await this.#progress(appendedEnds);

@@ -49,7 +49,7 @@ class Answering extends KafkaClient {
 async function commitAnswered(errorCode: number) {
   const client = new Answering(errorCode);
   const layouts = new Layouts({
-    topics: declareTopics({ partitions: 1, retentionMs: 1, retryLabels: [], dedicated: [] }),
+    topics: declareTopics({ partitions: 1, retentionMs: 1, retrySteps: [], dedicated: [] }),
     client,
     nameOf: (topic) => topic,
     clock: Date.now,

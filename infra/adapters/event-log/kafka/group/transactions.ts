@@ -7,7 +7,7 @@ import type { KafkaClient } from '../client/client.ts';
 import type { ClientPool } from '../client/client-pool.ts';
 import { failOn, protocolErrorOf, translateKafkaError } from '../client/errors.ts';
 import type { ProducerIdentity, RecordToWrite } from '../client/protocol.ts';
-import type { FirstBounds, PlacedRecord } from '../growth/first-bounds.ts';
+import type { FirstBounds, PartitionedRecord } from '../growth/first-bounds.ts';
 import { type BatchLimits, batchesOf } from '../records/batches.ts';
 import type { Membership } from './membership.ts';
 
@@ -34,7 +34,7 @@ export interface TransactionsOptions {
   /** Fires when the partition leaves this process. */
   readonly leaving: AbortSignal;
   /** Places the output records. */
-  readonly bounds: Pick<FirstBounds, 'place'>;
+  readonly bounds: Pick<FirstBounds, 'partition'>;
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
@@ -79,21 +79,21 @@ export class Transactions {
   }
 
   /**
-   * Makes emissions and a position visible together. After a rejection the outcome is unknown, but for `TooLarge`: a topic
-   * takes no record of the size of one of them, and nothing was committed.
+   * Makes output records and a position visible together. After a rejection the outcome is unknown, but for `TooLarge`: a
+   * topic takes no record of the size of one of them, and nothing was committed.
    */
-  async commit(emissions: readonly OutputRecord[], position: StoredPosition): Promise<void> {
+  async commit(outputRecords: readonly OutputRecord[], position: StoredPosition): Promise<void> {
     const identity = this.#identity;
     if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
     this.#identity = undefined;
-    const placed = await this.#options.bounds.place(emissions);
-    const partitions = recordsOf(placed.records);
+    const partitioned = await this.#options.bounds.partition(outputRecords);
+    const partitions = recordsOf(partitioned.records);
     await this.#options.clients.use(async (client) => {
       await this.#enlist(client, identity, partitions);
       await Promise.all([this.#write(client, identity, partitions), this.#store(client, identity, position)]);
       await client.endTransaction(identity);
     });
-    placed.committed();
+    partitioned.committed();
     this.#identity = identity;
   }
 
@@ -223,8 +223,8 @@ export class Transactions {
   }
 }
 
-function recordsOf(placed: readonly PlacedRecord[]): readonly PartitionRecords[] {
+function recordsOf(partitioned: readonly PartitionedRecord[]): readonly PartitionRecords[] {
   const packer = new RecordPacker();
-  for (const { spec, record, partition } of placed) packer.place(spec, record, partition);
+  for (const { spec, record, partition } of partitioned) packer.pack(spec, record, partition);
   return packer.partitions();
 }

@@ -76,14 +76,14 @@ export class BoundedAppends {
       }
       this.#waiting.set(topic, []);
       try {
-        await this.#place(topic, together);
+        await this.#appendBounded(topic, together);
       } catch (thrown) {
         for (const { fail } of together) fail(thrown);
       }
     }
   }
 
-  async #place(topic: string, together: readonly Waiting[]): Promise<void> {
+  async #appendBounded(topic: string, together: readonly Waiting[]): Promise<void> {
     const layouts = this.#layouts;
     if (layouts.needsCare(specOf(layouts.topics, topic))) await layouts.caughtUp();
     // Partitions and bounds are of one layout, also where another is adopted meanwhile.

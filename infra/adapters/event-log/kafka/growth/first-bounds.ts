@@ -3,15 +3,15 @@ import { specOf } from '../topics.ts';
 import type { Layouts } from './layouts.ts';
 
 /** An output record with its partition. */
-export interface PlacedRecord {
+export interface PartitionedRecord {
   readonly spec: TopicSpec;
   readonly record: OutputRecord;
   readonly partition: number;
 }
 
 /** The records of one commit. */
-export interface PlacedRecords {
-  readonly records: readonly PlacedRecord[];
+export interface PartitionedRecords {
+  readonly records: readonly PartitionedRecord[];
   /** To be called once they are committed. */
   readonly committed: () => void;
 }
@@ -37,19 +37,19 @@ export class FirstBounds {
     this.#bounded = new Map();
   }
 
-  async place(emissions: readonly OutputRecord[]): Promise<PlacedRecords> {
-    const placed = emissions.map((record): PlacedRecord => {
+  async partition(outputRecords: readonly OutputRecord[]): Promise<PartitionedRecords> {
+    const partitioned = outputRecords.map((record): PartitionedRecord => {
       const spec = specOf(this.#layouts.topics, record.topic);
       return { spec, record, partition: partitionOf(record.key, spec.partitions) };
     });
     const bounded = this.#bounded;
     const first = new Map<TopicSpec, Set<number>>();
-    for (const { spec, partition } of placed) {
+    for (const { spec, partition } of partitioned) {
       const [old] = spec.earlier ?? [];
       if (old === undefined || partition < old || bounded.get(spec)?.has(partition) === true) continue;
       first.set(spec, (first.get(spec) ?? new Set()).add(partition));
     }
-    if (first.size === 0) return { records: placed, committed: () => {} };
+    if (first.size === 0) return { records: partitioned, committed: () => {} };
     const bounds = new Map(
       await Promise.all(
         [...first].map(
@@ -59,7 +59,7 @@ export class FirstBounds {
       ),
     );
     return {
-      records: placed.map((one) => {
+      records: partitioned.map((one) => {
         const of = bounds.get(one.spec)?.get(one.partition);
         if (of === undefined) return one;
         const headers = withBounds(one.record.headers, HEADER.after, of);

@@ -64,9 +64,9 @@ interface Value {
 
 /**
  * The positions of all stages in a compacted topic, by stage, topic and partition. Consumer groups lose theirs when they are
- * deleted, and some days after their last member left. Each position is written in the transaction of the emissions before
- * it, or beside the group's where there are none. So a recorded position is exact where emissions went with it, and else
- * behind by at most the work that a crash repeats.
+ * deleted, and some days after their last member left. Each position is written in the transaction of the output records
+ * before it, or beside the group's where there are none. So a recorded position is exact where output records went with it,
+ * and else behind by at most the work that a crash repeats.
  */
 export class RecordedPositions {
   readonly #options: RecordedPositionsOptions;
@@ -80,12 +80,12 @@ export class RecordedPositions {
     this.#options = options;
   }
 
-  /** The record of a position, to be committed with the emissions before it. */
-  emission(of: StagePartition, { offset, index }: Cursor): OutputRecord {
+  /** The record of a position, to be committed with the output records before it. */
+  outputRecord(of: StagePartition, { offset, index }: Cursor): OutputRecord {
     return { topic: this.#options.spec.name, ...entryOf(keyOf(of), { offset, ...(index > 0 && { index }) }) };
   }
 
-  /** Records a position without emissions. */
+  /** Records a position without output records. */
   async record(of: StagePartition, { offset, index }: Cursor): Promise<void> {
     await this.#options.append([entryOf(keyOf(of), { offset, ...(index > 0 && { index }) })]);
   }
@@ -114,8 +114,8 @@ export class RecordedPositions {
   }
 
   /**
-   * Reads all records until now. `Unavailable` when that takes too long. Calls of the same time share a read: a process takes
-   * many partitions over at once.
+   * Reads all records until now. `Unavailable` when that takes too long. Calls of the same time share a read: a process
+   * takes many partitions over at once.
    */
   readonly read: () => Promise<void> = sharedByCallers(() => this.#readAll());
 

@@ -121,7 +121,7 @@ describe('the first start of many partitions', () => {
       },
       stage: { name: 'count', writes: [TOPIC.violations] },
       groupId: 'count',
-      topics: declareTopics({ partitions, retentionMs: 1, retryLabels: [], dedicated: [] }),
+      topics: declareTopics({ partitions, retentionMs: 1, retrySteps: [], dedicated: [] }),
       nameOf: (topic) => topic,
     };
     const starts = await Promise.all(

@@ -35,7 +35,7 @@ export class OpenSegment {
   readonly #updateHead: StatementSync;
   readonly #movePosition: StatementSync;
   readonly #position: StatementSync;
-  readonly #claim: StatementSync;
+  readonly #claimOwnershipStatement: StatementSync;
   /** The file's data version for which the cache is valid; undefined when it must be read again. */
   #cachedVersion: unknown;
   #versionInTransaction: unknown;
@@ -59,7 +59,7 @@ export class OpenSegment {
     this.#position = database.prepare(
       'SELECT * FROM positions WHERE stage = ? AND topic = ? AND partition = ?',
     );
-    this.#claim = database.prepare(
+    this.#claimOwnershipStatement = database.prepare(
       `INSERT INTO positions (stage, topic, partition, next_offset, next_index, generation) VALUES (?, ?, ?, ?, 0, 1)
        ON CONFLICT DO UPDATE SET generation = generation + 1
        RETURNING next_offset, next_index, generation`,
@@ -100,13 +100,13 @@ export class OpenSegment {
     this.#cachedVersion = undefined;
     const appends = batch.appends.map((records) => this.#append(records, now));
     const commits = batch.commits.map((commit) => this.#commit(commit, now));
-    const claims = batch.claims.map((claim) => this.#claimOwnership(claim));
+    const ownerships = batch.ownershipClaims.map((claim) => this.#claimOwnership(claim));
     for (const head of this.#heads.values()) {
       if (!head.changed) continue;
       this.#updateHead.run(head.next, head.nextOrdinal, head.topic, head.partition);
       head.changed = false;
     }
-    return { appends, commits, claims };
+    return { appends, commits, ownerships };
   }
 
   /** To be called once the transaction of the last `write` is durable: the cache is valid again. */
@@ -151,10 +151,10 @@ export class OpenSegment {
   }
 
   #commit(commit: CommitWrite, now: number): CommitResult {
-    const { stage, topic, partition, generation, from, to, emissions } = commit;
+    const { stage, topic, partition, generation, from, to, outputRecords } = commit;
     const key = [stage, topic, partition] as const;
     const moved = this.#movePosition.run(to.offset, to.index, ...key, generation, from.offset, from.index);
-    if (Number(moved.changes) === 1) return emissions.map((records) => this.#append(records, now));
+    if (Number(moved.changes) === 1) return outputRecords.map((records) => this.#append(records, now));
     const stored = this.#position.get(...key);
     const done =
       stored?.generation === generation && stored.next_offset === to.offset && stored.next_index === to.index;
@@ -163,7 +163,7 @@ export class OpenSegment {
   }
 
   #claimOwnership({ stage, topic, partition, start }: OwnershipClaim): Ownership {
-    const row = this.#claim.get(stage, topic, partition, start);
+    const row = this.#claimOwnershipStatement.get(stage, topic, partition, start);
     const committed = { offset: Number(row?.next_offset), index: Number(row?.next_index) };
     return { generation: Number(row?.generation), committed };
   }

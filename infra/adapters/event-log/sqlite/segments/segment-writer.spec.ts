@@ -49,18 +49,18 @@ function writerOf(options: Partial<SegmentWriterOptions> = {}): SegmentWriter {
 function append(...values: string[]): WriteBatch {
   const headers = values.map(() => '{}');
   const appends = [{ topic: 't', partition: 0, keys: values, headers, counts: values.map(() => 1), values }];
-  return { appends, commits: [], claims: [] };
+  return { appends, commits: [], ownershipClaims: [] };
 }
 
-function claim(start = 0): WriteBatch {
-  return { appends: [], commits: [], claims: [{ stage: 's', topic: 't', partition: 0, start }] };
+function ownershipClaim(start = 0): WriteBatch {
+  return { appends: [], commits: [], ownershipClaims: [{ stage: 's', topic: 't', partition: 0, start }] };
 }
 
 function commit(generation: number, from: number, to: number, value: string): WriteBatch {
-  const emissions = append(value).appends.map((records) => ({ ...records, topic: 'out' }));
+  const outputRecords = append(value).appends.map((records) => ({ ...records, topic: 'out' }));
   const position = { from: { offset: from, index: 0 }, to: { offset: to, index: 0 } };
-  const commits = [{ stage: 's', topic: 't', partition: 0, generation, ...position, emissions }];
-  return { appends: [], commits, claims: [] };
+  const commits = [{ stage: 's', topic: 't', partition: 0, generation, ...position, outputRecords }];
+  return { appends: [], commits, ownershipClaims: [] };
 }
 
 function valuesOf(reader: TopicGroupReader, topic = 't'): string[] {
@@ -86,10 +86,14 @@ const written = () => valuesOf(track(new TopicGroupReader(folder)));
 describe('segment writer', () => {
   it('continues offsets and positions across rolls', () => {
     const writer = writerOf({ segmentBytes: 1 });
-    expect(write(writer, claim(7)).claims).toEqual([{ generation: 1, committed: { offset: 7, index: 0 } }]);
+    expect(write(writer, ownershipClaim(7)).ownerships).toEqual([
+      { generation: 1, committed: { offset: 7, index: 0 } },
+    ]);
     expect(write(writer, append('a', 'b')).appends).toEqual([0]);
     expect(write(writer, append('c')).appends).toEqual([2]);
-    expect(write(writer, claim()).claims).toEqual([{ generation: 2, committed: { offset: 7, index: 0 } }]);
+    expect(write(writer, ownershipClaim()).ownerships).toEqual([
+      { generation: 2, committed: { offset: 7, index: 0 } },
+    ]);
     expect(listSegments(folder)).toHaveLength(5);
     expect(written()).toEqual(['a', 'b', 'c']);
   });
@@ -197,8 +201,8 @@ describe('segment writer', () => {
 describe('stage commits', () => {
   it('are refused to an older owner, and emit nothing', () => {
     const writer = writerOf();
-    write(writer, claim());
-    write(writer, claim());
+    write(writer, ownershipClaim());
+    write(writer, ownershipClaim());
     expect(write(writer, commit(1, 0, 3, 'stale')).commits).toEqual(['fenced']);
     expect(write(writer, commit(2, 0, 3, 'fresh')).commits).toEqual([[0]]);
     expect(valuesOf(track(new TopicGroupReader(folder)), 'out')).toEqual(['fresh']);
@@ -206,7 +210,7 @@ describe('stage commits', () => {
 
   it('are written once when the result was lost and the owner repeats them', () => {
     const writer = writerOf();
-    write(writer, claim());
+    write(writer, ownershipClaim());
     write(writer, commit(1, 0, 3, 'once'));
     expect(write(writer, commit(1, 0, 3, 'once')).commits).toEqual([[]]);
     expect(valuesOf(track(new TopicGroupReader(folder)), 'out')).toEqual(['once']);
@@ -214,15 +218,19 @@ describe('stage commits', () => {
 
   it('are refused from a position that is not the stored one', () => {
     const writer = writerOf();
-    write(writer, claim());
+    write(writer, ownershipClaim());
     expect(write(writer, commit(1, 2, 3, 'x')).commits).toEqual(['fenced']);
   });
 
   it('fail alone: the rest of their batch is written', () => {
     const writer = writerOf();
-    write(writer, claim());
+    write(writer, ownershipClaim());
     const [bad, good] = [commit(9, 0, 1, 'bad'), commit(1, 0, 1, 'good')];
-    const both = { appends: append('a').appends, commits: [...bad.commits, ...good.commits], claims: [] };
+    const both = {
+      appends: append('a').appends,
+      commits: [...bad.commits, ...good.commits],
+      ownershipClaims: [],
+    };
     expect(write(writer, both)).toMatchObject({ appends: [0], commits: ['fenced', [0]] });
     expect(valuesOf(track(new TopicGroupReader(folder)), 'out')).toEqual(['good']);
   });
@@ -271,7 +279,7 @@ describe('topic group reader', () => {
   it('finds the first kept record when the oldest segment holds none of its partition', () => {
     const writer = writerOf({ segmentBytes: 1 });
     writer.write([append('a')]);
-    write(writer, claim());
+    write(writer, ownershipClaim());
     writer.write([append('b')]);
     removeSegment(folder, 1);
     expect(written()).toEqual(['b']);
@@ -281,7 +289,7 @@ describe('topic group reader', () => {
     const writer = writerOf({ segmentBytes: 1 });
     const packed = { topic: 'p', partition: 0, keys: [], headers: ['{}', '{}'], counts: [3, 2] };
     const appends = [{ ...packed, values: ['1', '2', '3', '4', '5'] }];
-    for (let i = 0; i < 2; i++) write(writer, { appends, commits: [], claims: [] });
+    for (let i = 0; i < 2; i++) write(writer, { appends, commits: [], ownershipClaims: [] });
     const reader = track(new TopicGroupReader(folder));
     const behind = (offset: number, index: number) => reader.entriesBehind('p', 0, { offset, index });
     expect([behind(0, 0), behind(0, 2), behind(1, 1), behind(3, 0), behind(4, 0)]).toEqual([10, 8, 6, 2, 0]);

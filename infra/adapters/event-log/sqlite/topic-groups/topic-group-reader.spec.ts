@@ -40,7 +40,7 @@ function write({ rolls = false, partition = 0 } = {}): void {
     },
   });
   const records = { topic: 't', partition, keys: [], headers: ['{}'], counts: [1], values: ['1'] };
-  writer.write([{ appends: [records], commits: [], claims: [] }]);
+  writer.write([{ appends: [records], commits: [], ownershipClaims: [] }]);
   writer.close();
 }
 

@@ -35,7 +35,7 @@ afterEach(() => {
 
 function write(partition: number): void {
   const records = { topic: 't', partition, keys: [], headers: ['{}'], counts: [1], values: ['1'] };
-  writer.write([{ appends: [records], commits: [], claims: [] }]);
+  writer.write([{ appends: [records], commits: [], ownershipClaims: [] }]);
 }
 
 describe('topic group watch', () => {

@@ -8,14 +8,14 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { GroupCommit } from '../../../group-commit/group-commit.ts';
-import { emissionBytes } from '../../stage-runner/work.ts';
+import { outputBytes } from '../../stage-runner/work.ts';
 import type { WorkerOptions, WorkerReply, WorkerRequest } from './append-worker.ts';
 import {
   type AppendRequest,
-  type ClaimRequest,
   type CommitRequest,
   type Ownership,
   type OwnershipClaim,
+  type OwnershipRequest,
   planBatch,
   type StageCommit,
   settleBatch,
@@ -24,7 +24,7 @@ import {
   type WriterRequest,
 } from './write-batch.ts';
 
-/** Bytes that a commit counts for in addition to its emissions. */
+/** Bytes that a commit counts for in addition to its output records. */
 const COMMIT_BYTES = 128;
 
 /** Limits the size of a batch: requests that arrive later are delayed until it is durable. */
@@ -79,15 +79,15 @@ export class TopicGroupWriter {
   /** Rejects with `Fenced` when a newer owner has the partition, and nothing was written; else as `append`. */
   async commit(commit: StageCommit): Promise<void> {
     const request: CommitRequest = { kind: 'commit', commit, fenced: false };
-    await this.#requests.add(request, COMMIT_BYTES + emissionBytes(commit.emissions));
+    await this.#requests.add(request, COMMIT_BYTES + outputBytes(commit.outputRecords));
     if (request.fenced)
       throw new Fenced(`${commit.topic}/${commit.partition} of ${commit.stage} is owned by another`);
   }
 
   /** Makes this process the newest owner of the partitions. The results are in their order. */
-  async claimOwnership(claims: readonly OwnershipClaim[]): Promise<readonly Ownership[]> {
-    const request: ClaimRequest = { kind: 'claim', claims, owned: [] };
-    await this.#requests.add(request, COMMIT_BYTES * claims.length);
+  async claimOwnership(ownershipClaims: readonly OwnershipClaim[]): Promise<readonly Ownership[]> {
+    const request: OwnershipRequest = { kind: 'ownership', claims: ownershipClaims, owned: [] };
+    await this.#requests.add(request, COMMIT_BYTES * ownershipClaims.length);
     return request.owned;
   }
 

@@ -2,8 +2,8 @@ import { declareTopics } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { layoutFaults } from './topic-groups.ts';
 
-const topics = (partitions: number, retryLabels: readonly string[], dedicated: readonly string[] = []) =>
-  declareTopics({ partitions, retentionMs: 1, retryLabels, dedicated });
+const topics = (partitions: number, retrySteps: readonly string[], dedicated: readonly string[] = []) =>
+  declareTopics({ partitions, retentionMs: 1, retrySteps, dedicated });
 
 /** The heads of freshly made topics, with some records in those named. */
 function heads(

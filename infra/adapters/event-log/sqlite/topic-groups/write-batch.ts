@@ -6,7 +6,7 @@ import {
   type Position,
   type TopicSpec,
 } from '@tributary/core';
-import { type PartitionRecords, type Placed, RecordPacker } from '../../append/record-packer.ts';
+import { type PackedEntry, type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import type { Cursor } from '../../stage-runner/cursor.ts';
 
 /** Records of one partition, to be written in order. */
@@ -31,7 +31,7 @@ export interface CommitWrite {
   readonly generation: number;
   readonly from: Cursor;
   readonly to: Cursor;
-  readonly emissions: readonly RecordsWrite[];
+  readonly outputRecords: readonly RecordsWrite[];
 }
 
 /** Makes the caller the newest owner of a partition. A stage without a stored position begins at `start`. */
@@ -46,10 +46,10 @@ export interface OwnershipClaim {
 export interface WriteBatch {
   readonly appends: readonly RecordsWrite[];
   readonly commits: readonly CommitWrite[];
-  readonly claims: readonly OwnershipClaim[];
+  readonly ownershipClaims: readonly OwnershipClaim[];
 }
 
-/** The offset of the first record of each emission, or `fenced`: nothing of that commit was written. */
+/** The offset of the first record of each output record, or `fenced`: nothing of that commit was written. */
 export type CommitResult = readonly number[] | 'fenced';
 
 export interface Ownership {
@@ -62,15 +62,15 @@ export interface WriteBatchResult {
   /** The offset of the first record of each. */
   readonly appends: readonly number[];
   readonly commits: readonly CommitResult[];
-  readonly claims: readonly Ownership[];
+  readonly ownerships: readonly Ownership[];
 }
 
-export interface StageCommit extends Omit<CommitWrite, 'emissions'> {
-  readonly emissions: readonly OutputRecord[];
+export interface StageCommit extends Omit<CommitWrite, 'outputRecords'> {
+  readonly outputRecords: readonly OutputRecord[];
 }
 
 /** A request to a topic group's writer. `settleBatch` sets its result. */
-export type WriterRequest = AppendRequest | CommitRequest | ClaimRequest;
+export type WriterRequest = AppendRequest | CommitRequest | OwnershipRequest;
 
 export interface AppendRequest {
   readonly kind: 'append';
@@ -85,8 +85,8 @@ export interface CommitRequest {
   fenced: boolean;
 }
 
-export interface ClaimRequest {
-  readonly kind: 'claim';
+export interface OwnershipRequest {
+  readonly kind: 'ownership';
   readonly claims: readonly OwnershipClaim[];
   owned: readonly Ownership[];
 }
@@ -95,9 +95,9 @@ export interface ClaimRequest {
 export interface BatchPlan {
   readonly batch: WriteBatch;
   readonly appended: readonly PartitionRecords[];
-  readonly appends: readonly { readonly request: AppendRequest; readonly placed: readonly Placed[] }[];
+  readonly appends: readonly { readonly request: AppendRequest; readonly packed: readonly PackedEntry[] }[];
   readonly commits: readonly CommitRequest[];
-  readonly claims: readonly ClaimRequest[];
+  readonly ownershipRequests: readonly OwnershipRequest[];
 }
 
 export function planBatch(
@@ -105,24 +105,24 @@ export function planBatch(
   topics: ReadonlyMap<string, TopicSpec>,
 ): BatchPlan {
   const packer = new RecordPacker();
-  const appends: { request: AppendRequest; placed: readonly Placed[] }[] = [];
+  const appends: { request: AppendRequest; packed: readonly PackedEntry[] }[] = [];
   const commits: CommitRequest[] = [];
-  const claims: ClaimRequest[] = [];
+  const ownershipRequests: OwnershipRequest[] = [];
   for (const request of requests) {
     if (request.kind === 'commit') commits.push(request);
-    else if (request.kind === 'claim') claims.push(request);
-    else appends.push({ request, placed: request.entries.map((entry) => packer.place(request.spec, entry)) });
+    else if (request.kind === 'ownership') ownershipRequests.push(request);
+    else appends.push({ request, packed: request.entries.map((entry) => packer.pack(request.spec, entry)) });
   }
   const appended = packer.partitions();
   const batch = {
     appends: appended.map(encode),
     commits: commits.map(({ commit }) => ({
       ...commit,
-      emissions: encodeEmissions(commit.emissions, topics),
+      outputRecords: encodeOutputRecords(commit.outputRecords, topics),
     })),
-    claims: claims.flatMap((request) => request.claims),
+    ownershipClaims: ownershipRequests.flatMap((request) => request.claims),
   };
-  return { batch, appended, appends, commits, claims };
+  return { batch, appended, appends, commits, ownershipRequests };
 }
 
 /** Sets the result of each request, and reports the offset up to which each partition became durable. */
@@ -137,33 +137,33 @@ export function settleBatch(
     bases.set(records, base);
     onDurable(records.topic, records.partition, base + records.counts.length);
   }
-  for (const { request, placed } of plan.appends)
-    request.positions = placed.map((place) => positionOf(place, bases));
+  for (const { request, packed } of plan.appends)
+    request.positions = packed.map((packed) => positionOf(packed, bases));
   for (const [i, request] of plan.commits.entries()) {
     const offsets = result.commits[i] ?? 'fenced';
     request.fenced = offsets === 'fenced';
-    const emitted = plan.batch.commits[i]?.emissions ?? [];
+    const emitted = plan.batch.commits[i]?.outputRecords ?? [];
     for (const [j, { topic, partition, counts }] of emitted.entries()) {
       const base = offsets === 'fenced' ? undefined : offsets[j];
       if (base !== undefined) onDurable(topic, partition, base + counts.length);
     }
   }
   let first = 0;
-  for (const request of plan.claims) {
-    request.owned = result.claims.slice(first, first + request.claims.length);
+  for (const request of plan.ownershipRequests) {
+    request.owned = result.ownerships.slice(first, first + request.claims.length);
     first += request.claims.length;
   }
 }
 
-function encodeEmissions(
-  emissions: readonly OutputRecord[],
+function encodeOutputRecords(
+  outputRecords: readonly OutputRecord[],
   topics: ReadonlyMap<string, TopicSpec>,
 ): RecordsWrite[] {
   const packer = new RecordPacker();
-  for (const emission of emissions) {
-    const spec = topics.get(emission.topic);
-    if (!spec) throw new InvalidInput(`unknown topic "${emission.topic}"`);
-    packer.place(spec, emission);
+  for (const outputRecord of outputRecords) {
+    const spec = topics.get(outputRecord.topic);
+    if (!spec) throw new InvalidInput(`unknown topic "${outputRecord.topic}"`);
+    packer.pack(spec, outputRecord);
   }
   return packer.partitions().map(encode);
 }
@@ -188,7 +188,7 @@ function encode({ topic, partition, keys, headers, counts, values }: PartitionRe
 }
 
 function positionOf(
-  { records, record, index }: Placed,
+  { records, record, index }: PackedEntry,
   bases: ReadonlyMap<PartitionRecords, number>,
 ): Position {
   const { topic, partition } = records;

@@ -25,7 +25,7 @@ describe('a table of cached locations', () => {
     const wrong = ucids.filter((ucid, n) => ![undefined, ucid].includes(table.get(claimOf(n))));
     expect(known).toHaveLength(16);
     expect(wrong).toEqual([]);
-    // Deleting a claim that was evicted leaves the one in its slot.
+    // Deleting an identity claim that was evicted leaves the one in its slot.
     for (const n of ucids.keys()) if (table.get(claimOf(n)) === undefined) table.delete(claimOf(n));
     expect(ucids.filter((_, n) => table.get(claimOf(n)) !== undefined)).toHaveLength(16);
   });

@@ -1,19 +1,19 @@
 import { isUuid } from '@tributary/core';
 
-/** Ucids that claims were seen to lead to. An entry may be outdated: the profile decides. */
+/** Ucids that identity claims were seen to lead to. An entry may be outdated: the profile decides. */
 export interface CachedLocations {
-  get(claim: string): string | undefined;
-  set(claim: string, ucid: string): void;
-  delete(claim: string): void;
+  get(hash: string): string | undefined;
+  set(hash: string, ucid: string): void;
+  delete(hash: string): void;
 }
 
-/** A slot holds the tag of a claim, which distinguishes claims of the same set, and a ucid. */
+/** A slot holds the tag of an identity's hash, which distinguishes hashes of the same set, and a ucid. */
 const [TAG_BYTES, UCID_BYTES] = [8, 16];
 const SLOT_BYTES = TAG_BYTES + UCID_BYTES;
 /** Slots of a set. In a table that is half full 8 lose about 1 % of the entries, where 1 would lose about 20 %. */
 const SLOTS_A_SET = 8;
-/** The start of a claim, in base64url, gives its set and its tag. */
-const [SET_BYTES, CLAIM_CHARACTERS] = [4, 16];
+/** The start of the hash, in base64url, gives its set and its tag. */
+const [SET_BYTES, HASH_CHARACTERS] = [4, 16];
 
 /**
  * A set-associative cache in one buffer: 24 bytes for each of millions of entries, no garbage to collect. When all slots
@@ -23,7 +23,7 @@ const [SET_BYTES, CLAIM_CHARACTERS] = [4, 16];
 export class LocationTable implements CachedLocations {
   readonly #slots: Buffer;
   readonly #sets: number;
-  /** Scratch space: the first bytes of the claim that is looked up. */
+  /** Scratch space: the first bytes of the hash that is looked up. */
   readonly #sought = Buffer.alloc(SET_BYTES + TAG_BYTES);
 
   /** `count`: of entries. The memory is reserved, and taken as it is used. */
@@ -32,33 +32,33 @@ export class LocationTable implements CachedLocations {
     this.#slots = Buffer.alloc(this.#sets * SLOTS_A_SET * SLOT_BYTES);
   }
 
-  get(claim: string): string | undefined {
-    const at = this.#find(claim).found;
+  get(hash: string): string | undefined {
+    const at = this.#find(hash).found;
     if (at === undefined) return undefined;
     const hex = this.#slots.toString('hex', at + TAG_BYTES, at + SLOT_BYTES);
     return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
   }
 
-  set(claim: string, ucid: string): void {
+  set(hash: string, ucid: string): void {
     if (!isUuid(ucid)) return;
-    const { found, free } = this.#find(claim);
+    const { found, free } = this.#find(hash);
     const at = found ?? free;
     this.#sought.copy(this.#slots, at, SET_BYTES);
     this.#slots.write(ucid.replaceAll('-', ''), at + TAG_BYTES, 'hex');
   }
 
-  delete(claim: string): void {
-    const at = this.#find(claim).found;
+  delete(hash: string): void {
+    const at = this.#find(hash).found;
     if (at !== undefined) this.#slots.fill(0, at, at + SLOT_BYTES);
   }
 
   /**
-   * The slot of the claim, if it has one, and the slot that it would get: an empty one, else one chosen by its tag. Claims
-   * are hashes, so any part of them is uniformly distributed, and no tag is zero as that of an empty slot.
+   * The slot of the hash, if it has one, and the slot that it would get: an empty one, else one chosen by its tag.
+   * Any part of a hash is uniformly distributed, and no tag is zero as that of an empty slot.
    */
-  #find(claim: string): { readonly found: number | undefined; readonly free: number } {
+  #find(hash: string): { readonly found: number | undefined; readonly free: number } {
     const [slots, sought] = [this.#slots, this.#sought];
-    sought.write(claim.slice(0, CLAIM_CHARACTERS), 'base64url');
+    sought.write(hash.slice(0, HASH_CHARACTERS), 'base64url');
     const [low, high] = [sought.readUInt32LE(SET_BYTES), sought.readUInt32LE(SET_BYTES + 4)];
     const first = (sought.readUInt32LE(0) % this.#sets) * SLOTS_A_SET * SLOT_BYTES;
     let empty: number | undefined;

@@ -13,7 +13,7 @@ import {
   type DeletedDocument,
   type DocumentWrite,
   deletedSource,
-  foldedSource,
+  mergedSource,
   profileDocumentOf,
   profileId,
   type Tombstone,
@@ -27,7 +27,7 @@ import { WriteSteps } from './write-steps.ts';
 type Target = ProfileScope & {
   /** Its index among the identities and ucids of the request. */
   readonly at: number;
-} & ({ readonly identity: Identity; readonly claim: string } | { readonly ucid: string });
+} & ({ readonly identity: Identity; readonly hash: string } | { readonly ucid: string });
 
 type ProfileRoot = Extract<Root, { kind: 'profile' }>;
 
@@ -51,7 +51,7 @@ export async function deleteProfiles(
     const found = new Map<string, { readonly root: ProfileRoot; readonly targets: Target[] }>();
     const undecided: Target[] = [];
     for (const one of open) {
-      const root = 'ucid' in one ? view.rootOf(one.ucid) : view.rootOfClaim(one.claim);
+      const root = 'ucid' in one ? view.rootOf(one.ucid) : view.rootOfIdentity(one.hash);
       if (root?.kind === 'profile' && isIn(one, root)) {
         const group = found.get(root.ucid) ?? { root, targets: [] };
         group.targets.push(one);
@@ -90,11 +90,11 @@ export async function deleteProfiles(
 
   function outcome(): ProfileDeletionOutcome {
     const count = deletion.identities.length + deletion.ucids.length;
-    const places = Array.from({ length: count }, (_, at) => at);
+    const indexes = Array.from({ length: count }, (_, at) => at);
     const unknown = new Set(open.map(({ at }) => at));
     return {
       deleted: [...deleted],
-      notFound: places.filter((at) => !matched.has(at) && !unknown.has(at)),
+      notFound: indexes.filter((at) => !matched.has(at) && !unknown.has(at)),
     };
   }
 }
@@ -135,7 +135,7 @@ function targetsOf({ org, regions, identities, ucids }: ProfileDeletion): readon
       region,
       at,
       identity,
-      claim: identityHash({ org, region }, identity),
+      hash: identityHash({ org, region }, identity),
     })),
     ...ucids.map((ucid, index) => ({ org, region, at: identities.length + index, ucid })),
   ]);
@@ -177,7 +177,7 @@ export async function finishTombstone(
     const document = profileDocumentOf(one);
     const ucid = tombstone.linked[index];
     if (document?.state !== 'redirect' || ucid === undefined) return [];
-    return [{ id: profileId(ucid), expected: document.stored.version, source: foldedSource(document.to) }];
+    return [{ id: profileId(ucid), expected: document.stored.version, source: mergedSource(document.to) }];
   });
   if ((await documents.write(strips)).includes('conflict')) return;
   const { updated_ts = 0 } = stored.source;

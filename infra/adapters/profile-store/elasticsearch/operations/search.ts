@@ -30,14 +30,14 @@ export async function attemptSearch(
   context: OperationContext,
 ): Promise<readonly Profile[] | Conflict> {
   const hashed = regions.flatMap((region) =>
-    identities.map((identity) => ({ identity, claim: identityHash({ org, region }, identity) })),
+    identities.map((identity) => ({ identity, hash: identityHash({ org, region }, identity) })),
   );
   const found = new Map<string, Profile>();
   const count = Math.max(hashed.length, ucids.length);
   let characters = 0;
   for (let from = 0, to = FIRST_PIECE; from < count; ) {
     const values = { org, regions, hashed: hashed.slice(from, to), ucids: ucids.slice(from, to) };
-    const piece = (await searchCached(values, context)) ?? (await searchByClaims(values, context));
+    const piece = (await searchCached(values, context)) ?? (await searchByIdentityClaims(values, context));
     if (piece === CONFLICT) return CONFLICT;
     for (const [ucid, { profile, characters: added }] of piece) {
       if (!found.has(ucid)) characters += added;
@@ -60,8 +60,8 @@ async function searchCached(
 ): Promise<Found | undefined> {
   if (ucids.length > 0) return undefined;
   const cached = new Map<string, Identity[]>();
-  for (const { identity, claim } of hashed) {
-    const ucid = locations.get(claim);
+  for (const { identity, hash } of hashed) {
+    const ucid = locations.get(hash);
     if (ucid === undefined) return undefined;
     const others = cached.get(ucid);
     if (others === undefined) cached.set(ucid, [identity]);
@@ -80,7 +80,7 @@ async function searchCached(
   return found;
 }
 
-async function searchByClaims(
+async function searchByIdentityClaims(
   { org, regions, hashed, ucids }: Values,
   { documents, locations, durable }: OperationContext,
 ): Promise<Found | Conflict> {
@@ -96,10 +96,10 @@ async function searchByClaims(
     found.set(root.ucid, { profile, characters: charactersOf(root.document) });
     return true;
   };
-  for (const { identity, claim } of hashed) {
-    const root = view.rootOfClaim(claim);
+  for (const { identity, hash } of hashed) {
+    const root = view.rootOfIdentity(hash);
     if (take(root, (profile) => holds(profile, identity)) && root?.kind === 'profile')
-      view.remember(claim, root.ucid);
+      view.remember(hash, root.ucid);
   }
   for (const ucid of ucids) take(view.rootOf(ucid), () => true);
   if ((await durable.ensureDurable(roots)) === CONFLICT) return CONFLICT;

@@ -7,12 +7,12 @@ import {
   type SplitProfile,
 } from '@tributary/core';
 import {
-  claimId,
-  claimOf,
-  claimSource,
   type DocumentWrite,
-  foldedSource,
+  identityClaimId,
+  identityClaimOf,
+  identityClaimSource,
   type LiveDocument,
+  mergedSource,
   profileDocumentOf,
   profileId,
   type RedirectDocument,
@@ -25,8 +25,8 @@ import { WriteSteps } from './write-steps.ts';
 
 /**
  * One attempt to undo a merge. The commit is the compare-and-set of the survivor, which does not list the ucid any more.
- * Before it, claims and redirects that lead through the ucid are pointed to where they belong afterwards: for as long as
- * the survivor lists the ucid, they still lead to the survivor.
+ * Before it, identity claims and redirects that lead through the ucid are pointed to where they belong afterwards: for as
+ * long as the survivor lists the ucid, they still lead to the survivor.
  */
 export async function attemptSplit(
   split: ProfileSplit,
@@ -47,7 +47,7 @@ export async function attemptSplit(
   const { deletions } = document.content;
   // Read before the fence, which proves that the survivor has not changed since: so these documents belong to this merge.
   const redirects = await redirectsToSurvivor(ucid, merged, documents);
-  const claims = await claimWrites(merged, apart, documents);
+  const identityClaims = await identityClaimWrites(merged, apart, documents);
   const steps = new WriteSteps(context, view);
   const fences = [
     { kind: 'rewrite', ucid: merged.ucid } as const,
@@ -56,7 +56,7 @@ export async function attemptSplit(
   if (!(await steps.fence(fences, split)) || !(await writeAll(redirects, documents))) return CONFLICT;
   const frozen = { profile: apart.profile, deletions, unpublished: [], untold: true } as const;
   const version = await steps.put(ucid, redirectSource(frozen, undefined, merged.ucid));
-  if (version === undefined || !(await writeAll(claims, documents))) return CONFLICT;
+  if (version === undefined || !(await writeAll(identityClaims, documents))) return CONFLICT;
   const commit = { document, deletions, ...survivor, splitOff: ucid };
   if (!(await steps.commit(commit))) return CONFLICT;
 
@@ -110,36 +110,42 @@ async function redirectsToSurvivor(
     const isThrough =
       (document?.state === 'folded' || document?.state === 'redirect') && document.to === ucid;
     if (!isThrough) return [];
-    const source = foldedSource(merged.ucid);
+    const source = mergedSource(merged.ucid);
     return [{ id: profileId(others[at] ?? ''), expected: document.stored.version, source }];
   });
 }
 
 /**
- * Points the claims of the identities that are split off to their profile, also those that lead there already: so a late
- * `tidyMerge`, or another split, conflicts. Claims of the other identities are pointed directly to the survivor.
+ * Points the identity claims of the identities that are split off to their profile, also those that lead there already: so a
+ * late `tidyMerge`, or another split, conflicts. Claims of the other identities are pointed directly to the survivor.
  */
-async function claimWrites(
+async function identityClaimWrites(
   merged: Merged,
   { profile: apart }: SplitProfile,
   documents: OperationContext['documents'],
 ): Promise<readonly DocumentWrite[]> {
   const splitOff = new Set(apart.identities.map((identity) => identityHash(apart, identity)));
   const names = new Set([merged.ucid, ...merged.linked]);
-  const claims = merged.identities.map((identity) => identityHash(merged, identity));
-  const found = await documents.read(claims.map(claimId));
-  return claims.flatMap((claim, at): readonly DocumentWrite[] => {
+  const hashes = merged.identities.map((identity) => identityHash(merged, identity));
+  const found = await documents.read(hashes.map(identityClaimId));
+  return hashes.flatMap((hash, at): readonly DocumentWrite[] => {
     const stored = found[at];
-    const before = stored === undefined ? undefined : claimOf(stored);
-    const isSplitOff = splitOff.has(claim);
+    const before = stored === undefined ? undefined : identityClaimOf(stored);
+    const isSplitOff = splitOff.has(hash);
     const ucid = isSplitOff ? apart.ucid : merged.ucid;
     if (before === undefined)
       return isSplitOff
-        ? [{ id: claimId(claim), expected: 'absent', source: claimSource({ ucid, deletedAt: 0 }) }]
+        ? [
+            {
+              id: identityClaimId(hash),
+              expected: 'absent',
+              source: identityClaimSource({ ucid, deletedAt: 0 }),
+            },
+          ]
         : [];
     if (!names.has(before.ucid) || (!isSplitOff && before.ucid === ucid)) return [];
-    const source = claimSource({ ucid, deletedAt: before.deletedAt });
-    return [{ id: claimId(claim), expected: before.stored.version, source }];
+    const source = identityClaimSource({ ucid, deletedAt: before.deletedAt });
+    return [{ id: identityClaimId(hash), expected: before.stored.version, source }];
   });
 }
 

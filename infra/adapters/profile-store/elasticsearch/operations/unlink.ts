@@ -9,11 +9,11 @@ import {
 import { CONFLICT, type Conflict, type OperationContext } from './context.ts';
 import { type HashedIdentity, holds, type Root, View } from './view.ts';
 import { fencesOfFrozen } from './write-plan.ts';
-import { readClaims, releaseClaims, WriteSteps } from './write-steps.ts';
+import { readIdentityClaims, releaseIdentityClaims, WriteSteps } from './write-steps.ts';
 
 /**
- * One attempt to remove identities from their profile. One compare-and-set of the profile suffices, because a claim counts
- * only if the profile lists the identity.
+ * One attempt to remove identities from their profile. One compare-and-set of the profile suffices, because an identity
+ * claim counts only if the profile lists the identity.
  */
 export async function attemptUnlink(
   unlink: ProfileUnlink,
@@ -22,11 +22,11 @@ export async function attemptUnlink(
   const { documents, locations, durable } = context;
   const identities = unlink.identities.map((identity) => ({
     identity,
-    claim: identityHash(unlink, identity),
+    hash: identityHash(unlink, identity),
   }));
   const view = new View(documents, locations);
   await view.load(identities, unlink.ucid === undefined ? [] : [unlink.ucid]);
-  const roots = identities.map(({ claim }) => view.rootOfClaim(claim));
+  const roots = identities.map(({ hash }) => view.rootOfIdentity(hash));
   const named = unlink.ucid === undefined ? undefined : view.rootOf(unlink.ucid);
   const unlinking = unlinkingOf(
     unlink,
@@ -42,8 +42,8 @@ export async function attemptUnlink(
   const applied = applyUnlink(unlinking.profile, unlink.identities, context.clock());
   if (applied.kind === 'refused') return refused(applied.reason);
 
-  const claims = await readClaims(
-    identities.map(({ claim }) => claim),
+  const identityClaims = await readIdentityClaims(
+    identities.map(({ hash }) => hash),
     context,
   );
   const steps = new WriteSteps(context, view);
@@ -51,7 +51,7 @@ export async function attemptUnlink(
   const { profile, text, change } = applied;
   const { deletions } = document.content;
   if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
-  releaseClaims(claims, { profile, deletions }, context);
+  releaseIdentityClaims(identityClaims, { profile, deletions }, context);
   return { kind: 'unlinked', profile, notHeld: unlinking.notHeld };
 
   async function refused(

@@ -14,7 +14,7 @@ import {
 import { CONFLICT, type Conflict, type OperationContext } from './context.ts';
 import { holds, View } from './view.ts';
 import { planWrite, type WritePlan } from './write-plan.ts';
-import { readClaims, releaseClaims, WriteSteps } from './write-steps.ts';
+import { readIdentityClaims, releaseIdentityClaims, WriteSteps } from './write-steps.ts';
 
 /**
  * One attempt to carry out the first write, together with the writes behind it that concern the same profile only.
@@ -26,10 +26,10 @@ export async function attemptUpsert(
 ): Promise<WriteGroup['outcomes'] | Conflict> {
   const { clock, documents, durable, locations, newUcid, retentionMs } = context;
 
-  // Read the claims of the identities and the profiles that they lead to.
+  // Read the identity claims of the identities and the profiles that they lead to.
   const identities = identitiesToLookUp(write).map((identity) => ({
     identity,
-    claim: identityHash(write, identity),
+    hash: identityHash(write, identity),
   }));
   const view = new View(documents, locations);
   await view.load(identities, write.ucid === undefined ? [] : [write.ucid]);
@@ -44,10 +44,10 @@ export async function attemptUpsert(
     return (await durable.ensureDurable(plan.because)) === CONFLICT ? CONFLICT : [plan.outcome];
   if ((await durable.ensureDurable(plan.leftOutOwners)) === CONFLICT) return CONFLICT;
 
-  // Fence out concurrent operations; then point the claims to the profile, and freeze the profiles that it absorbs.
+  // Fence out concurrent operations; then point the identity claims to the profile, and freeze the profiles that it absorbs.
   const steps = new WriteSteps(context, view);
   if (!(await steps.fence(plan.fences, write))) return CONFLICT;
-  if (!(await steps.claimAndFreeze(plan))) return CONFLICT;
+  if (!(await steps.claimIdentitiesAndFreeze(plan))) return CONFLICT;
 
   // Commit: one compare-and-set of the profile, with the waiting writes that concern it. If nothing changes, the profile
   // that the answer shows is made durable instead.
@@ -56,23 +56,23 @@ export async function attemptUpsert(
   if (change === undefined) {
     if (document !== undefined && (await durable.ensureOneDurable(ucid, document)) === CONFLICT)
       return CONFLICT;
-    for (const { claim } of plan.held) view.remember(claim, ucid);
+    for (const { hash } of plan.held) view.remember(hash, ucid);
     return outcomes;
   }
-  const droppedClaims = await readClaims(
+  const droppedIdentityClaims = await readIdentityClaims(
     dropped.map((identity) => identityHash(write, identity)),
     context,
   );
   if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
 
   // Tidy up in the background. It is optional: the sweeper does it if this process dies.
-  for (const { claim } of plan.held) view.remember(claim, ucid);
+  for (const { hash } of plan.held) view.remember(hash, ucid);
   if (plan.joining.length > 0) context.background(steps.tidyMerge(plan.joining, ucid));
-  releaseClaims(droppedClaims, { profile, deletions }, context);
+  releaseIdentityClaims(droppedIdentityClaims, { profile, deletions }, context);
   return outcomes;
 }
 
-/** Bounds the work of one group: the JSON of its profiles, characters. The event loop is held while it is made. */
+/** Bounds the work of one group: the JSON of its profiles, characters. It blocks the event loop while it is made. */
 const MAX_CHARACTERS = 1024 * 1024;
 
 /** Writes to one profile, applied one after the other and committed together. */

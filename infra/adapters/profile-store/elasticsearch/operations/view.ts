@@ -7,12 +7,12 @@ import {
   Unavailable,
 } from '@tributary/core';
 import {
-  type Claim,
-  claimId,
-  claimOf,
   type DeletedDocument,
   type Documents,
   type DocumentVersion,
+  type IdentityClaim,
+  identityClaimId,
+  identityClaimOf,
   type LiveDocument,
   type ProfileDocument,
   profileDocumentOf,
@@ -24,26 +24,26 @@ import type { CachedLocations } from './cached-locations.ts';
 /** How often documents are read again because of merges and splits, before the operation is `Unavailable`. */
 const MAX_ROUNDS = 20;
 
-/** An identity of one scope, with its claim hash. */
+/** An identity of one scope, with its identity claim hash. */
 export interface HashedIdentity {
   readonly identity: Identity;
-  readonly claim: string;
+  readonly hash: string;
 }
 
 /**
- * The documents that an operation has read, each at a time of its own. Together they may show a state that never existed,
- * so an operation compares-and-sets every document that it acts on.
+ * The documents that an operation has read, each at a time of its own. Together they may show a state that never existed, so
+ * an operation compares-and-sets every document that it acts on.
  *
- * Because of splits, two findings must have been true at one moment: that a claim leads to a profile without the identity,
- * and that a frozen profile is not merged. For these the claim, or the frozen profile, is read again after the profile
- * that it leads to, until it is the same before and after.
+ * Because of splits, two findings must have been true at one moment: that an identity claim leads to a profile without the
+ * identity, and that a frozen profile is not merged. For these the claim, or the frozen profile, is read again after the
+ * profile that it leads to, until it is the same before and after.
  */
 export class View {
   readonly #documents: Documents;
   readonly #locations: CachedLocations;
-  readonly #claims = new Map<string, Claim | undefined>();
+  readonly #identityClaims = new Map<string, IdentityClaim | undefined>();
   readonly #profiles = new Map<string, ProfileDocument | undefined>();
-  /** Claims that need not be read, because the profile of the cached location lists the identity. */
+  /** Identity claims that need not be read, because the profile of the cached location lists the identity. */
   readonly #cached = new Map<string, string>();
   readonly #identities = new Map<string, Identity>();
 
@@ -57,44 +57,44 @@ export class View {
     const cached: HashedIdentity[] = [];
     const profiles = new Set(ucids);
     for (const one of identities) {
-      this.#identities.set(one.claim, one.identity);
-      const ucid = this.#locations.get(one.claim);
+      this.#identities.set(one.hash, one.identity);
+      const ucid = this.#locations.get(one.hash);
       if (ucid === undefined) {
         uncached.push(one);
       } else {
         cached.push(one);
-        this.#cached.set(one.claim, ucid);
+        this.#cached.set(one.hash, ucid);
         profiles.add(ucid);
       }
     }
     await this.#read(uncached, profiles);
     // Reading documents again may show a profile that does not list the identity any more.
     for (let rest = cached; ; ) {
-      const wrong = rest.filter(({ identity, claim }) => !this.#isConfirmed(identity, claim));
-      for (const { claim } of wrong) {
-        this.#cached.delete(claim);
-        this.#locations.delete(claim);
+      const wrong = rest.filter(({ identity, hash }) => !this.#isConfirmed(identity, hash));
+      for (const { hash } of wrong) {
+        this.#cached.delete(hash);
+        this.#locations.delete(hash);
       }
       if (wrong.length > 0) await this.#read(wrong, new Set());
-      else if (rest !== cached || (this.#claims.size === 0 && ucids.length === 0)) return;
+      else if (rest !== cached || (this.#identityClaims.size === 0 && ucids.length === 0)) return;
       await this.#follow(ucids);
       await this.#resolveInconsistencies(ucids);
-      rest = rest.filter(({ claim }) => this.#cached.has(claim));
+      rest = rest.filter(({ hash }) => this.#cached.has(hash));
     }
   }
 
-  /** Caches where the claim leads, for later operations. */
-  remember(claim: string, ucid: string): void {
-    if (this.#cached.get(claim) !== ucid) this.#locations.set(claim, ucid);
+  /** Caches where the identity claim leads, for later operations. */
+  remember(hash: string, ucid: string): void {
+    if (this.#cached.get(hash) !== ucid) this.#locations.set(hash, ucid);
   }
 
-  claim(claim: string): Claim | undefined {
-    return this.#claims.get(claim);
+  identityClaim(claim: string): IdentityClaim | undefined {
+    return this.#identityClaims.get(claim);
   }
 
-  /** The root that a claim leads to; undefined if there is no claim. */
-  rootOfClaim(claim: string): Root | undefined {
-    const ucid = this.#cached.get(claim) ?? this.#claims.get(claim)?.ucid;
+  /** The root that an identity claim leads to; undefined if there is no claim. */
+  rootOfIdentity(hash: string): Root | undefined {
+    const ucid = this.#cached.get(hash) ?? this.#identityClaims.get(hash)?.ucid;
     return ucid === undefined ? undefined : this.rootOf(ucid);
   }
 
@@ -106,18 +106,18 @@ export class View {
     return this.#profiles.get(ucid);
   }
 
-  #isConfirmed(identity: Identity, claim: string): boolean {
-    const document = this.#profiles.get(this.#cached.get(claim) ?? '');
+  #isConfirmed(identity: Identity, hash: string): boolean {
+    const document = this.#profiles.get(this.#cached.get(hash) ?? '');
     return document?.state === 'live' && holds(document.content.profile, identity);
   }
 
-  /** The ucids that the claims lead to, and the given ones. */
+  /** The ucids that the identity claims lead to, and the given ones. */
   *#targets(ucids: readonly string[]): Generator<string> {
-    for (const claim of this.#claims.values()) if (claim !== undefined) yield claim.ucid;
+    for (const claim of this.#identityClaims.values()) if (claim !== undefined) yield claim.ucid;
     yield* ucids;
   }
 
-  /** Reads documents until the roots of all claims and ucids are known. */
+  /** Reads documents until the roots of all identity claims and ucids are known. */
   async #follow(ucids: readonly string[]): Promise<void> {
     let tears = 0;
     while (true) {
@@ -159,17 +159,17 @@ export class View {
   /** By the id of the document that has to be the same before and after its profile is read. */
   #inconsistencies(ucids: readonly string[]): ReadonlyMap<string, Inconsistency> {
     const open = new Map<string, Inconsistency>();
-    for (const [hash, claim] of this.#claims) {
+    for (const [hash, claim] of this.#identityClaims) {
       const identity = this.#identities.get(hash);
       if (claim === undefined || identity === undefined) continue;
       const root = this.rootOf(claim.ucid);
       if (root.kind !== 'profile' && root.kind !== 'deleted') continue;
-      if (hasIdentity(root, { identity, claim: hash })) continue;
-      const id = claimId(hash);
+      if (hasIdentity(root, { identity, hash })) continue;
+      const id = identityClaimId(hash);
       open.set(id, {
         id,
         version: claim.stored.version,
-        hashed: { identity, claim: hash },
+        hashed: { identity, hash },
         of: [root.ucid],
       });
     }
@@ -177,8 +177,8 @@ export class View {
       const root = this.rootOf(ucid);
       if (root.kind !== 'profile' || root.document.state !== 'redirect') continue;
       const { stored, to } = root.document;
-      const master = this.rootOf(to);
-      const of = master.kind === 'profile' && master.ucid !== to ? [to, master.ucid] : [to];
+      const survivor = this.rootOf(to);
+      const of = survivor.kind === 'profile' && survivor.ucid !== to ? [to, survivor.ucid] : [to];
       const id = profileId(root.ucid);
       open.set(id, { id, version: stored.version, frozen: root.ucid, of });
     }
@@ -186,14 +186,14 @@ export class View {
   }
 
   async #read(identities: readonly HashedIdentity[], profiles: ReadonlySet<string>): Promise<void> {
-    const claims = new Set(identities.map(({ claim }) => claim));
-    const ids = [...claims].map(claimId);
+    const claims = new Set(identities.map(({ hash }) => hash));
+    const ids = [...claims].map(identityClaimId);
     for (const ucid of profiles) ids.push(profileId(ucid));
     const found = await this.#documents.read(ids);
     let index = 0;
     for (const claim of claims) {
       const stored = found[index++];
-      this.#claims.set(claim, stored === undefined ? undefined : claimOf(stored));
+      this.#identityClaims.set(claim, stored === undefined ? undefined : identityClaimOf(stored));
     }
     for (const ucid of profiles) this.#profiles.set(ucid, profileDocumentOf(found[index++]));
   }
@@ -203,7 +203,7 @@ export class View {
 interface Inconsistency {
   readonly id: string;
   readonly version: DocumentVersion;
-  /** Set if the document is a claim that leads to a profile without the identity. */
+  /** Set if the document is an identity claim that leads to a profile without the identity. */
   readonly hashed?: HashedIdentity;
   /** Set if the document is a frozen profile that is not merged: its ucid. */
   readonly frozen?: string;
@@ -217,10 +217,10 @@ function textOf({ id, version: { seqNo, primaryTerm }, of }: Inconsistency): str
 
 function hasIdentity(
   { document }: Extract<Root, { kind: 'profile' | 'deleted' }>,
-  { identity, claim }: HashedIdentity,
+  { identity, hash }: HashedIdentity,
 ): boolean {
   return document.state === 'deleted'
-    ? document.tombstone.claims.includes(claim)
+    ? document.tombstone.claims.includes(hash)
     : holds(document.content.profile, identity);
 }
 
@@ -294,7 +294,10 @@ function linkedOf(document: ProfileDocument | undefined): readonly string[] {
   return document === undefined || document.state === 'folded' ? [] : document.content.profile.linked;
 }
 
-/** Whether the profile lists the identity, an email address raw or hashed. Only this list proves ownership, not a claim. */
+/**
+ * Whether the profile lists the identity, an email address raw or hashed. Only this list proves ownership, not a identity
+ * claim.
+ */
 export function holds({ identities }: Profile, identity: Identity): boolean {
   const { type, value } = identity;
   if (identities.some((held) => held.type === type && held.value === value)) return true;

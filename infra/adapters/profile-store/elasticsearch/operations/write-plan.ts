@@ -13,25 +13,27 @@ import {
   type ProfileWriteOutcome,
   resolveIdentities,
 } from '@tributary/core';
-import type { Claim, LiveDocument, RedirectDocument } from '../documents.ts';
+import type { IdentityClaim, LiveDocument, RedirectDocument } from '../documents.ts';
 import { type HashedIdentity, holds, type Root, type View } from './view.ts';
 
 /**
- * A write of a document that excludes concurrent operations before claims are taken from it: an operation that read the
- * document earlier and has not written it yet will conflict.
+ * A write of a document that excludes concurrent operations before identity claims are taken from it: an operation that read
+ * the document earlier and has not written it yet will conflict.
  */
 export type Fence =
   /** Rewrites the document unchanged. */
   | { readonly kind: 'rewrite'; readonly ucid: string }
   /** Creates a tombstone, so that no profile can be created under the ucid any more. */
-  | { readonly kind: 'tombstone'; readonly ucid: string; readonly claim: string };
+  | { readonly kind: 'tombstone'; readonly ucid: string; readonly hash: string };
 
-/** Points a claim to `ucid`, or rewrites it unchanged, so that an operation that re-points it meanwhile conflicts. */
-export interface ClaimStep {
-  readonly claim: string;
-  readonly before: Claim | undefined;
+/**
+ * Points an identity claim to `ucid`, or rewrites it unchanged, so that an operation that re-points it meanwhile conflicts.
+ */
+export interface IdentityClaimStep {
+  readonly hash: string;
+  readonly before: IdentityClaim | undefined;
   readonly ucid: string;
-  /** The time of the identity's deletion that the claim keeps; see `Claim`. */
+  /** The time of the identity's deletion that the identity claim keeps; see `IdentityClaim`. */
   readonly deletedAt: number;
 }
 
@@ -49,7 +51,7 @@ export type WritePlan =
       readonly document: LiveDocument | RedirectDocument | undefined;
       readonly joining: readonly Joining[];
       readonly fences: readonly Fence[];
-      readonly claims: readonly ClaimStep[];
+      readonly identityClaims: readonly IdentityClaimStep[];
       /** See `Content`. */
       readonly deletions: Readonly<Record<string, number>>;
       readonly applied: Exclude<AppliedWrite, { kind: 'refused' }>;
@@ -83,8 +85,8 @@ export interface PlannedWrite {
 export function planWrite(planned: PlannedWrite, view: View): WritePlan {
   const { write: requested, identities, now, freshUcid, forgetBefore } = planned;
   const sought = identities.map((hashed): Found => {
-    const root = view.rootOfClaim(hashed.claim);
-    return { ...hashed, root, deletedAt: deletedAtOf(hashed.claim, root, view, forgetBefore) };
+    const root = view.rootOfIdentity(hashed.hash);
+    return { ...hashed, root, deletedAt: deletedAtOf(hashed.hash, root, view, forgetBefore) };
   });
   const write = resolveIdentities(requested, sought.map(ownerOf));
   const named = new Set(write.identities);
@@ -100,18 +102,18 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
 
   const admitted = new Set<Identity>(linking.identities);
   const admittedFound = found.filter(({ identity }) => admitted.has(identity));
-  const [master, ...others] = linking.profiles;
-  const ucid = master?.ucid ?? absentUcid(admittedFound) ?? freshUcid;
-  const profiles = [master ?? freshProfile(write, ucid, now), ...others] as const;
+  const [survivor, ...others] = linking.profiles;
+  const ucid = survivor?.ucid ?? absentUcid(admittedFound) ?? freshUcid;
+  const profiles = [survivor ?? freshProfile(write, ucid, now), ...others] as const;
   const applied = applyWrite(profiles, linking.identities, write, now);
   if (applied.kind === 'refused') return { kind: 'refused', outcome: applied, because };
   const dropped = new Set(applied.dropped.map(identityKey));
   const held = admittedFound.filter(({ identity }) => !dropped.has(identityKey(identity)));
 
-  const document = master === undefined ? undefined : contentDocument(view, ucid);
+  const document = survivor === undefined ? undefined : contentDocument(view, ucid);
   const joining = others.map((other) => ({ ucid: other.ucid, document: contentDocument(view, other.ucid) }));
   const joined = new Set([ucid, ...others.map((other) => other.ucid)]);
-  const steps = held.flatMap((one) => claimStepOf(one, { ucid, joined, view }));
+  const steps = held.flatMap((one) => identityClaimStepOf(one, { ucid, joined, view }));
   return {
     kind: 'write',
     ucid,
@@ -122,7 +124,7 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
       ...(document === undefined ? [] : fencesOfFrozen(document, ucid, view)),
       ...joining.flatMap((one) => fencesOfFrozen(one.document, ucid, view)),
     ]),
-    claims: steps.map(({ step }) => step),
+    identityClaims: steps.map(({ step }) => step),
     deletions: deletionsOf(
       held,
       [...(document === undefined ? [] : [document]), ...joining.map((one) => one.document)],
@@ -143,18 +145,18 @@ interface Found extends HashedIdentity {
   readonly deletedAt: number;
 }
 
-function deletedAtOf(claim: string, root: Root | undefined, view: View, forgetBefore: number): number {
+function deletedAtOf(hash: string, root: Root | undefined, view: View, forgetBefore: number): number {
   const at = Math.max(
-    view.claim(claim)?.deletedAt ?? 0,
-    root?.kind === 'deleted' && root.document.tombstone.unlinked?.includes(claim) !== true
+    view.identityClaim(hash)?.deletedAt ?? 0,
+    root?.kind === 'deleted' && root.document.tombstone.unlinked?.includes(hash) !== true
       ? root.document.tombstone.deletedAt
       : 0,
-    root?.kind === 'profile' ? (root.document.content.deletions[claim] ?? 0) : 0,
+    root?.kind === 'profile' ? (root.document.content.deletions[hash] ?? 0) : 0,
   );
   return at > forgetBefore ? at : 0;
 }
 
-/** A claim alone proves no ownership: the write that it was created for may never have been committed. */
+/** An identity claim alone proves no ownership: the write that it was created for may never have been committed. */
 function ownerOf(found: Found | undefined): IdentityOwner {
   if (found === undefined) return { kind: 'nobody' };
   const { identity, root, deletedAt } = found;
@@ -184,13 +186,13 @@ function deletionsOf(
   forgetBefore: number,
 ): Readonly<Record<string, number>> {
   const latest: Record<string, number> = {};
-  const note = (claim: string, at: number) => {
-    if (at > forgetBefore && at > (latest[claim] ?? 0)) latest[claim] = at;
+  const note = (hash: string, at: number) => {
+    if (at > forgetBefore && at > (latest[hash] ?? 0)) latest[hash] = at;
   };
   for (const { content } of documents) {
-    for (const [claim, at] of Object.entries(content.deletions)) note(claim, at);
+    for (const [hash, at] of Object.entries(content.deletions)) note(hash, at);
   }
-  for (const { claim, deletedAt } of held) note(claim, deletedAt);
+  for (const { hash, deletedAt } of held) note(hash, deletedAt);
   return latest;
 }
 
@@ -209,20 +211,20 @@ interface Target {
 }
 
 /**
- * The claim write and the fences that an identity needs before it may be written to `ucid`. A claim that leads to a
+ * The identity claim write and the fences that an identity needs before it may be written to `ucid`. A claim that leads to a
  * profile without the identity may belong to an operation that is about to write it there, so it is taken away only
  * behind a fence. If it leads to a profile that is written here, it is rewritten unchanged, so that an operation that
  * takes it away meanwhile conflicts.
  */
-function claimStepOf(
-  { identity, claim, root, deletedAt }: Found,
+function identityClaimStepOf(
+  { identity, hash, root, deletedAt }: Found,
   { ucid, joined, view }: Target,
-): readonly { readonly step: ClaimStep; readonly fences: readonly Fence[] }[] {
-  const before = view.claim(claim);
-  const step = { claim, before, ucid, deletedAt };
+): readonly { readonly step: IdentityClaimStep; readonly fences: readonly Fence[] }[] {
+  const before = view.identityClaim(hash);
+  const step = { hash, before, ucid, deletedAt };
   if (root === undefined) return [{ step, fences: [] }];
   if (before === undefined) {
-    // The claim was not read, because its cached location is a profile that lists the identity.
+    // The identity claim was not read, because its cached location is a profile that lists the identity.
     if (root.kind === 'profile' && holds(root.document.content.profile, identity)) return [];
     throw new TypeError('a claim is taken away that was not read');
   }
@@ -238,7 +240,7 @@ function claimStepOf(
     case 'deleted':
       return [{ step, fences: fencesOfDeleted(root.ucid, view) }];
     case 'absent':
-      return [{ step, fences: root.ucid === ucid ? [] : [{ kind: 'tombstone', ucid: root.ucid, claim }] }];
+      return [{ step, fences: root.ucid === ucid ? [] : [{ kind: 'tombstone', ucid: root.ucid, hash }] }];
     case 'gone':
       return [{ step, fences: [] }];
     case 'unread':
@@ -257,9 +259,11 @@ export function fencesOfFrozen(
   view: View,
 ): readonly Fence[] {
   if (document.state === 'live' || document.to === ucid) return [];
-  const master = view.document(document.to);
-  if (master?.state === 'deleted') return fencesOfDeleted(document.to, view);
-  return master === undefined || master.state === 'folded' ? [] : [{ kind: 'rewrite', ucid: document.to }];
+  const survivor = view.document(document.to);
+  if (survivor?.state === 'deleted') return fencesOfDeleted(document.to, view);
+  return survivor === undefined || survivor.state === 'folded'
+    ? []
+    : [{ kind: 'rewrite', ucid: document.to }];
 }
 
 function fencesOfDeleted(ucid: string, view: View): readonly Fence[] {

@@ -1,17 +1,17 @@
 import { identityHash, messageOf, type Profile, type ProfileChange } from '@tributary/core';
 import {
-  type Claim,
   type Content,
-  claimId,
-  claimOf,
-  claimSource,
   type DocumentSource,
   type DocumentVersion,
   type DocumentWrite,
   deletedSource,
-  foldedSource,
+  type IdentityClaim,
+  identityClaimId,
+  identityClaimOf,
+  identityClaimSource,
   type LiveDocument,
   liveSource,
+  mergedSource,
   type Pending,
   profileId,
   type RedirectDocument,
@@ -63,7 +63,7 @@ export class WriteSteps {
         if (fence.kind === 'rewrite' && stored !== undefined)
           return { ucid: fence.ucid, source: stored.source };
         const { ucid } = fence;
-        const claims = fence.kind === 'tombstone' ? [fence.claim] : [];
+        const claims = fence.kind === 'tombstone' ? [fence.hash] : [];
         const tombstone = {
           org: scope.org,
           region: scope.region,
@@ -78,9 +78,9 @@ export class WriteSteps {
     );
   }
 
-  /** Freezes the profiles that are to be merged, and writes the claims. False on a conflict. */
-  async claimAndFreeze({
-    claims,
+  /** Freezes the profiles that are to be merged, and writes the identity claims. False on a conflict. */
+  async claimIdentitiesAndFreeze({
+    identityClaims,
     joining,
     ucid: to,
   }: Extract<WritePlan, { kind: 'write' }>): Promise<boolean> {
@@ -88,10 +88,10 @@ export class WriteSteps {
       ucid,
       source: redirectSource(content, pending, to),
     }));
-    const claimWrites = claims.map(({ claim, before, ...leads }) => ({
-      id: claimId(claim),
+    const claimWrites = identityClaims.map(({ hash, before, ...leads }) => ({
+      id: identityClaimId(hash),
       expected: before?.stored.version ?? ('absent' as const),
-      source: claimSource(leads),
+      source: identityClaimSource(leads),
     }));
     return this.#all(freezes, claimWrites);
   }
@@ -120,27 +120,27 @@ export class WriteSteps {
   }
 
   /**
-   * After a merge: removes the content of the merged profiles' documents, and points their claims directly to the
+   * After a merge: removes the content of the merged profiles' documents, and points their identity claims directly to the
    * surviving profile. Optional: other operations cope without it, and the sweeper does it later. A claim is moved only if
    * it is unchanged since before the documents were stripped. A split writes the document first and then the claims, so
    * no claim is taken away from it.
    */
   async tidyMerge(joining: readonly Joining[], to: string): Promise<void> {
     const { documents, locations } = this.#context;
-    const claims = joining.flatMap(({ document: { content } }) =>
+    const hashes = joining.flatMap(({ document: { content } }) =>
       content.profile.identities.map((identity) => identityHash(content.profile, identity)),
     );
     const from = new Set(joining.map(({ ucid }) => ucid));
     try {
-      const found = await documents.read(claims.map(claimId));
-      if (!(await this.#all(joining.map(({ ucid }) => ({ ucid, source: foldedSource(to) }))))) return;
-      const moved = claims.flatMap((claim, index): readonly DocumentWrite[] => {
-        locations.set(claim, to);
+      const found = await documents.read(hashes.map(identityClaimId));
+      if (!(await this.#all(joining.map(({ ucid }) => ({ ucid, source: mergedSource(to) }))))) return;
+      const moved = hashes.flatMap((hash, index): readonly DocumentWrite[] => {
+        locations.set(hash, to);
         const stored = found[index];
-        const before = stored === undefined ? undefined : claimOf(stored);
+        const before = stored === undefined ? undefined : identityClaimOf(stored);
         if (before === undefined || !from.has(before.ucid)) return [];
-        const source = claimSource({ ...before, ucid: to });
-        return [{ id: claimId(claim), expected: before.stored.version, source }];
+        const source = identityClaimSource({ ...before, ucid: to });
+        return [{ id: identityClaimId(hash), expected: before.stored.version, source }];
       });
       await documents.write(moved);
     } catch (error) {
@@ -209,49 +209,49 @@ interface ProfileStep {
   readonly source: DocumentSource;
 }
 
-interface ReadClaim {
-  readonly claim: string;
-  readonly before: Claim;
+interface ReadIdentityClaim {
+  readonly hash: string;
+  readonly before: IdentityClaim;
 }
 
 /**
- * Reads the claims of identities that a profile is about to lose. They are read before the profile is written: an
+ * Reads the identity claims of identities that a profile is about to lose. They are read before the profile is written: an
  * operation that points one of them elsewhere, or back, does so later, and then the removal conflicts.
  */
-export async function readClaims(
-  claims: readonly string[],
+export async function readIdentityClaims(
+  hashes: readonly string[],
   { documents, locations }: OperationContext,
-): Promise<readonly ReadClaim[]> {
-  if (claims.length === 0) return [];
-  const stored = await documents.read(claims.map(claimId));
-  for (const claim of claims) locations.delete(claim);
-  return claims.flatMap((claim, at) => {
+): Promise<readonly ReadIdentityClaim[]> {
+  if (hashes.length === 0) return [];
+  const stored = await documents.read(hashes.map(identityClaimId));
+  for (const hash of hashes) locations.delete(hash);
+  return hashes.flatMap((hash, at) => {
     const one = stored[at];
-    return one === undefined ? [] : [{ claim, before: claimOf(one) }];
+    return one === undefined ? [] : [{ hash, before: identityClaimOf(one) }];
   });
 }
 
 /**
- * Removes claims in the background, once the profile is written without their identities. A claim with the time of a
- * deletion stays, because it keeps that time. A claim that stays does no harm: the profile does not list the identity.
+ * Removes identity claims in the background, once the profile is written without their identities. A claim with the time of
+ * a deletion stays, because it keeps that time. A claim that stays does no harm: the profile does not list the identity.
  */
-export function releaseClaims(
-  claims: readonly ReadClaim[],
+export function releaseIdentityClaims(
+  identityClaims: readonly ReadIdentityClaim[],
   { profile, deletions }: Pick<Content, 'profile' | 'deletions'>,
   { documents, locations, logger, background }: OperationContext,
 ): void {
   const ucids = new Set([profile.ucid, ...profile.linked]);
-  const removable = claims.filter(({ claim, before }) => {
-    locations.delete(claim);
-    return ucids.has(before.ucid) && before.deletedAt === 0 && deletions[claim] === undefined;
+  const removable = identityClaims.filter(({ hash, before }) => {
+    locations.delete(hash);
+    return ucids.has(before.ucid) && before.deletedAt === 0 && deletions[hash] === undefined;
   });
   if (removable.length > 0) background(remove());
 
   async function remove(): Promise<void> {
     try {
       await documents.write(
-        removable.map(({ claim, before }) => ({
-          id: claimId(claim),
+        removable.map(({ hash, before }) => ({
+          id: identityClaimId(hash),
           expected: before.stored.version,
           source: 'removed' as const,
         })),

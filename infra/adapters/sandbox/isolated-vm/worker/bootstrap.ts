@@ -88,8 +88,8 @@ export function bootstrap(
     return value;
   }
 
-  /** The place in the user's source where a stack begins. */
-  function placeIn(stack: unknown): { line: number; column: number } {
+  /** The location in the user's source where a stack begins. */
+  function locationIn(stack: unknown): { line: number; column: number } {
     const at = typeof stack === 'string' ? indexOf(stack, `${fileName}:`, 0) : -1;
     if (typeof stack !== 'string' || at < 0) return { line: 0, column: 0 };
     const from = at + fileName.length + 1;
@@ -117,7 +117,7 @@ export function bootstrap(
         message = typeof name === 'string' && name !== '' ? `${substring(name, 0, 100)}: ${cut}` : cut;
         message = substring(message, 0, limits.maxMessageChars);
       }
-      const { line, column } = placeIn(error.stack);
+      const { line, column } = locationIn(error.stack);
       return [line === 0 ? message : `${message} (line ${line})`, line, column];
     } catch {
       return [message, 0, 0];

@@ -30,7 +30,7 @@ const VARIABLE =
 const HOST_CALL_MS = 0.05;
 /** Makes lines count from the source's first one. */
 const ORIGIN = { filename: FILE, lineOffset: -1 };
-const MB = 1024 * 1024;
+const MIB = 1024 * 1024;
 const STDERR = 2;
 /** isolated-vm's message for a call that used up its time. */
 const TIMED_OUT = 'Script execution timed out.';
@@ -64,8 +64,8 @@ export class Isolate {
   #hostCalls = 0;
 
   constructor(settings: WorkerSettings) {
-    const { isolateMb, eventMs } = settings.limits;
-    this.#isolate = new ivm.Isolate({ memoryLimit: isolateMb, onCatastrophicError: die });
+    const { isolateMib, eventMs } = settings.limits;
+    this.#isolate = new ivm.Isolate({ memoryLimit: isolateMib, onCatastrophicError: die });
     this.#context = this.#isolate.createContextSync();
     const answer: WebHost = (operation, ...texts) => {
       this.#hostCalls += 1;
@@ -104,7 +104,7 @@ export class Isolate {
         if (names.size > known && round < MAX_ROUNDS) continue;
         if (fault === null) return number;
         const [message, line, column] = fault;
-        return { kind: 'compile', message, ...place(line, column) };
+        return { kind: 'compile', message, ...location(line, column) };
       }
     } catch (error) {
       return faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
@@ -156,9 +156,9 @@ export class Isolate {
     return this.#programs;
   }
 
-  get heapMb(): number {
+  get heapMib(): number {
     const heap = this.#isolate.getHeapStatisticsSync();
-    return (heap.used_heap_size + heap.externally_allocated_size) / MB;
+    return (heap.used_heap_size + heap.externally_allocated_size) / MIB;
   }
 
   dispose(): void {
@@ -227,7 +227,7 @@ function wrapper(names: ReadonlySet<string>): readonly [before: string, after: s
 }
 
 /** A place in the user's source, as far as it is known. */
-function place(line: number, column: number): { readonly line?: number; readonly column?: number } {
+function location(line: number, column: number): { readonly line?: number; readonly column?: number } {
   return line > 0 ? { line, ...(column > 0 ? { column } : {}) } : {};
 }
 
@@ -256,5 +256,5 @@ function faultOf(thrown: unknown, disposed: boolean, eventMs: number, maxChars: 
     new RegExp(`${FILE}:(\\d{1,7})(?::(\\d{1,7}))?`).exec(`${message}\n${stack}`) ?? [];
   const said = message.replace(new RegExp(` \\[${FILE}:\\d+:\\d+\\]$`), '').slice(0, maxChars);
   const shown = `${name}${said}${line === '0' ? '' : ` (line ${line})`}`;
-  return { kind: 'compile', message: shown, ...place(Number(line), Number(column)) };
+  return { kind: 'compile', message: shown, ...location(Number(line), Number(column)) };
 }

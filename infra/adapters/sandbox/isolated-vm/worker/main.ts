@@ -19,7 +19,7 @@ interface CachedIsolate {
   readonly isolate: Isolate;
   /** By program id: its number in the isolate, or its fault, as a source that does not compile never will. */
   readonly programs: Map<string, number | LoadFault>;
-  heapMb: number;
+  heapMib: number;
   runs: number;
 }
 
@@ -91,7 +91,7 @@ class Isolates {
     const cached = this.#isolates.get(owner) ?? {
       isolate: new Isolate(this.#settings),
       programs: new Map<string, number | LoadFault>(),
-      heapMb: 0,
+      heapMib: 0,
       runs: 0,
     };
     this.#isolates.delete(owner);
@@ -102,23 +102,23 @@ class Isolates {
 
   /** Discards an isolate that is broken, old or full, so that leftovers of one event do not fail a later one. */
   #account(owner: string, cached: CachedIsolate, request: WorkerRequest, run: Run): void {
-    const { recycleAfter, recycleAboveMb, recycleAbovePrograms } = this.#settings.limits;
+    const { recycleAfter, recycleAboveMib, recycleAbovePrograms } = this.#settings.limits;
     const { isolate } = cached;
     cached.runs += request.events;
-    cached.heapMb = run.stop === 'ended' && !isolate.isDisposed ? isolate.heapMb : Number.POSITIVE_INFINITY;
+    cached.heapMib = run.stop === 'ended' && !isolate.isDisposed ? isolate.heapMib : Number.POSITIVE_INFINITY;
     const isOld = cached.runs > recycleAfter || isolate.programs > recycleAbovePrograms;
-    if (isOld || cached.heapMb > recycleAboveMb) this.#discard(owner);
+    if (isOld || cached.heapMib > recycleAboveMib) this.#discard(owner);
     this.#trim();
   }
 
   #trim(): void {
-    const { maxIsolates, maxIsolatesMb } = this.#settings.limits;
-    let heapMb = 0;
-    for (const cached of this.#isolates.values()) heapMb += cached.heapMb;
+    const { maxIsolates, maxIsolatesMib } = this.#settings.limits;
+    let heapMib = 0;
+    for (const cached of this.#isolates.values()) heapMib += cached.heapMib;
     for (const [owner, cached] of this.#isolates) {
       const last = this.#isolates.size === 1;
-      if (last || (this.#isolates.size <= maxIsolates && heapMb <= maxIsolatesMb)) return;
-      heapMb -= cached.heapMb;
+      if (last || (this.#isolates.size <= maxIsolates && heapMib <= maxIsolatesMib)) return;
+      heapMib -= cached.heapMib;
       this.#discard(owner);
     }
   }

@@ -74,14 +74,14 @@ export function webApis(host: WebHost): void {
     if (text.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(text))
       throw new WebError('atob takes base64', 'InvalidCharacterError');
     let binary = '';
-    let held = 0;
+    let buffer = 0;
     let bits = 0;
     for (let i = 0; i < text.length; i++) {
-      held = ((held << 6) | BASE64.indexOf(text.charAt(i))) & 0xffff;
+      buffer = ((buffer << 6) | BASE64.indexOf(text.charAt(i))) & 0xffff;
       bits += 6;
       if (bits >= 8) {
         bits -= 8;
-        binary += fromCharCode((held >> bits) & 255);
+        binary += fromCharCode((buffer >> bits) & 255);
       }
     }
     return binary;

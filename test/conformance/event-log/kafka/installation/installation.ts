@@ -43,7 +43,7 @@ const QUICK: OpenOptions = {
 };
 
 export function topicsOf(partitions: number): ReadonlyMap<string, TopicSpec> {
-  return declareTopics({ partitions, retentionMs: 3_600_000, retryLabels: ['10s'], dedicated: [] });
+  return declareTopics({ partitions, retentionMs: 3_600_000, retrySteps: ['10s'], dedicated: [] });
 }
 
 /** Creates the topics, too. */

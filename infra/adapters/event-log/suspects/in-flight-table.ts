@@ -8,8 +8,8 @@ const MOST_SLOTS = 8_192;
 const SLOT = { state: 0, fromOffset: 1, fromIndex: 2, toOffset: 3, toIndex: 4, timestamp: 5, numbers: 6 };
 
 const IDLE = 0;
-const IN_HAND = 1;
-/** In hand, and dispatched alone as a suspect. */
+const IN_FLIGHT = 1;
+/** In flight, and dispatched alone as a suspect. */
 const ALONE = 2;
 
 /** A partition at work for a stage. */
@@ -20,7 +20,7 @@ export interface SlotName {
 }
 
 /** The entries of one partition that a stage had not finished, both ends included. */
-export interface InHandRange extends SlotName {
+export interface InFlightRange extends SlotName {
   readonly from: Cursor;
   readonly to: Cursor;
   /** The append time of the entry `to`, epoch ms. */
@@ -30,15 +30,15 @@ export interface InHandRange extends SlotName {
 }
 
 /** The memory of a table, shared with the thread that outlives the stages. */
-export function inHandMemory(slots = MOST_SLOTS): SharedArrayBuffer {
+export function inFlightMemory(slots = MOST_SLOTS): SharedArrayBuffer {
   return new SharedArrayBuffer(slots * SLOT.numbers * Float64Array.BYTES_PER_ELEMENT);
 }
 
 /**
- * The entries that the stages of this thread have in hand, by partition, in memory that survives the thread. An entry costs
- * two or three plain stores. The table is read after the thread has ended, so no store needs to be atomic.
+ * The entries that the stages of this thread have in flight, by partition, in memory that survives the thread. An entry
+ * costs two or three plain stores. The table is read after the thread has ended, so no store needs to be atomic.
  */
-export class InHandTable {
+export class InFlightTable {
   readonly #numbers: Float64Array;
   readonly #free: number[] = [];
   readonly #named: (slot: number, name: SlotName) => void;
@@ -46,7 +46,7 @@ export class InHandTable {
 
   /** `named` is called with the partition of a slot before the slot is used. */
   constructor(
-    memory: SharedArrayBuffer = inHandMemory(),
+    memory: SharedArrayBuffer = inFlightMemory(),
     named: (slot: number, name: SlotName) => void = () => {},
   ) {
     this.#numbers = new Float64Array(memory);
@@ -54,17 +54,19 @@ export class InHandTable {
   }
 
   /** A slot for a partition of a stage, until `close`. */
-  open(name: SlotName): InHand {
+  open(name: SlotName): InFlightEntries {
     const slot = this.#free.pop() ?? this.#used;
     const from = slot * SLOT.numbers;
     if (from + SLOT.numbers > this.#numbers.length)
-      return new InHand(new Float64Array(SLOT.numbers), () => {});
+      return new InFlightEntries(new Float64Array(SLOT.numbers), () => {});
     if (slot === this.#used) this.#used++;
     this.#named(slot, name);
-    return new InHand(this.#numbers.subarray(from, from + SLOT.numbers), () => this.#free.push(slot));
+    return new InFlightEntries(this.#numbers.subarray(from, from + SLOT.numbers), () =>
+      this.#free.push(slot),
+    );
   }
 
-  /** Whether no partition has anything in hand. */
+  /** Whether no partition has anything in flight. */
   get isEmpty(): boolean {
     for (let slot = 0; slot < this.#used; slot++)
       if (this.#numbers[slot * SLOT.numbers + SLOT.state] !== IDLE) return false;
@@ -72,8 +74,8 @@ export class InHandTable {
   }
 }
 
-/** The entries of one partition that a stage has in hand. */
-export class InHand {
+/** The entries of one partition that a stage has in flight. */
+export class InFlightEntries {
   /** Set before a suspect is dispatched alone. */
   alone = false;
   readonly #numbers: Float64Array;
@@ -84,7 +86,7 @@ export class InHand {
     this.#closed = closed;
   }
 
-  /** Adds an entry that is about to be dispatched, behind those in hand. */
+  /** Adds an entry that is about to be dispatched, behind those in flight. */
   take({ position: { offset, index }, timestamp }: LogEntry): void {
     const numbers = this.#numbers;
     numbers[SLOT.toOffset] = offset;
@@ -93,7 +95,7 @@ export class InHand {
     if (numbers[SLOT.state] !== IDLE) return;
     numbers[SLOT.fromOffset] = offset;
     numbers[SLOT.fromIndex] = index;
-    numbers[SLOT.state] = this.alone ? ALONE : IN_HAND;
+    numbers[SLOT.state] = this.alone ? ALONE : IN_FLIGHT;
   }
 
   /** The entries before the cursor are done. */
@@ -113,13 +115,13 @@ export class InHand {
   }
 }
 
-/** The entries in hand when the thread that wrote the table ended. */
-export function rangesInHand(
+/** The entries in flight when the thread that wrote the table ended. */
+export function rangesInFlight(
   memory: SharedArrayBuffer,
   names: ReadonlyMap<number, SlotName>,
-): readonly InHandRange[] {
+): readonly InFlightRange[] {
   const numbers = new Float64Array(memory);
-  const ranges: InHandRange[] = [];
+  const ranges: InFlightRange[] = [];
   for (const [slot, name] of names) {
     const at = (number: number) => numbers[slot * SLOT.numbers + number] ?? 0;
     const state = at(SLOT.state);

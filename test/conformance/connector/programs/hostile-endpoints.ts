@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { JsonObject } from '@tributary/core';
 
 /** A hostile server: its behaviour on a connection, and the settings that point a destination at it. */
-export interface HostilePlace {
+export interface HostileEndpoint {
   readonly type: string;
   readonly name: string;
   /** The reason that the connection test reports at the end. */
@@ -119,7 +119,7 @@ const kafka = (
   reason: RegExp,
   serve: (socket: Socket) => void,
   settings: JsonObject = {},
-): HostilePlace => ({
+): HostileEndpoint => ({
   type: 'kafka',
   name,
   reason,
@@ -129,7 +129,7 @@ const kafka = (
 const USER = { username: 'u', password: 'p' };
 const [TOO_LONG, NOT_UNDERSTOOD, REFUSED] = [/too long/, /cannot be understood/, /not authenticated/];
 
-const KAFKA: readonly HostilePlace[] = [
+const KAFKA: readonly HostileEndpoint[] = [
   kafka('asks for 90 million iterations', REFUSED, broker({ authenticate: scramFirst('90000000') }), USER),
   kafka(
     'asks for 100,001 iterations',
@@ -187,14 +187,14 @@ const asksScram = (iterations: string) => (socket: Socket) => {
     else socket.write(message('R', int(4, 11), `r=${nonce}more,s=c2FsdHNhbHQ=,i=${iterations}`));
   });
 };
-const postgres = (name: string, reason: RegExp, serve: (socket: Socket) => void): HostilePlace => ({
+const postgres = (name: string, reason: RegExp, serve: (socket: Socket) => void): HostileEndpoint => ({
   type: 'postgres',
   name,
   reason,
   serve,
   settings: (port) => ({ host: '127.0.0.1', port, tls: false, database: 'd', username: 'u', password: 'p' }),
 });
-const POSTGRES: readonly HostilePlace[] = [
+const POSTGRES: readonly HostileEndpoint[] = [
   postgres('asks for 70 million iterations', REFUSED, asksScram('70000000')),
   postgres('asks for 4,095 iterations', REFUSED, asksScram('4095')),
   postgres(
@@ -244,14 +244,14 @@ const POSTGRES: readonly HostilePlace[] = [
 
 // Redis -------------------------------------------------------------------------------------------------------------
 
-const redis = (name: string, reason: RegExp, bytes: Buffer | string, isEndless = false): HostilePlace => ({
+const redis = (name: string, reason: RegExp, bytes: Buffer | string, isEndless = false): HostileEndpoint => ({
   type: 'redis',
   name,
   reason,
   serve: once((socket) => (isEndless ? pour(socket, bytes) : void socket.write(bytes))),
   settings: (port) => ({ host: '127.0.0.1', port, tls: false, stream: 's', password: 'p' }),
 });
-const REDIS: readonly HostilePlace[] = [
+const REDIS: readonly HostileEndpoint[] = [
   redis('nests lists 400,000 times', NOT_UNDERSTOOD, '*1\r\n'.repeat(400_000)),
   redis('announces a list of 4 billion', NOT_UNDERSTOOD, '*4294967296\r\n'),
   redis('announces a text of 500 MB', NOT_UNDERSTOOD, '$500000000\r\n'),
@@ -320,7 +320,7 @@ const http = (
   type: string,
   settings: (url: string) => JsonObject,
   more: typeof HTTP_SERVERS,
-): HostilePlace[] =>
+): HostileEndpoint[] =>
   [...HTTP_SERVERS, ...more].map(([name, reason, serve]) => ({
     type,
     name,
@@ -329,7 +329,7 @@ const http = (
     settings: (port) => settings(`http://127.0.0.1:${port}`),
   }));
 
-export const HOSTILE_PLACES: readonly HostilePlace[] = [
+export const HOSTILE_ENDPOINTS: readonly HostileEndpoint[] = [
   ...KAFKA,
   ...POSTGRES,
   ...REDIS,
@@ -355,7 +355,7 @@ export const HOSTILE_PLACES: readonly HostilePlace[] = [
 ];
 
 /** Servers that demand as much work as the client accepts. */
-export const COSTLY_PLACES: readonly HostilePlace[] = [
+export const COSTLY_ENDPOINTS: readonly HostileEndpoint[] = [
   kafka('asks for 100,000 iterations', REFUSED, broker({ authenticate: scramFirst('100000') }), USER),
   postgres('asks for 100,000 iterations', REFUSED, asksScram('100000')),
 ];

@@ -4,7 +4,9 @@ import { temporaryFolder } from '../../helpers/folder.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 
 /** A folder and a prefix on the engines of the run, both removed after the test. */
-export async function places(): Promise<Engines & { readonly folder: string; readonly prefix: string }> {
+export async function isolatedEngines(): Promise<
+  Engines & { readonly folder: string; readonly prefix: string }
+> {
   const folder = await temporaryFolder();
   const prefix = freshPrefix();
   onTestFinished(async () => {

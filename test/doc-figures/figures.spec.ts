@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { FIGURES, figureIn } from './bench.ts';
-import { claims, DOCUMENTS, documentUrl } from './claims.ts';
+import { DOCUMENTS, documentUrl, figures } from './figures.ts';
 import { filled, namesIn } from './fill.ts';
 import { unsourced } from './sources.ts';
 
 const at = (path: string) => readFileSync(documentUrl(path), 'utf8');
-const known = claims();
+const known = figures();
 const readme = at('README.md');
 const comparison = at('docs/comparison.md');
 

@@ -4,7 +4,7 @@ import { type Position, parsePosition } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
 
 /** A dedupe claim as the files hold it. */
-export interface KeptClaim {
+export interface ExportedDedupeClaim {
   /** `digestOf` the message; with one more byte for the rejected events of it. */
   readonly digest: Uint8Array;
   readonly position: Position;
@@ -12,8 +12,14 @@ export interface KeptClaim {
   readonly keptUntil: number;
 }
 
-/** The claims of a folder that no process writes to, without those that are expired; of each message the winner first. */
-export function* storedClaims(folder: string, windowMs: number, now: number): Generator<KeptClaim> {
+/**
+ * The dedupe claims of a folder that no process writes to, without those that are expired; of each message the winner first.
+ */
+export function* exportedDedupeClaims(
+  folder: string,
+  windowMs: number,
+  now: number,
+): Generator<ExportedDedupeClaim> {
   const list = join(folder, 'windows.db');
   if (!existsSync(list)) return;
   const windows = openDatabase(list, { readOnly: true });
@@ -29,18 +35,18 @@ export function* storedClaims(folder: string, windowMs: number, now: number): Ge
     for (const { file, ends } of files) {
       const keptUntil = Number(ends) + windowMs;
       const path = join(folder, `claims-${Number(file)}.db`);
-      if (keptUntil > now && existsSync(path)) yield* claimsOf(path, sources, keptUntil);
+      if (keptUntil > now && existsSync(path)) yield* dedupeClaimsOf(path, sources, keptUntil);
     }
   } finally {
     windows.close();
   }
 }
 
-function* claimsOf(
+function* dedupeClaimsOf(
   path: string,
   sources: ReadonlyMap<string, string>,
   keptUntil: number,
-): Generator<KeptClaim> {
+): Generator<ExportedDedupeClaim> {
   const claims = openDatabase(path, { readOnly: true });
   try {
     for (const { id, winner } of claims.prepare('SELECT id, winner FROM claims ORDER BY id').iterate()) {

@@ -29,38 +29,31 @@ export function freshProfile({ org, region }: ProfileScope, ucid: string, now: n
 }
 
 /**
- * Merges `other` into `master`: the newest of each value, all identities, and all ucids of `other` as linked. Returns
- * `master` itself when it has all of that already. The order in which several profiles are merged does not matter,
- * except for version and `updated_ts`. `applyWrite` checks the bounds.
+ * Merges `other` into `survivor`: the newest of each value, all identities, and all ucids of `other` as linked, under the
+ * survivor's ucid, with unchanged version and time. The order in which several profiles are merged does not matter. All
+ * values of `other` get their origin; those of the survivor only at its first merge, because values written later may
+ * belong to either. `applyWrite` checks the bounds.
  */
-export function fold(master: Profile, other: Profile, now: number): Profile {
-  return withNextVersion(master, mergeContent(master, other), now);
-}
-
-/**
- * The merged content under the master's ucid, with unchanged version and time. All values of `other` get their
- * origin; those of the master only at its first merge, because values written later may belong to either.
- */
-export function mergeContent(master: Profile, other: Profile): Profile {
-  if (master.ucid === other.ucid) return master;
-  const mine = master.linked.length === 0 ? withOrigins(master) : master;
+export function mergeContent(survivor: Profile, other: Profile): Profile {
+  if (survivor.ucid === other.ucid) return survivor;
+  const mine = survivor.linked.length === 0 ? withOrigins(survivor) : survivor;
   const theirs = withOrigins(other);
-  const both = withContent(withSharedOf(master, other), {
-    created_ts: Math.min(master.created_ts, other.created_ts),
+  const both = withContent(withSharedOf(survivor, other), {
+    created_ts: Math.min(survivor.created_ts, other.created_ts),
     identities: joinIdentities(mine.identities, theirs.identities),
     attributes: joinAttributes(mine.attributes, theirs.attributes),
     preferences: joinNamed(mine.preferences, theirs.preferences),
     consents: joinNamed(mine.consents, theirs.consents),
-    linked: joinUcids(master.linked, [other.ucid, ...other.linked]),
+    linked: joinUcids(survivor.linked, [other.ucid, ...other.linked]),
   });
-  if (master.unlinked === undefined && other.unlinked === undefined) return both;
-  return withoutLiftedBlocks({ ...both, unlinked: joinUnlinked(master.unlinked, other.unlinked) });
+  if (survivor.unlinked === undefined && other.unlinked === undefined) return both;
+  return withoutLiftedBlocks({ ...both, unlinked: joinUnlinked(survivor.unlinked, other.unlinked) });
 }
 
-function withSharedOf(master: Profile, { shared }: Profile): Profile {
-  if (shared === undefined) return master;
-  const both = joinShared(master.shared, shared);
-  return both === master.shared ? master : { ...master, shared: both };
+function withSharedOf(survivor: Profile, { shared }: Profile): Profile {
+  if (shared === undefined) return survivor;
+  const both = joinShared(survivor.shared, shared);
+  return both === survivor.shared ? survivor : { ...survivor, shared: both };
 }
 
 type Content = Pick<

@@ -14,9 +14,9 @@ import { readTask } from '../deliver/outcome.ts';
 import type { StageName } from '../options.ts';
 
 /** Redrives claimed by one call of the deduplicator. */
-const MAX_CLAIMED = 500;
+const MAX_DEDUPE_CLAIMS = 500;
 
-export interface RedriveClaimDependencies {
+export interface DedupeRedrivesDependencies {
   readonly deduplicator: Pick<Deduplicator, 'claim'>;
   readonly metrics: Metrics;
 }
@@ -28,20 +28,20 @@ export interface RedriveClaimDependencies {
  *
  * Only entries of `topic` claim. Their header is removed, so that no output record claims a second time.
  */
-export function claimRedrives(
-  { deduplicator, metrics }: RedriveClaimDependencies,
+export function dedupeRedrives(
+  { deduplicator, metrics }: DedupeRedrivesDependencies,
   stage: StageName,
   topic: string,
   handle: FlowStage['handle'],
 ): FlowStage['handle'] {
-  const claims = new SharedClaims(deduplicator);
+  const claims = new SharedDedupeClaims(deduplicator);
   return (entry, context) => {
     const { [HEADER.redriveOf]: death, ...headers } = entry.headers;
     if (death === undefined) return handle(entry, context);
     const unmarked = { ...entry, headers };
     if (entry.position.topic !== topic) return handle(unmarked, context);
     claims
-      .claim(claimantOf(entry, death))
+      .claim(dedupeClaimOf(entry, death))
       .then((won) => {
         if (won) {
           // Of one that its rule is applied to again, route counts the redrive.
@@ -59,7 +59,7 @@ export function claimRedrives(
 }
 
 /** In a namespace apart from the workspace's message ids. Throws `InvalidInput` where a header is missing. */
-function claimantOf({ headers, position }: LogEntry, death: string): DedupeClaim {
+function dedupeClaimOf({ headers, position }: LogEntry, death: string): DedupeClaim {
   const workspaceId = headers[HEADER.workspaceId];
   const environment = ENVIRONMENTS.find((known) => known === headers[HEADER.environment]);
   if (workspaceId === undefined || environment === undefined)
@@ -67,19 +67,19 @@ function claimantOf({ headers, position }: LogEntry, death: string): DedupeClaim
   return { workspaceId: `redrives:${workspaceId}`, environment, messageId: death, position };
 }
 
-/** Batches claims: those made during a call share the next call, as a bulk redrive brings thousands at once. */
-class SharedClaims {
+/** Batches dedupe claims: those made during a call share the next call, as a bulk redrive brings thousands at once. */
+class SharedDedupeClaims {
   readonly #deduplicator: Pick<Deduplicator, 'claim'>;
-  #waiting: { readonly claimant: DedupeClaim; readonly asked: PromiseWithResolvers<boolean> }[] = [];
+  #waiting: { readonly dedupeClaim: DedupeClaim; readonly asked: PromiseWithResolvers<boolean> }[] = [];
   #isCalling = false;
 
   constructor(deduplicator: Pick<Deduplicator, 'claim'>) {
     this.#deduplicator = deduplicator;
   }
 
-  claim(claimant: DedupeClaim): Promise<boolean> {
+  claim(dedupeClaim: DedupeClaim): Promise<boolean> {
     const asked = Promise.withResolvers<boolean>();
-    this.#waiting.push({ claimant, asked });
+    this.#waiting.push({ dedupeClaim, asked });
     if (!this.#isCalling) {
       this.#isCalling = true;
       setImmediate(() => void this.#call());
@@ -89,9 +89,9 @@ class SharedClaims {
 
   async #call(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const claims = this.#waiting.splice(0, MAX_CLAIMED);
+      const claims = this.#waiting.splice(0, MAX_DEDUPE_CLAIMS);
       try {
-        const won = await this.#deduplicator.claim(claims.map(({ claimant }) => claimant));
+        const won = await this.#deduplicator.claim(claims.map(({ dedupeClaim }) => dedupeClaim));
         for (const [index, { asked }] of claims.entries()) asked.resolve(won[index] === true);
       } catch (error) {
         for (const { asked } of claims) asked.reject(error);

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { ranHere } from '../helpers/run-cli.ts';
-import { documentUrl } from './claims.ts';
+import { documentUrl } from './figures.ts';
 
 it('docs/operations/commands.md names every command', async () => {
   const { output } = await ranHere(['--help'], {});

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { claims, DOCUMENTS, documentUrl } from './claims.ts';
+import { DOCUMENTS, documentUrl, figures } from './figures.ts';
 import { filled } from './fill.ts';
 
 // `npm run docs:figures` fills the marked spans of README.md and docs/comparison.md.
-const known = claims();
+const known = figures();
 for (const path of DOCUMENTS) {
   const url = documentUrl(path);
   const text = readFileSync(url, 'utf8');

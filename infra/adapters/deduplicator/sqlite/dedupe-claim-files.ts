@@ -18,8 +18,8 @@ export interface ClaimFilesOptions {
   readonly clock: Clock;
 }
 
-export interface OpenClaimFiles {
-  /** For new claims. */
+export interface OpenDedupeClaimFiles {
+  /** For new dedupe claims. */
   readonly current: ClaimFile;
   /** The other files that are not expired. */
   readonly older: readonly ClaimFile[];
@@ -38,7 +38,7 @@ interface Row {
  * `windows.db` lists the files and is the lock of the folder: all processes read and write claims in its write transaction,
  * so that none uses a file that another has just removed. File numbers are never reused.
  */
-export class ClaimFiles {
+export class DedupeClaimFiles {
   readonly #options: ClaimFilesOptions;
   readonly #list: DatabaseSync;
   readonly #open = new Map<number, ClaimFile>();
@@ -53,8 +53,8 @@ export class ClaimFiles {
     });
   }
 
-  /** Runs `work` while no other process reads or writes claims. */
-  exclusively<T>(work: (files: OpenClaimFiles) => T): T {
+  /** Runs `work` while no other process reads or writes dedupe claims. */
+  exclusively<T>(work: (files: OpenDedupeClaimFiles) => T): T {
     for (;;) {
       const now = this.#options.clock();
       const done = inTransaction(this.#list, () => {
@@ -73,8 +73,8 @@ export class ClaimFiles {
   }
 
   /**
-   * The files that are not expired, newest first, without a lock: claims made at this moment may be missed, and a file that
-   * was just removed is left out.
+   * The files that are not expired, newest first, without a lock: dedupe claims made at this moment may be missed, and a
+   * file that was just removed is left out.
    */
   unlocked(): readonly ClaimFile[] {
     const now = this.#options.clock();
@@ -89,7 +89,7 @@ export class ClaimFiles {
     this.#closeAllBut([]);
   }
 
-  /** Removes expired files from the list and adds a current one. It is committed before any claim. */
+  /** Removes expired files from the list and adds a current one. It is committed before any dedupe claim. */
   #rotate(now: number, current: Row | undefined): { readonly expired: readonly number[] } {
     const expired = this.#rows().filter((row) => this.#isExpired(row, now));
     for (const { file } of expired) this.#list.prepare('DELETE FROM windows WHERE file = ?').run(file);
@@ -159,12 +159,12 @@ const CLAIMS_SCHEMA = `
 `;
 
 /** A dedupe claim in its stored form: the digest of the message, and the claiming position as a short text. */
-export interface StoredClaim {
+export interface StoredDedupeClaim {
   readonly id: Uint8Array;
   readonly position: string;
   /** For a rejected event: the id for the rejected events of its message. */
   readonly rejectedId?: Uint8Array;
-  /** The same id, for a claim that can win only after a rejected event. */
+  /** The same id, for a dedupe claim that can win only after a rejected event. */
   readonly afterRejectedId?: Uint8Array;
 }
 
@@ -183,8 +183,8 @@ export class ClaimFile {
     );
   }
 
-  /** The winner of each claim's message, where this file has one. */
-  winners(claims: readonly Pick<StoredClaim, 'id'>[]): readonly (string | undefined)[] {
+  /** The winner of each dedupe claim's message, where this file has one. */
+  winners(claims: readonly Pick<StoredDedupeClaim, 'id'>[]): readonly (string | undefined)[] {
     this.#database.exec('BEGIN');
     try {
       return claims.map(({ id }) => this.#winner(id));
@@ -197,7 +197,7 @@ export class ClaimFile {
    * Stores the first position of each message as its winner, in one durable transaction. Returns the winners; for a
    * rejected event, the first rejected one, or the winner of its message if that came before.
    */
-  decide(claims: readonly StoredClaim[]): readonly string[] {
+  decide(claims: readonly StoredDedupeClaim[]): readonly string[] {
     return inTransaction(this.#database, () => claims.map((claim) => this.#decideOne(claim)));
   }
 
@@ -205,7 +205,7 @@ export class ClaimFile {
     this.#database.close();
   }
 
-  #decideOne({ id, position, rejectedId }: StoredClaim): string {
+  #decideOne({ id, position, rejectedId }: StoredDedupeClaim): string {
     if (rejectedId !== undefined) {
       const stored = this.#winner(rejectedId) ?? this.#winner(id);
       return stored ?? this.#decideOne({ id: rejectedId, position });

@@ -1,14 +1,14 @@
 /** Figures that documents state, by the name that they use in `<!-- figure:name -->…<!-- /figure -->`. */
-export type Claims = Readonly<Record<string, string>>;
+export type Figures = Readonly<Record<string, string>>;
 
 const SPAN = /(<!-- figure:([\w-]+) -->)([\s\S]*?)(<!-- \/figure -->)/g;
 
 /** The text with each marked span holding its claim. Throws for a name that is none. */
-export function filled(text: string, claims: Claims): string {
+export function filled(text: string, figures: Figures): string {
   return text.replaceAll(SPAN, (_, begin: string, name: string, _old: string, end: string) => {
-    const claim = claims[name];
-    if (claim === undefined) throw new Error(`there is no figure named ${name}`);
-    return `${begin}${claim}${end}`;
+    const figure = figures[name];
+    if (figure === undefined) throw new Error(`there is no figure named ${name}`);
+    return `${begin}${figure}${end}`;
   });
 }
 

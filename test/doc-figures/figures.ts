@@ -5,7 +5,7 @@ import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { computeAnswers } from '../demo/answers.ts';
 import { readFlights } from '../demo/flights.ts';
 import { FIGURES, figureIn } from './bench.ts';
-import type { Claims } from './fill.ts';
+import type { Figures } from './fill.ts';
 
 /** The documents whose claims are filled in. */
 export const DOCUMENTS = ['README.md', 'docs/comparison.md'];
@@ -16,14 +16,14 @@ export const documentUrl = (path: string) => new URL(path, ROOT);
 const documentAt = (path: string) => readFileSync(documentUrl(path), 'utf8');
 
 /** Everything that documents may claim: figures of `docs/bench.md`, and lists made from the code. */
-export function claims(): Claims {
+export function figures(): Figures {
   const bench = documentAt('docs/bench.md');
-  const figures = Object.entries(FIGURES).map(([name, figure]) => [name, figureIn(bench, name, figure)]);
-  return { ...Object.fromEntries(figures), ...destinations(), ...sdks(), ...demo(), ...operations() };
+  const measured = Object.entries(FIGURES).map(([name, figure]) => [name, figureIn(bench, name, figure)]);
+  return { ...Object.fromEntries(measured), ...destinations(), ...sdks(), ...demo(), ...operations() };
 }
 
 /** Counts that `npm run demo` sends and must find. */
-function demo(): Claims {
+function demo(): Figures {
   const events = readFlights();
   const { violating, late, passing, profiles } = computeAnswers(events);
   const counts = {
@@ -38,13 +38,13 @@ function demo(): Claims {
   );
 }
 
-function operations(): Claims {
+function operations(): Figures {
   const { version } = JSON.parse(documentAt('package.json')) as { version: string };
   return { version, runbooks: String(readdirSync(documentUrl('docs/operations/runbooks')).length) };
 }
 
 /** The kinds of the connector registry. */
-function destinations(): Claims {
+function destinations(): Figures {
   const { descriptions } = createConnectors({
     egressAllow: [],
     dataFolder: tmpdir(),
@@ -65,7 +65,7 @@ function destinations(): Claims {
 }
 
 /** The SDKs that `test/sdks` runs unmodified, with the version of each. */
-function sdks(): Claims {
+function sdks(): Figures {
   const sources = readdirSync(documentUrl('test/sdks'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts'))
     .map((file) => documentAt(`test/sdks/${file}`))

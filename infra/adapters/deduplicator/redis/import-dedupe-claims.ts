@@ -1,9 +1,9 @@
 import { type Position, TributaryError } from '@tributary/core';
 import { checkKeyPrefix, type RedisConnection } from '../../redis/index.ts';
-import { ClaimFormat } from './dedupe-claims.ts';
+import { DedupeClaimFormat } from './dedupe-claims.ts';
 
 /** A dedupe claim that another store decided. */
-export interface ImportedClaim {
+export interface ImportedDedupeClaim {
   readonly digest: Uint8Array;
   readonly position: Position;
   /** Epoch ms. */
@@ -11,22 +11,22 @@ export interface ImportedClaim {
 }
 
 /** Another position has the message: the keys of the prefix are of another installation. */
-export class ClaimTaken extends TributaryError {
+export class DedupeClaimTaken extends TributaryError {
   readonly code = 'claim_taken';
   readonly retryable = false;
 }
 
-/** A claim that expires sooner than this is left out, ms. */
+/** A dedupe claim that expires sooner than this is left out, ms. */
 const EXPIRING_MS = 1_000;
 
-/** Makes Redis hold the claims, each for as long as its store would have kept it. May be repeated. */
-export async function importClaims(
+/** Makes Redis hold the dedupe claims, each for as long as its store would have kept it. May be repeated. */
+export async function importDedupeClaims(
   connection: RedisConnection,
   prefix: string,
-  claims: readonly ImportedClaim[],
+  claims: readonly ImportedDedupeClaim[],
   now: number,
 ): Promise<void> {
-  const format = new ClaimFormat(checkKeyPrefix(prefix));
+  const format = new DedupeClaimFormat(checkKeyPrefix(prefix));
   await connection.call(async (client) => {
     const stored = await Promise.all(
       claims.map(async ({ digest, position, keptUntil }) => {
@@ -38,18 +38,18 @@ export async function importClaims(
       }),
     );
     if (stored.includes(false))
-      throw new ClaimTaken(`Redis holds a claim below ${prefix} that is not of this installation`);
+      throw new DedupeClaimTaken(`Redis holds a claim below ${prefix} that is not of this installation`);
   });
 }
 
-/** The number of claims that Redis does not hold, or holds for another position; expired ones do not count. */
-export async function missingClaims(
+/** The number of dedupe claims that Redis does not hold, or holds for another position; expired ones do not count. */
+export async function missingDedupeClaims(
   connection: RedisConnection,
   prefix: string,
-  claims: readonly ImportedClaim[],
+  claims: readonly ImportedDedupeClaim[],
   now: number,
 ): Promise<number> {
-  const format = new ClaimFormat(checkKeyPrefix(prefix));
+  const format = new DedupeClaimFormat(checkKeyPrefix(prefix));
   const kept = claims.filter(({ keptUntil }) => keptUntil - now >= EXPIRING_MS);
   const found = await connection.call((client) =>
     Promise.all(

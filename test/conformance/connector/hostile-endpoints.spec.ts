@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { HOSTILE_PLACES, startServer } from './programs/hostile-places.ts';
+import { HOSTILE_ENDPOINTS, startServer } from './programs/hostile-endpoints.ts';
 import {
   completed,
   connectorOf,
@@ -20,7 +20,7 @@ const SLACK_MS = 3_000;
  * The longest time that one received message may occupy this thread. A malformed message that is never
  * finished would take forever.
  */
-const HELD_MS = 2_000;
+const MAX_DELAY_MS = 2_000;
 const MAX_GROWTH = 64 * 1_024 * 1_024;
 
 const uncaught: unknown[] = [];
@@ -30,17 +30,17 @@ afterEach(() => {
   uncaught.length = 0;
 });
 
-describe.each(HOSTILE_PLACES.map((place) => [place.type, place.name, place] as const))(
+describe.each(HOSTILE_ENDPOINTS.map((endpoint) => [endpoint.type, endpoint.name, endpoint] as const))(
   'a %s destination whose server %s',
-  (type, _, place) => {
+  (type, _, endpoint) => {
     it('costs its own deliveries, and neither the process, its thread nor its memory', async () => {
-      const timeoutMs = /drips/.test(place.name) ? SHORT_MS : TIMEOUT_MS;
+      const timeoutMs = /drips/.test(endpoint.name) ? SHORT_MS : TIMEOUT_MS;
       process.prependListener('uncaughtException', note);
-      const server = await startServer(place.serve);
+      const server = await startServer(endpoint.serve);
       onTestFinished(() => server.close());
       const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs });
       const connector = connectorOf(connectors, type);
-      const where = destination(completed(descriptionOf(type), place.settings(server.port)));
+      const where = destination(completed(descriptionOf(type), endpoint.settings(server.port)));
       const before = process.memoryUsage().rss;
       const delay = monitorEventLoopDelay({ resolution: 5 });
       delay.enable();
@@ -50,13 +50,13 @@ describe.each(HOSTILE_PLACES.map((place) => [place.type, place.name, place] as c
       const [result] = await connector.deliver(where, [delivery()], unhurried);
 
       expect(performance.now() - began).toBeLessThan(2 * timeoutMs + SLACK_MS);
-      expect(tested).toMatchObject({ ok: false, reason: expect.stringMatching(place.reason) });
+      expect(tested).toMatchObject({ ok: false, reason: expect.stringMatching(endpoint.reason) });
       expect(result).toMatchObject({ outcome: expect.stringMatching(/retry|dead/) });
       expect(JSON.stringify([tested, result]).length).toBeLessThan(4_000);
       await connectors.close();
       await expect.poll(() => server.open.size, { timeout: 15_000 }).toBe(0);
       delay.disable();
-      expect(delay.max / 1e6).toBeLessThan(HELD_MS);
+      expect(delay.max / 1e6).toBeLessThan(MAX_DELAY_MS);
       expect(process.memoryUsage().rss - before).toBeLessThan(MAX_GROWTH);
       expect(uncaught).toEqual([]);
     });

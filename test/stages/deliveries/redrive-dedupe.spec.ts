@@ -49,9 +49,9 @@ describe('two redrives in quick succession sent a delivery twice', () => {
   it('the entry that deliver claims first is delivered, also when it is repeated', async () => {
     const { run, dead, posts } = await setUpDead();
     const [first, second] = [begun(dead, 11), begun(dead, 12)];
-    const emissions = await run('deliver', [first, second]);
+    const outputRecords = await run('deliver', [first, second]);
     expect(posts).toEqual([dead.delivery.id, dead.delivery.id]);
-    expect(topicsOf(emissions)).toEqual([TOPIC.deliveriesDead]);
+    expect(topicsOf(outputRecords)).toEqual([TOPIC.deliveriesDead]);
     // As after a crash before the commit, with the other entry first.
     expect(topicsOf(await run('deliver', [second, first]))).toEqual([TOPIC.deliveriesDead]);
     expect(posts).toHaveLength(3);
