@@ -65,7 +65,7 @@ export type ProfileWriteOutcome =
       readonly leftOut: readonly LeftOut[];
     }
   /**
-   * Nothing was changed. With `shared_identity`: the identities that would merge too many users, and the identity
+   * Nothing was changed. With `shared_identity`: the identities that would merge too many users, and the competing
    * claims that the caller then records for owners of identities that are not set aside yet.
    */
   | {
@@ -94,7 +94,7 @@ export interface LeftOut {
   readonly owner?: string;
 }
 
-/** An identity claim: a user came with an identity that another profile owns; see `claimWrite`. */
+/** A competing claim: a user came with an identity that another profile owns; see `competingClaimWrite`. */
 export interface CompetingClaim {
   readonly identity: Identity;
   /** See `LeftOut.claimant`. */

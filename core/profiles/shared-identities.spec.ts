@@ -58,7 +58,7 @@ describe('an identity of many users', () => {
     expect(refused).toMatchObject({
       reason: 'shared_identity',
       identities: [shared],
-      claims: [{ identity: shared }],
+      competingClaims: [{ identity: shared }],
     });
     expect(world.ownerOf(identity('user_id:d'))).toBeUndefined();
     if (refused.kind === 'refused')
@@ -66,7 +66,11 @@ describe('an identity of many users', () => {
         world.upsert(competingClaimWrite(write([], { limits }), claim));
     const owner = world.ownerOf(shared);
     expect(owner && isSetAside(owner, shared, limits)).toBe(true);
-    expect(merge('e')).toMatchObject({ reason: 'shared_identity', identities: [shared], claims: [] });
+    expect(merge('e')).toMatchObject({
+      reason: 'shared_identity',
+      identities: [shared],
+      competingClaims: [],
+    });
     // Values of the one profile are still written.
     expect(merge('b').kind).toBe('written');
     expect(world.upsert(write(['email:lobby@hotel.example'], { limits })).kind).toBe('written');

@@ -40,7 +40,7 @@ export function unknownClaimant(write: ProfileWrite, identity: Identity, owner: 
   return claimantsOn(owner, identity).includes(claimant) ? undefined : claimant;
 }
 
-/** The write that records an identity claim with the owner of the identity. */
+/** The write that records a competing claim with the owner of the identity. */
 export function competingClaimWrite(
   { org, region, limits }: Pick<ProfileWrite, 'org' | 'region' | 'limits'>,
   { identity, claimant }: CompetingClaim,
@@ -121,7 +121,9 @@ export function sharedByMerge(
   write: ProfileWrite,
   owners: readonly (Profile | undefined)[],
   named: Profile | undefined,
-): { readonly identities: readonly Identity[]; readonly claims: readonly CompetingClaim[] } | undefined {
+):
+  | { readonly identities: readonly Identity[]; readonly competingClaims: readonly CompetingClaim[] }
+  | undefined {
   const { limits = DEFAULT_LIMITS } = write;
   if (isClearlyWithinBound(write, owners, named, limits)) return undefined;
   const setAside = write.identities.filter((identity, at) => {
@@ -130,7 +132,7 @@ export function sharedByMerge(
       return false;
     return named !== undefined || write.identities.some((_, other) => owners[other]?.ucid !== owner.ucid);
   });
-  if (setAside.length > 0) return { identities: setAside, claims: [] };
+  if (setAside.length > 0) return { identities: setAside, competingClaims: [] };
   const profiles = new Map<string, Profile>();
   for (const profile of [named, ...owners]) if (profile !== undefined) profiles.set(profile.ucid, profile);
   const users = new Set(usersIn(write.identities));
@@ -142,16 +144,16 @@ export function sharedByMerge(
   }
   if (users.size <= limits.user_ids || users.size === most) return undefined;
   const identities: Identity[] = [];
-  const claims: CompetingClaim[] = [];
+  const competingClaims: CompetingClaim[] = [];
   for (const [at, identity] of write.identities.entries()) {
     const owner = owners[at];
     if (owner === undefined || identity.type === PERSON || usersIn(owner.identities).length === 0) continue;
     identities.push(identity);
     const claimant = unknownClaimant(write, identity, owner);
-    if (claimant !== undefined) claims.push({ identity, claimant });
+    if (claimant !== undefined) competingClaims.push({ identity, claimant });
   }
-  if (identities.length > 0) return { identities, claims };
-  return { identities: write.identities.filter(({ type }) => type === PERSON), claims };
+  if (identities.length > 0) return { identities, competingClaims };
+  return { identities: write.identities.filter(({ type }) => type === PERSON), competingClaims };
 }
 
 /**

@@ -168,7 +168,7 @@ function toValidate(
 export function mark(replay: Replay, dedupeClaims: DedupeClaim[]): (entry: LogEntry) => Selection {
   return (entry) => {
     const found = selectedEvent(replay, entry);
-    if (found !== undefined) dedupeClaims.push({ ...claimantOf(found.event, entry), rejected: true });
+    if (found !== undefined) dedupeClaims.push({ ...dedupeClaimOf(found.event, entry), rejected: true });
     return undefined;
   };
 }
@@ -188,7 +188,7 @@ export function compare(
   };
 }
 
-function claimantOf(
+function dedupeClaimOf(
   { workspace_id, environment, message_id }: CanonicalEvent,
   { position }: LogEntry,
 ): DedupeClaim {

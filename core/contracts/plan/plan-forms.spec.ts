@@ -45,7 +45,7 @@ describe('a plan', () => {
     const { contracts, notes, faults } = readPlan(JSON.parse(JSON.stringify(document)));
     expect({ notes, faults }).toEqual({ notes: [], faults: [] });
     expect(contracts).toEqual(
-      plan.contracts.map((contract, at) => ({ ...contract, place: `/contracts/${at}`, isExact: true })),
+      plan.contracts.map((contract, at) => ({ ...contract, location: `/contracts/${at}`, isExact: true })),
     );
   });
 
@@ -155,7 +155,7 @@ describe('a plan of Segment', () => {
         ],
         contracts: [
           {
-            place: `${location}/0`,
+            location: `${location}/0`,
             event_type: 'track',
             event_name: 'Order Placed',
             description: null,
@@ -167,14 +167,14 @@ describe('a plan of Segment', () => {
             },
           },
           {
-            place: `${location}/2`,
+            location: `${location}/2`,
             event_type: 'page',
             event_name: 'Home',
             description: null,
             schema_definition: {},
           },
           {
-            place: `${location}/4`,
+            location: `${location}/4`,
             event_type: 'track',
             event_name: 'flat',
             description: 'As it is kept.',
@@ -203,7 +203,7 @@ describe('a plan of Segment', () => {
       identify_traits: [],
     };
     expect(readPlan({ display_name: 'Shop', rules }).contracts).toMatchObject([
-      { place: '/rules/events/0', event_type: 'track', event_name: 'Order Placed', description: 'Paid.' },
+      { location: '/rules/events/0', event_type: 'track', event_name: 'Order Placed', description: 'Paid.' },
     ]);
   });
 });
@@ -234,7 +234,7 @@ describe('a plan of RudderStack', () => {
       notes: [],
       contracts: [
         {
-          place: '/events/0',
+          location: '/events/0',
           event_type: 'identify',
           event_name: '',
           description: null,

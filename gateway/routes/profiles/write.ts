@@ -230,7 +230,7 @@ function refusalOf(
 }
 
 /**
- * Adds the identity claims of a refused write to the profiles that own the identities, and audits the identities that are
+ * Adds the competing claims of a refused write to the profiles that own the identities, and audits the identities that are
  * thereby quarantined as shared. A failure is only logged: the write is refused anyway, and the next one tries again.
  */
 async function writeClaims(

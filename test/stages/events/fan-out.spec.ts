@@ -15,12 +15,12 @@ it("one transformation's outputs filled memory: events wait until what was made 
   catalog.addRule('rule', 'place', { transformation_id: 'tx' });
   const log = await openLog();
   let made = 0;
-  let mostInHand = 0;
+  let mostInFlight = 0;
   world.transform = async (_source, input): Promise<SandboxResult> => {
     const output = JSON.stringify({ ...JSON.parse(input.event), properties: { text: TEXT } });
     made += OUTPUTS;
     const committed = await log.end(TOPIC.deliveries, 0);
-    mostInHand = Math.max(mostInHand, (made - committed) * output.length);
+    mostInFlight = Math.max(mostInFlight, (made - committed) * output.length);
     return { ok: true, outputs: Array(OUTPUTS).fill(output), logs: [], durationMs: 1, loadMs: 0 };
   };
   const entries = Array.from({ length: EVENTS }, (_, i) => entryOf(TOPIC.accepted, i, event(`m${i}`)));
@@ -28,5 +28,5 @@ it("one transformation's outputs filled memory: events wait until what was made 
   await runOn(log, stages, ['route', 'route.slow']);
   await until(async () => (await log.end(TOPIC.deliveries, 0)) >= EVENTS * OUTPUTS, 60_000);
   expect(await log.end(TOPIC.deliveries, 0)).toBe(EVENTS * OUTPUTS);
-  expect(mostInHand).toBeLessThan(24 * MIB);
+  expect(mostInFlight).toBeLessThan(24 * MIB);
 });

@@ -142,7 +142,7 @@ export function crowds(stage: Stage): void {
         kind: 'refused',
         reason: 'shared_identity',
         identities: [shared],
-        claims: [{ identity: shared }],
+        competingClaims: [{ identity: shared }],
       });
       expect(await people.find('email:desk@office.example')).toEqual(before);
       expect(await people.find('user_id:m4')).toBeUndefined();

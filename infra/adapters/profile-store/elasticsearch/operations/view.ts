@@ -88,8 +88,8 @@ export class View {
     if (this.#cached.get(hash) !== ucid) this.#locations.set(hash, ucid);
   }
 
-  identityClaim(claim: string): IdentityClaim | undefined {
-    return this.#identityClaims.get(claim);
+  identityClaim(hash: string): IdentityClaim | undefined {
+    return this.#identityClaims.get(hash);
   }
 
   /** The root that an identity claim leads to; undefined if there is no claim. */
