@@ -12,7 +12,7 @@ interface Props {
   readonly isStale: boolean;
   /** Shows the page of a cursor; without one the first. */
   readonly onPage: (cursor: string | undefined) => void;
-  /** What a page is called. Default: page. */
+  /** The name of a page on the buttons. Default: page. */
   readonly noun?: string;
 }
 

@@ -1,6 +1,6 @@
 import { type FunctionalComponent, h } from 'vue';
 
-/** What the gateway serves beside the site. The target keeps the router of the site from taking these for pages. */
+/** Paths that the gateway serves beside the site. The target keeps the router of the site from taking these for pages. */
 const LINKS = [
   { text: 'API', href: '/docs' },
   { text: 'Console', href: '/console/' },
