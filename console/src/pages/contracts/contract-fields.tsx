@@ -32,7 +32,7 @@ interface Props {
 /** All fields of a contract's form. */
 export function ContractFields({ form, error, view, onView, isReadOnly = false, ...faults }: Props) {
   const { event_type, enforcement_mode, undeclared_fields } = form.getValues();
-  // `place` holds the attributes by which the form finds this part of the page, to focus it and show a fault.
+  // `anchor` holds the attributes by which the form finds this part of the page, to focus it and show a fault.
   const {
     value,
     onChange,
@@ -41,7 +41,7 @@ export function ContractFields({ form, error, view, onView, isReadOnly = false, 
     checked: __,
     onFocus: ___,
     onBlur: ____,
-    ...place
+    ...anchor
   } = form.getInputProps('schema_text');
   const marks = useMemo(() => schemaMarks(error instanceof ApiError ? error.faults : []), [error]);
   const locked = isReadOnly ? { disabled: true } : {};
@@ -95,7 +95,7 @@ export function ContractFields({ form, error, view, onView, isReadOnly = false, 
           />
         </Stack>
       </Paper>
-      <div {...place} tabIndex={-1}>
+      <div {...anchor} tabIndex={-1}>
         <SchemaEditor
           value={value}
           onChange={isReadOnly ? undefined : onChange}

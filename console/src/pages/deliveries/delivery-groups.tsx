@@ -140,13 +140,13 @@ function Row({ workspaceId, group, destinations, rules }: RowProps) {
       </Table.Td>
       <Table.Td maw={220}>
         <Stack gap={2}>
-          <Place
+          <EntityLink
             to="/w/$workspaceId/destinations/$destinationId"
             workspaceId={workspaceId}
             id={group.destination_id}
             names={destinations}
           />
-          <Place
+          <EntityLink
             to="/w/$workspaceId/rules/$ruleId"
             workspaceId={workspaceId}
             id={group.rule_id}
@@ -184,7 +184,7 @@ function Row({ workspaceId, group, destinations, rules }: RowProps) {
   );
 }
 
-interface PlaceProps {
+interface EntityLinkProps {
   readonly to: '/w/$workspaceId/destinations/$destinationId' | '/w/$workspaceId/rules/$ruleId';
   readonly workspaceId: string;
   readonly id: string;
@@ -192,7 +192,7 @@ interface PlaceProps {
 }
 
 /** A destination or a rule by its name; a deleted one is shown without a link. */
-export function Place({ to, workspaceId, id, names }: PlaceProps) {
+export function EntityLink({ to, workspaceId, id, names }: EntityLinkProps) {
   if (names.isGone(id))
     return (
       <Text span size="sm" c="dimmed">

@@ -10,7 +10,7 @@ import { QueryState } from '../../shared/query-state.tsx';
 import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { BulkButtons } from './bulk-actions.tsx';
-import { Place } from './delivery-groups.tsx';
+import { EntityLink } from './delivery-groups.tsx';
 import { STATUS } from './delivery-words.ts';
 import { groupsQuery, loadDeliveries } from './queries.ts';
 import type { DeliveriesSearch } from './search.ts';
@@ -112,13 +112,13 @@ export function DeliveryList({ workspaceId, search, onSearch }: Props) {
                         </Table.Td>
                         <Table.Td maw={220}>
                           <Stack gap={2}>
-                            <Place
+                            <EntityLink
                               to="/w/$workspaceId/destinations/$destinationId"
                               workspaceId={workspaceId}
                               id={delivery.destination_id}
                               names={destinations}
                             />
-                            <Place
+                            <EntityLink
                               to="/w/$workspaceId/rules/$ruleId"
                               workspaceId={workspaceId}
                               id={delivery.rule_id}

@@ -17,7 +17,7 @@ import { QueryState } from '../../shared/query-state.tsx';
 import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import type { BulkAction } from './bulk-runs.ts';
-import { Place } from './delivery-groups.tsx';
+import { EntityLink } from './delivery-groups.tsx';
 import { ADVICE, CAUSE, OUTCOME, STATUS } from './delivery-words.ts';
 import { actOnOne, deliveryQuery } from './queries.ts';
 
@@ -112,7 +112,7 @@ function Facts({ workspaceId, delivery }: Props) {
         </TextLink>
       </Fact>
       <Fact title="Destination">
-        <Place
+        <EntityLink
           to="/w/$workspaceId/destinations/$destinationId"
           workspaceId={workspaceId}
           id={delivery.destination_id}
@@ -120,7 +120,7 @@ function Facts({ workspaceId, delivery }: Props) {
         />
       </Fact>
       <Fact title="Rule">
-        <Place
+        <EntityLink
           to="/w/$workspaceId/rules/$ruleId"
           workspaceId={workspaceId}
           id={delivery.rule_id}

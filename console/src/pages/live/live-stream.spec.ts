@@ -7,7 +7,7 @@ const JSON_HEADERS = { 'content-type': 'application/json' };
 interface Followed {
   readonly items: readonly StreamItem[];
   readonly states: readonly StreamStatus[];
-  readonly places: readonly string[];
+  readonly lastEventIds: readonly string[];
   /** `Last-Event-ID` of each request. */
   readonly askedAfter: readonly (string | null)[];
 }
@@ -26,7 +26,7 @@ async function follow(answers: readonly (() => Response)[], after?: string): Pro
     askedAfter.push(new Headers(init.headers).get('last-event-id'));
     return Promise.resolve(answer());
   });
-  const [items, states, places]: [StreamItem[], StreamStatus[], string[]] = [[], [], []];
+  const [items, states, lastEventIds]: [StreamItem[], StreamStatus[], string[]] = [[], [], []];
   await followEvents({
     workspaceId: 'w',
     environment: 'production',
@@ -34,9 +34,9 @@ async function follow(answers: readonly (() => Response)[], after?: string): Pro
     signal: stop.signal,
     onItem: (item) => items.push(item),
     onStatus: (status) => states.push(status),
-    onPlace: (id) => places.push(id),
+    onLastEventId: (id) => lastEventIds.push(id),
   });
-  return { items, states, places, askedAfter };
+  return { items, states, lastEventIds, askedAfter };
 }
 
 /** A stream that arrives in pieces and then ends. */
@@ -68,16 +68,16 @@ afterEach(() => vi.unstubAllGlobals());
 
 describe('the live stream', () => {
   it('brings events, and comes back behind the last one', async () => {
-    const { items, askedAfter, places } = await follow([
+    const { items, askedAfter, lastEventIds } = await follow([
       streamOf('id: a1\nevent: event\ndata: {"n":1}\n\nid: a2\neve', 'nt: event\ndata: {"n":2}\n\n'),
       streamOf('id: a3\nevent: event\ndata: {"n":3}\n\n'),
     ]);
     expect(items).toEqual([1, 2, 3].map((n) => ({ kind: 'event', json: `{"n":${n}}` })));
     expect(askedAfter).toEqual([null, 'a2']);
-    expect(places).toEqual(['a1', 'a2', 'a3']);
+    expect(lastEventIds).toEqual(['a1', 'a2', 'a3']);
   });
 
-  it('comes back behind the place of a comment, which may be behind events of another environment', async () => {
+  it('comes back behind the id of a comment, which may be behind events of another environment', async () => {
     const { askedAfter } = await follow([streamOf(': still here\nid: far-7\n\n'), streamOf()], 'given');
     expect(askedAfter).toEqual(['given', 'far-7']);
   });

@@ -28,7 +28,7 @@ interface Follow {
   onItem(item: StreamItem): void;
   onStatus(status: StreamStatus): void;
   /** Reports the id to resume from. */
-  onPlace(id: string): void;
+  onLastEventId(id: string): void;
 }
 
 /** The server sends something every 15 s. A connection that is silent for longer than this is considered lost, ms. */
@@ -46,7 +46,7 @@ const FIRST_WAIT_MS = 1_500;
  */
 export async function followEvents(follow: Follow): Promise<void> {
   const { signal, onStatus } = follow;
-  const connection = { place: follow.after, retryMs: FIRST_WAIT_MS, failures: 0 };
+  const connection = { lastEventId: follow.after, retryMs: FIRST_WAIT_MS, failures: 0 };
   while (!signal.aborted) {
     onStatus({ state: 'connecting' });
     const outcome = await connect(follow, connection).catch((error: unknown) => error);
@@ -64,7 +64,7 @@ export async function followEvents(follow: Follow): Promise<void> {
 }
 
 interface Connection {
-  place: string | undefined;
+  lastEventId: string | undefined;
   retryMs: number;
   failures: number;
 }
@@ -75,7 +75,7 @@ async function connect(follow: Follow, connection: Connection): Promise<string |
   let alarm = setTimeout(() => silence.abort(), SILENCE_MS);
   try {
     const response = await fetch(urlOf(follow), {
-      headers: await headersOf(follow, connection.place),
+      headers: await headersOf(follow, connection.lastEventId),
       signal: AbortSignal.any([follow.signal, silence.signal]),
       cache: 'no-store',
     });
@@ -88,7 +88,7 @@ async function connect(follow: Follow, connection: Connection): Promise<string |
         connection.retryMs = ms;
       },
       onEvent: ({ id, event, data }) => {
-        if (id !== undefined) keepPlace(follow, connection, id);
+        if (id !== undefined) keepLastEventId(follow, connection, id);
         connection.failures = 0;
         if (event === 'end') ended = fieldOf(data, 'reason');
         else report(follow, event, data);
@@ -101,8 +101,8 @@ async function connect(follow: Follow, connection: Connection): Promise<string |
       clearTimeout(alarm);
       alarm = setTimeout(() => silence.abort(), SILENCE_MS);
       parser.feed(value);
-      const place = PLACE_OF_COMMENT.exec(value)?.[1];
-      if (place !== undefined) keepPlace(follow, connection, place);
+      const id = ID_OF_COMMENT.exec(value)?.[1];
+      if (id !== undefined) keepLastEventId(follow, connection, id);
     }
   } finally {
     clearTimeout(alarm);
@@ -110,11 +110,11 @@ async function connect(follow: Follow, connection: Connection): Promise<string |
 }
 
 /** A keep-alive comment has the id to resume from and no data; the event parser does not report it. */
-const PLACE_OF_COMMENT = /^: still here\nid: ([^\n]+)\n/m;
+const ID_OF_COMMENT = /^: still here\nid: ([^\n]+)\n/m;
 
-function keepPlace(follow: Follow, connection: Connection, id: string): void {
-  connection.place = id;
-  follow.onPlace(id);
+function keepLastEventId(follow: Follow, connection: Connection, id: string): void {
+  connection.lastEventId = id;
+  follow.onLastEventId(id);
 }
 
 function report({ onItem, onStatus }: Follow, event: string | undefined, data: string): void {
@@ -143,13 +143,13 @@ function urlOf({ workspaceId, environment }: Follow): string {
 
 async function headersOf(
   { workspaceId }: Follow,
-  place: string | undefined,
+  lastEventId: string | undefined,
 ): Promise<Record<string, string>> {
   return {
     accept: 'text/event-stream',
     'x-workspace-id': workspaceId,
     authorization: `Bearer ${await bearer()}`,
-    ...(place === undefined ? {} : { 'last-event-id': place }),
+    ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
   };
 }
 

@@ -35,7 +35,7 @@ export function useLiveEvents({ workspaceId, environment, filter, isHeld }: Opti
   const snapshot = useSyncExternalStore(source.subscribe, source.snapshot);
   const [status, setStatus] = useState<StreamStatus>({ state: 'connecting' });
   const [attempt, setAttempt] = useState(0);
-  const place = useRef<{ readonly of: FlushedRows; readonly id: string }>(undefined);
+  const lastEventId = useRef<{ readonly of: FlushedRows; readonly id: string }>(undefined);
   const isSignedIn = useSessionStatus() === 'signed-in';
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: `attempt` is a request to connect again
@@ -45,12 +45,12 @@ export function useLiveEvents({ workspaceId, environment, filter, isHeld }: Opti
     void followEvents({
       workspaceId,
       environment,
-      after: place.current?.of === source ? place.current.id : undefined,
+      after: lastEventId.current?.of === source ? lastEventId.current.id : undefined,
       signal: stop.signal,
       onItem: (item) => source.add(item),
       onStatus: setStatus,
-      onPlace: (id) => {
-        place.current = { of: source, id };
+      onLastEventId: (id) => {
+        lastEventId.current = { of: source, id };
       },
     });
     const tick = setInterval(() => source.flushSoon(), TICK_MS);

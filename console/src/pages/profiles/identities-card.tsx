@@ -154,7 +154,7 @@ function SplitEffects({ ucid }: { readonly ucid: string }) {
           It gets back the identities and values that were written to it before the merge.
         </List.Item>
         <List.Item>
-          Values written after the merge stay here. Of two values at one place the older one does not come
+          Values written after the merge stay here. Of two values at one path the older one does not come
           back.
         </List.Item>
         <List.Item>

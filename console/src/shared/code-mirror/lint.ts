@@ -4,11 +4,11 @@ import { type Diagnostic, linter, lintGutter } from '@codemirror/lint';
 import { type EditorState, type Extension, StateEffect, StateField } from '@codemirror/state';
 import type { EditorView } from '@codemirror/view';
 import type { CodeLanguage } from '../code-view.tsx';
-import { type Place, rangeOf } from './place.ts';
+import { rangeOf, type TextLocation } from './text-location.ts';
 
-/** A fault that the server found, shown at its place. */
+/** A fault that the server found, shown at its location. */
 export interface EditorMark {
-  readonly at: Place;
+  readonly at: TextLocation;
   readonly message: string;
   readonly severity?: 'error' | 'warning';
 }

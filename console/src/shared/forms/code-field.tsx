@@ -21,7 +21,7 @@ export function CodeField<V extends FormValues>({
   isReadOnly = false,
   ...editor
 }: Props<V>) {
-  // `place` holds the attributes by which the form finds the field, to focus it.
+  // `anchor` holds the attributes by which the form finds the field, to focus it.
   const {
     value,
     onChange,
@@ -30,10 +30,10 @@ export function CodeField<V extends FormValues>({
     checked: __,
     onFocus: ___,
     onBlur: ____,
-    ...place
+    ...anchor
   } = form.getInputProps(path as never);
   return (
-    <Stack gap={4} miw={0} tabIndex={-1} {...place}>
+    <Stack gap={4} miw={0} tabIndex={-1} {...anchor}>
       {title !== undefined && (
         <Text size="sm" fw={500}>
           {title}

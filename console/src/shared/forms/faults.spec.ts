@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { placeFaults } from './faults.ts';
+import { assignFaults } from './faults.ts';
 
 it('stand at the innermost field that shows them', () => {
   const fields = new Set(['name', 'since', 'settings.url', 'settings.headers', 'traits.a/b~c']);
   expect(
-    placeFaults(
+    assignFaults(
       [
         { path: '/settings/url', message: 'is required' },
         { path: '/settings/headers/0/name', message: 'is taken' },
@@ -32,7 +32,7 @@ it('stand at the innermost field that shows them', () => {
 
 it('find a field of another name', () => {
   const fieldOf = (path: string) => (path === 'expires_at' ? 'expiry' : path);
-  const { fields } = placeFaults(
+  const { fields } = assignFaults(
     [{ path: '/expires_at', message: 'is over' }],
     (path) => path === 'expiry',
     fieldOf,

@@ -6,7 +6,7 @@ function segmentsOf(pointer: string): readonly string[] {
   return path === '' ? [] : path.split('/').map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-export interface PlacedFaults {
+export interface AssignedFaults {
   /** Messages by path of the field. */
   readonly fields: Readonly<Record<string, string>>;
   /** Faults of parts without a field. */
@@ -14,14 +14,14 @@ export interface PlacedFaults {
 }
 
 /**
- * Puts each fault at its field. If the field shows a whole object or list, the message names the place in it. `fieldOf` is
+ * Puts each fault at its field. If the field shows a whole object or list, the message names the location in it. `fieldOf` is
  * for forms with other names of fields than in the body: it gets the path with dots.
  */
-export function placeFaults(
+export function assignFaults(
   faults: readonly Fault[],
   hasField: (path: string) => boolean,
   fieldOf: (path: string) => string = (path) => path,
-): PlacedFaults {
+): AssignedFaults {
   const fields: Record<string, string> = {};
   const others: Fault[] = [];
   for (const fault of faults) {

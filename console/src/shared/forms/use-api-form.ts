@@ -3,7 +3,7 @@ import { useMutation } from '@tanstack/react-query';
 import { type SyntheticEvent, useEffect, useId, useState } from 'react';
 import type { Versioned } from '../../api/client.ts';
 import { ApiError, type Fault } from '../../api/errors.ts';
-import { type PlacedFaults, placeFaults } from './faults.ts';
+import { type AssignedFaults, assignFaults } from './faults.ts';
 import { differencesOf, type FieldDifference, isSame, mergedOf } from './versions.ts';
 
 /** The type of a form's values in Mantine: an object with fields of any type. */
@@ -190,7 +190,7 @@ function isVersionMismatch(error: unknown): boolean {
 function useFormOfApi<V extends FormValues>(initialValues: V, { validate, fieldOf }: Options<V>) {
   const name = useId().replaceAll(/[^\w-]|_/g, '-'); // Mantine takes letters, numbers and dashes
   const form = useForm<V>({ name, initialValues, ...(validate === undefined ? {} : { validate }) });
-  const [others, setOthers] = useState<PlacedFaults['others']>([]);
+  const [others, setOthers] = useState<AssignedFaults['others']>([]);
   return {
     form,
     others,
@@ -198,10 +198,10 @@ function useFormOfApi<V extends FormValues>(initialValues: V, { validate, fieldO
     failed: (error: Error) => {
       // A path with a quote belongs to no field, and would end the selector that Mantine makes of it.
       const hasField = (path: string) => !/["\\]/.test(path) && form.getInputNode(path) !== null;
-      const placed = placeFaults(error instanceof ApiError ? error.faults : [], hasField, fieldOf);
-      setOthers(placed.others);
-      form.setErrors(placed.fields);
-      focusFirst(form)(placed.fields);
+      const assigned = assignFaults(error instanceof ApiError ? error.faults : [], hasField, fieldOf);
+      setOthers(assigned.others);
+      form.setErrors(assigned.fields);
+      focusFirst(form)(assigned.fields);
     },
   };
 }

@@ -48,7 +48,7 @@ export function setRequired(
   const canList = form.flag === undefined && !Object.hasOwn(form.rest, 'required');
   if (canFlag && (!hasList(form) || !canList)) return updateField(form, id, withFlag);
   if (!canList) return undefined;
-  const at = Math.max(-1, ...placesOf(form)) + 1;
+  const at = Math.max(-1, ...requiredPositions(form)) + 1;
   return updateField(form, id, (listed) => ({ ...withoutRequired(listed), listedAt: at }));
 }
 
@@ -57,10 +57,10 @@ function mayHoldFlag(content: FieldContent): boolean {
 }
 
 function hasList(form: SchemaForm): boolean {
-  return form.requiredIsEmpty === true || placesOf(form).length > 0;
+  return form.requiredIsEmpty === true || requiredPositions(form).length > 0;
 }
 
-function placesOf({ fields = [], requiredOthers }: SchemaForm): readonly number[] {
+function requiredPositions({ fields = [], requiredOthers }: SchemaForm): readonly number[] {
   const listed = fields.flatMap(({ listedAt }) => (listedAt === undefined ? [] : [listedAt]));
   return [...requiredOthers.map(({ at }) => at), ...listed];
 }

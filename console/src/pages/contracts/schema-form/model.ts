@@ -42,7 +42,7 @@ export interface SchemaForm {
   readonly fields?: readonly FieldForm[] | undefined;
   /** The `required: true` of the short form, which the property itself holds. */
   readonly flag?: boolean | undefined;
-  /** Names in the list `required` that are no field here, each with its place in the list. */
+  /** Names in the list `required` that are no field here, each with its position in the list. */
   readonly requiredOthers: readonly { readonly name: string; readonly at: number }[];
   /** The schema holds an empty list `required`. */
   readonly requiredIsEmpty?: boolean | undefined;
@@ -58,7 +58,7 @@ export interface FieldForm {
   readonly name: string;
   /** Added in the form: an empty name is then a missing one. */
   readonly isNew?: boolean | undefined;
-  /** The field's place in the list `required` of the object. */
+  /** The field's position in the list `required` of the object. */
   readonly listedAt?: number | undefined;
   /** JSON where the value is no object, such as `true`. */
   readonly content: FieldContent;

@@ -117,13 +117,13 @@ function readRequired(form: Draft, value: Json, { isShort, isProperty }: Where):
   }
   if (!Array.isArray(value) || !value.every((name) => typeof name === 'string')) return false;
   if (new Set(value).size !== value.length) return false;
-  const placeOf = new Map(value.map((name, at): [string, number] => [name, at]));
+  const positionOf = new Map(value.map((name, at): [string, number] => [name, at]));
   form.fields = form.fields?.map((field) => {
-    const listedAt = placeOf.get(field.name);
-    placeOf.delete(field.name);
+    const listedAt = positionOf.get(field.name);
+    positionOf.delete(field.name);
     return listedAt === undefined ? field : { ...field, listedAt };
   });
-  form.requiredOthers = [...placeOf].map(([name, at]) => ({ name, at }));
+  form.requiredOthers = [...positionOf].map(([name, at]) => ({ name, at }));
   form.requiredIsEmpty = value.length === 0;
   return true;
 }

@@ -51,7 +51,7 @@ export type NamedField = Field & { readonly name: string };
 
 type Schema = Readonly<Record<string, unknown>>;
 
-interface Place {
+interface FieldContext {
   readonly name: string;
   readonly required: boolean;
   readonly depth: number;
@@ -67,15 +67,15 @@ export function fieldOf(schema: unknown): Field {
   return build(isSchema(schema) ? schema : {}, { name: '', required: true, depth: 0 });
 }
 
-function build(schema: Schema, place: Place): Field {
-  const shared = describe(schema, place);
+function build(schema: Schema, context: FieldContext): Field {
+  const shared = describe(schema, context);
   const variants = variantsOf(schema);
   if (variants !== undefined)
     return {
       ...shared,
       kind: 'variants',
       variants: variants.map((variant, index) =>
-        build(withBase(schema, variant), { ...place, name: `Choice ${index + 1}`, required: true }),
+        build(withBase(schema, variant), { ...context, name: `Choice ${index + 1}`, required: true }),
       ),
     };
   if (schema.const !== undefined) return { ...shared, kind: 'constant', value: schema.const as Json };
@@ -94,20 +94,20 @@ function build(schema: Schema, place: Place): Field {
     case 'boolean':
       return { ...shared, kind: 'boolean' };
     case 'array':
-      return arrayOf(schema, shared, place);
+      return arrayOf(schema, shared, context);
     case 'object':
-      return objectOf(schema, shared, place);
+      return objectOf(schema, shared, context);
     default:
       return { ...shared, kind: 'json' };
   }
 }
 
-function objectOf(schema: Schema, shared: Described, place: Place): Field {
+function objectOf(schema: Schema, shared: Described, context: FieldContext): Field {
   const { properties, additionalProperties: others } = schema;
-  if (isSchema(properties) && Object.keys(properties).length > 0 && place.depth < MAX_DEPTH) {
+  if (isSchema(properties) && Object.keys(properties).length > 0 && context.depth < MAX_DEPTH) {
     const required = Array.isArray(schema.required) ? schema.required : [];
     const fields = Object.entries(properties).map(([name, property]): NamedField => {
-      const inside = { name, required: required.includes(name), depth: place.depth + 1 };
+      const inside = { name, required: required.includes(name), depth: context.depth + 1 };
       return { name, ...build(isSchema(property) ? property : {}, inside) };
     });
     return { ...shared, kind: 'group', fields };
@@ -117,7 +117,7 @@ function objectOf(schema: Schema, shared: Described, place: Place): Field {
   return { ...shared, kind: 'json', type: 'object' };
 }
 
-function arrayOf(schema: Schema, shared: Described, place: Place): Field {
+function arrayOf(schema: Schema, shared: Described, context: FieldContext): Field {
   const { items } = schema;
   const counted = {
     minItems: numberIn(schema, 'minItems') ?? 0,
@@ -125,8 +125,8 @@ function arrayOf(schema: Schema, shared: Described, place: Place): Field {
       ? {}
       : { maxItems: numberIn(schema, 'maxItems') as number }),
   };
-  if (!isSchema(items) || place.depth >= MAX_DEPTH) return { ...shared, kind: 'json', type: 'array' };
-  const item = build(items, { name: shared.title, required: true, depth: place.depth + 1 });
+  if (!isSchema(items) || context.depth >= MAX_DEPTH) return { ...shared, kind: 'json', type: 'array' };
+  const item = build(items, { name: shared.title, required: true, depth: context.depth + 1 });
   if (item.kind === 'choice' && item.options.every((option) => typeof option === 'string'))
     return { ...shared, kind: 'choices', options: item.options as readonly string[], ...counted };
   if (item.kind === 'text' && !item.lines)
@@ -140,7 +140,7 @@ function arrayOf(schema: Schema, shared: Described, place: Place): Field {
   return { ...shared, kind: 'json', type: 'array' };
 }
 
-function describe(schema: Schema, { name, required }: Place): Described {
+function describe(schema: Schema, { name, required }: FieldContext): Described {
   const text = (key: string) => (typeof schema[key] === 'string' ? (schema[key] as string) : undefined);
   const [example] = Array.isArray(schema.examples) ? schema.examples : [];
   return {

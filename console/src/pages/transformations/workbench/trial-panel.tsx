@@ -16,7 +16,7 @@ interface Props {
   readonly height: string;
 }
 
-/** The output of the code for the sample: events, logs and time, or the place of the failure. */
+/** The output of the code for the sample: events, logs and time, or the location of the failure. */
 export function TrialPanel({ trial, canRun, isReadOnly, onRun, onTakeAsTest, height }: Props) {
   const { data, error, isPending } = trial;
   return (
@@ -66,7 +66,7 @@ function Outcome({ trial, isReadOnly, onTakeAsTest, height }: OutcomeProps) {
           {output === null ? 'The event is dropped.' : `It makes ${outcomeOf(trial)}.`}
         </Text>
       ) : (
-        <Alert color="red" title={line === null ? 'It failed' : placeText(line, column)}>
+        <Alert color="red" title={line === null ? 'It failed' : locationText(line, column)}>
           <Text size="sm" style={{ overflowWrap: 'anywhere', whiteSpace: 'pre-wrap' }}>
             {error}
           </Text>
@@ -105,7 +105,7 @@ function Outcome({ trial, isReadOnly, onTakeAsTest, height }: OutcomeProps) {
   );
 }
 
-function placeText(line: number, column: number | null): string {
+function locationText(line: number, column: number | null): string {
   return column === null ? `It failed in line ${line}` : `It failed in line ${line}, column ${column}`;
 }
 

@@ -3,8 +3,8 @@ import type { Text } from '@codemirror/state';
 
 type Node = ReturnType<typeof jsonLanguage.parser.parse>['topNode'];
 
-/** A place in a text: line and column, both from 1, or a JSON pointer into it. */
-export type Place =
+/** A location in a text: line and column, both from 1, or a JSON pointer into it. */
+export type TextLocation =
   | { readonly line: number; readonly column?: number | undefined }
   | { readonly pointer: string };
 
@@ -13,9 +13,11 @@ export interface Range {
   readonly to: number;
 }
 
-/** The range of a place in the text. A place that does not exist has the range of the nearest one that does. */
-export function rangeOf(text: Text, place: Place): Range {
-  return 'pointer' in place ? rangeOfPointer(text.toString(), place.pointer) : rangeOfLine(text, place);
+/** The range of a location in the text. A location that does not exist has the range of the nearest one that does. */
+export function rangeOf(text: Text, location: TextLocation): Range {
+  return 'pointer' in location
+    ? rangeOfPointer(text.toString(), location.pointer)
+    : rangeOfLine(text, location);
 }
 
 /** From the column to the end of its word, or the whole line where no column is known. */

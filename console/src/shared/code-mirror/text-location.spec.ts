@@ -1,6 +1,6 @@
 import { Text } from '@codemirror/state';
 import { describe, expect, it } from 'vitest';
-import { rangeOf } from './place.ts';
+import { rangeOf } from './text-location.ts';
 
 const CODE = Text.of(['function transform(event) {', '  total = 1;', '}']);
 const JSON_TEXT = JSON.stringify({ a: { 'b/c': [{ d: 1 }, true] }, e: null }, null, 2);
@@ -10,7 +10,7 @@ function at(pointer: string): string {
   return JSON_TEXT.slice(from, to);
 }
 
-describe('a place in a text', () => {
+describe('a location in a text', () => {
   it('is the word at a line and column, and the line where there is no column', () => {
     const text = CODE.toString();
     const of = (line: number, column?: number) => {
