@@ -85,7 +85,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     await redis.restart();
     expect(await claim(await openDeduplicator(redis.url), ['a'], 2)).toEqual([true]);
     expect(await claim(first, ['a'], 1)).toEqual([false]);
-    expect(lines.some((line) => line.includes('emitted twice'))).toBe(true);
+    expect(lines.some((line) => line.includes('processed twice'))).toBe(true);
   });
 
   it('decides for the same position although its first claim is carried out late', async () => {

@@ -115,7 +115,7 @@ describe.skipIf(!engines())('on the engines of the run', () => {
     await expect.poll(() => people.find('email:a@x').catch(String)).toBeUndefined();
     await people.write(['email:b@x']);
     expect(errors).toEqual([
-      expect.stringMatching(/^the index of the profiles was removed .* restore a snapshot$/),
+      expect.stringMatching(/^the index of the profiles was deleted .* restore a snapshot$/),
     ]);
   });
 });
