@@ -95,8 +95,8 @@ const KINDS: readonly [string, (of: number) => object][] = [
   ],
 ];
 
-describe('the gateway’s thread is not held', () => {
-  it.each(KINDS)('by creating, dry-running and trying contracts of %s', async (_, definition) => {
+describe('the gateway’s thread is not blocked', () => {
+  it.each(KINDS)('by creating, dry-running and trying out contracts of %s', async (_, definition) => {
     const create = async () => {
       const { status, body } = await owner.call<{ id?: string }>(
         'POST',
@@ -119,7 +119,7 @@ describe('the gateway’s thread is not held', () => {
     expect(Math.min(...sliceMs)).toBeLessThan(MAX_SLICE_MS);
   });
 
-  it('by events that are checked by many heavy contracts for the first time, which are judged all the same', async () => {
+  it('by events whose many expensive contracts are compiled for the first time, and the events are still evaluated', async () => {
     const names: string[] = [];
     for (let n = 0; n < 12; n++) {
       const contract = contractOf({ ...KINDS[n % 3]?.[1](1_000 + n), required: ['id'], title: `${n}` });
@@ -142,7 +142,7 @@ describe('the gateway’s thread is not held', () => {
     expect(single).toMatchObject({ status: 400, body: { error: 'event blocked' } });
   });
 
-  it('too long by a trace of an event at 200 rules, which are evaluated in pieces', async () => {
+  it('for long by a trace of an event at 200 rules, which are evaluated in pieces', async () => {
     const { id: destination_id } = await owner.ok<{ id: string }>('POST', './destinations', {
       name: 'd',
       type: 'webhook',
