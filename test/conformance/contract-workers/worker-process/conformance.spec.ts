@@ -33,7 +33,7 @@ describe('a task that exceeds the bounds of its process', () => {
     expect(await open({}).check('w', heavy)).toEqual([]);
   });
 
-  it('of memory ended the process of its caller, as a thread: the next task is answered', async () => {
+  it('of memory ended the process of its caller while it was a thread: the next task is answered', async () => {
     const workers = open({ heapMib: 48 });
     const contract = contractOf('w', { type: 'object' });
     const list = Array.from({ length: 30_000 }, () => ({}));
