@@ -40,7 +40,7 @@ function nameServers() {
 const { ask } = nameServers();
 
 describe('name look-ups', () => {
-  it('at servers that do not answer do not block the look-up of other names', async () => {
+  it('are not delayed by servers that do not answer for other names', async () => {
     const system = systemWith({ threads: 2 });
     const resolve = createNameLookups({ ask, isInHosts, system: system.look });
     for (let n = 0; n < 20; n++) resolve(`silent-${n}.example`).catch(() => {});
@@ -50,7 +50,7 @@ describe('name look-ups', () => {
     expect(system.asked.filter((name) => name.startsWith('silent'))).toEqual(['silent-0.example']);
   });
 
-  it('of one name share one query', async () => {
+  it('share one query for one name', async () => {
     const system = systemWith({ threads: 2 });
     const servers = nameServers();
     const resolve = createNameLookups({ ask: servers.ask, isInHosts, system: system.look });
@@ -79,7 +79,7 @@ describe('name look-ups', () => {
     expect(await second).toEqual(FOUND);
   });
 
-  it('that name servers answer do not use the system resolver, which might not answer', async () => {
+  it('use the system resolver only for names that no name server answers', async () => {
     const system = systemWith({ threads: 2 });
     const resolve = createNameLookups({ ask, isInHosts, system: system.look });
     await Promise.all(Array.from({ length: 20 }, (_, n) => resolve(`two-faced-${n}.example`)));

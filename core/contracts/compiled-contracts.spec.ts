@@ -19,7 +19,7 @@ describe('compiled contracts', () => {
       ({ bytes }) => bytes,
     );
 
-  it('of a workspace stay cached, with any number of heavy ones of another workspace', () => {
+  it('stay cached beside any number of heavy contracts of another workspace', () => {
     const compiled = open();
     const honest = contractsOf('honest', 20);
     for (const contract of honest) compiled.set(contract, { bytes: MIB / 10 });
@@ -29,7 +29,7 @@ describe('compiled contracts', () => {
     expect(compiled.bytes).toBeLessThanOrEqual(8 * MIB + 2 * MIB);
   });
 
-  it('of all workspaces never exceed the bound: the heaviest workspace evicts its own', () => {
+  it('never exceed the bound over all workspaces: the heaviest workspace evicts its own', () => {
     const compiled = open();
     const light = contractsOf('light', 10);
     for (const contract of light) compiled.set(contract, { bytes: MIB / 2 });

@@ -69,7 +69,7 @@ describe('the first message of a server', () => {
     '4096 ',
     '',
     'NaN',
-  ])('that requests %j iterations is refused before any is computed', async (iterations) => {
+  ])('is refused before any iteration is computed if it requests %j', async (iterations) => {
     let derivations = 0;
     const counted: DeriveKey = async (...args) => {
       derivations += 1;

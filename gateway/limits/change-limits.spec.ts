@@ -92,7 +92,7 @@ describe('concurrent creates', () => {
     });
   });
 
-  it('at several gateways exceed a quota only by those in progress at each of them', async () => {
+  it('exceed a quota at several gateways only by those in progress at each of them', async () => {
     const log = new Log();
     const gateways = [log.gateway(), log.gateway(), log.gateway()];
     const settled = await Promise.allSettled(
@@ -125,7 +125,7 @@ describe('concurrent creates', () => {
 });
 
 describe('a change', () => {
-  it('that removes something is accepted after any number of changes', async () => {
+  it('is accepted after any number of others if it removes something', async () => {
     const { send } = new Log().gateway({ rates: { perScope: 2, perAccount: 100 } });
     const update = { ...about, type: 'source.updated', entity: 's', data: { name: 'x' } } as const;
     const remove = { ...about, type: 'source.deleted', entity: 's', data: {} } as const;

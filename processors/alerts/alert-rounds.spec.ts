@@ -169,7 +169,7 @@ describe('alerts are evaluated', () => {
     expect(states(turns())).toEqual(['firing']);
   });
 
-  it('of one workspace with shared reads', async () => {
+  it('with shared reads for all alerts of a workspace', async () => {
     const { world, start } = setUp(Array.from({ length: 20 }, () => ({})));
     start();
     await pass(3);

@@ -309,7 +309,7 @@ describe('facts of a later release', () => {
   it.each([
     ['type', { ...destination('d1'), type: 'destination.painted' }],
     ['version', { ...destination('d1'), v: 2 }],
-  ])('with an unknown %s are never ignored', (_, later) => {
+  ])('are never ignored if their %s is unknown', (_, later) => {
     const state = foldAll([workspace()]).state;
     expect(() => applyFact(state, later as unknown as Fact, 1)).toThrow(UnknownFact);
   });

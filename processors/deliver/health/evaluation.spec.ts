@@ -101,7 +101,7 @@ describe('a change of health', () => {
     expect(changeDue(reported, bad(HOUR), HOUR, LIMITS)).toEqual({ pacedUntil: 3 * HOUR });
   });
 
-  it('of a flapping destination is reported once an hour, and one more time', () => {
+  it('is reported at most once an hour, and one more time, if the destination flaps', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.integer({ min: 1_000, max: HOUR }), fc.constantFrom(BAD, WELL, UNKNOWN)), {

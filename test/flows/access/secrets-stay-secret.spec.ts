@@ -18,7 +18,7 @@ interface Made {
 }
 
 /** Credentials never appear in answers; values of events appear only to callers with access to the events. */
-describe('Secrets do not appear', () => {
+describe('Secrets', () => {
   /** Must appear only in the answer that issued them. */
   const credentials = new Planted();
   /** Must stay in the catalog. */
@@ -312,18 +312,18 @@ describe('Secrets do not appear', () => {
     ...(text.includes('$sealed') ? ['something sealed'] : []),
   ];
 
-  it('in error responses', () => {
+  it('do not appear in error responses', () => {
     expect(refusals.length).toBeGreaterThan(20);
     expect(tracesIn(refusals.join('\n'))).toEqual([]);
   });
 
-  it('in logs, also at the level trace', () => {
+  it('do not appear in logs, also at the level trace', () => {
     const log = tributary.log();
     expect(log).toMatch(/set to error/);
     expect(tracesIn(log)).toEqual([]);
   });
 
-  it('in metrics and health responses', async () => {
+  it('do not appear in metrics and health responses', async () => {
     const metrics = await tributary.metrics();
     expect(metrics).toMatch(/tributary_events_received_total/);
     expect(tracesIn(metrics)).toEqual([]);
@@ -331,7 +331,7 @@ describe('Secrets do not appear', () => {
       expect(tracesIn(await (await fetch(`${base}/readyz`)).text())).toEqual([]);
   });
 
-  it('in audit entries', async () => {
+  it('do not appear in audit entries', async () => {
     const entries =
       await owner.get<readonly { readonly entity: { readonly type: string } }[]>('./audit-log?limit=1000');
     const kinds = new Set(entries.map(({ entity }) => entity.type));
@@ -340,7 +340,7 @@ describe('Secrets do not appear', () => {
     expect(tracesIn(JSON.stringify(entries))).toEqual([]);
   });
 
-  it('in lists of resources', async () => {
+  it('do not appear in lists of resources', async () => {
     for (const list of ['api-keys', 'event-keys', 'destinations', 'event-transformations', 'event-contracts'])
       expect(tracesIn(JSON.stringify(await owner.get(`./${list}`))), list).toEqual([]);
     const contracts = await owner.get<readonly Made[]>('./event-contracts');
@@ -353,11 +353,11 @@ describe('Secrets do not appear', () => {
     expect(tracesIn(JSON.stringify(violations))).toEqual([]);
   });
 
-  it('in records of the catalog', async () => {
+  it('do not appear in records of the catalog', async () => {
     expect(secretsIn(await entriesOf(TOPIC.catalog))).toEqual([]);
   });
 
-  it('in dead deliveries, which contain the event but no credential', async () => {
+  it('do not appear in dead deliveries, which contain the event but no credential', async () => {
     expect(dead.includes('***')).toBe(true); // the destination's answer is shown with secrets masked
     expect(credentials.in(dead)).toEqual([]);
     expect(values.in(dead)).not.toEqual([]);

@@ -121,7 +121,7 @@ describe('Profiles', () => {
       expect(changed.consent).toMatchObject({ ads: { value: 'no' } });
     });
 
-    it('with identities of several profiles merges them: the oldest stays, and the ucids of the others resolve to it', async () => {
+    it('merges the profiles of all its identities: the oldest stays, and the ucids of the others resolve to it', async () => {
       const [email, phone] = [fresh(), fresh('49170')];
       const first = await client.write({ email }, { upsert: { profile: { a: { from: 'first', only: 1 } } } });
       const second = await client.write(
@@ -166,7 +166,7 @@ describe('Profiles', () => {
       expect(await client.search({ email: [email] }, ['us'])).toEqual(answer.body);
     });
 
-    it('with an older `_ts` never replaces a newer value, in either order of arrival', async () => {
+    it('never replaces a value with a newer `_ts`, in either order of arrival', async () => {
       const email = fresh();
       const at = (ts: string | number, city: string) =>
         client.write({ email }, { upsert: { profile: { home: { city, _ts: ts } } } });
@@ -230,7 +230,7 @@ describe('Profiles', () => {
       expect(await client.delete({ ucid: [second.ucid] })).toMatchObject({ profilesNotFound: [second.ucid] });
     });
 
-    it('by a merged ucid deletes the surviving record, and lists only that one, once', async () => {
+    it('deletes the surviving record for a merged ucid, and lists only that one, once', async () => {
       const [email, phone] = [fresh(), fresh('49170')];
       const first = await client.write({ email });
       const second = await client.write({ cellphone: phone });

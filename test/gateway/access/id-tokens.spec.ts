@@ -47,13 +47,13 @@ describe('an ID token', () => {
     expect(accountOf(ours, 'ada')?.id).not.toBe(accountOf(theirs, 'ada')?.id);
   });
 
-  it('with an unverified e-mail address is accepted without that address', async () => {
+  it('is accepted without its e-mail address if that is unverified', async () => {
     const eve = { sub: 'eve', email: 'ada@theirs.example', email_verified: false };
     expect((await listing(await ours.signIn(eve))).status).toBe(200);
     expect(accountOf(ours, 'eve')).toMatchObject({ email: null });
   });
 
-  it('of an e-mail domain that is not allowed for its issuer creates no account', async () => {
+  it('creates no account if its e-mail domain is not allowed for its issuer', async () => {
     const mallory = { sub: 'mallory', email: 'mallory@elsewhere.example', email_verified: true };
     expect(await listing(await theirs.signIn(mallory))).toMatchObject(REFUSED);
     expect(accountOf(theirs, 'mallory')).toBeUndefined();

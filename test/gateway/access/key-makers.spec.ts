@@ -177,7 +177,7 @@ describe('a demoted admin', () => {
     expect(await Promise.all(statuses)).toEqual([401, 200, 200]);
   });
 
-  it('of an organization loses client keys and API keys of its workspaces, unless the caller keeps them', async () => {
+  it('loses the client keys and API keys of an organization, unless the caller keeps them', async () => {
     const place = await open();
     const { client, path } = await place.join(place.inOrganization, 'admin');
     const { server, reader } = await makeKeys(place, client);
@@ -212,22 +212,25 @@ describe('an API key with the role admin', () => {
     expect((await place.owner.ok<readonly object[]>('GET', './api-keys')).length).toBe(1);
   });
 
-  it.each(['keys', 'members'] as const)('with the grant to manage %s has only that grant', async (grant) => {
-    const place = await open();
-    const { path } = await place.join(place.inWorkspace, 'viewer');
-    const body = { name: 'granted', role: 'admin', may_manage: [grant] };
-    const made = await place.owner.call<{ key: string }>('POST', './api-keys', body);
-    expect(made).toMatchObject({ status: 201, body: { may_manage: [grant] } });
-    const server = place.owner.with({ token: made.body.key });
-    for (const [needed, method, at, fields] of calls(place, path)) {
-      const { status } = await server.call(method, at, fields);
-      expect(status < 300, `${method} ${at}`).toBe(needed === grant);
-    }
-    const handsOn = { name: 'x', role: 'admin', may_manage: [grant] };
-    expect(await server.call('POST', './api-keys', handsOn)).toMatchObject(DENIED);
-    const [listed] = (await place.owner.ok<readonly object[]>('GET', './api-keys')).slice(-1);
-    expect(listed).toMatchObject({ name: 'granted', may_manage: [grant] });
-  });
+  it.each(['keys', 'members'] as const)(
+    'has only the grant to manage %s if it was created with it',
+    async (grant) => {
+      const place = await open();
+      const { path } = await place.join(place.inWorkspace, 'viewer');
+      const body = { name: 'granted', role: 'admin', may_manage: [grant] };
+      const made = await place.owner.call<{ key: string }>('POST', './api-keys', body);
+      expect(made).toMatchObject({ status: 201, body: { may_manage: [grant] } });
+      const server = place.owner.with({ token: made.body.key });
+      for (const [needed, method, at, fields] of calls(place, path)) {
+        const { status } = await server.call(method, at, fields);
+        expect(status < 300, `${method} ${at}`).toBe(needed === grant);
+      }
+      const handsOn = { name: 'x', role: 'admin', may_manage: [grant] };
+      expect(await server.call('POST', './api-keys', handsOn)).toMatchObject(DENIED);
+      const [listed] = (await place.owner.ok<readonly object[]>('GET', './api-keys')).slice(-1);
+      expect(listed).toMatchObject({ name: 'granted', may_manage: [grant] });
+    },
+  );
 
   it('gets these grants only from admins of the organization, and only with the role admin', async () => {
     const place = await open();

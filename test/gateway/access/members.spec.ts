@@ -205,7 +205,7 @@ describe('two gateways on one log', () => {
     };
   }
 
-  it('that add the same person at the same time create one membership', async () => {
+  it('create one membership when both add the same person at the same time', async () => {
     const { owner, members, organizationId } = await open();
     const second = await openSecond();
     for (let time = 0; time < 5; time++) {

@@ -74,7 +74,7 @@ describe('the keys of a provider', () => {
 });
 
 describe('a provider that is down', () => {
-  it('at the start does not prevent the start: API keys work, ID tokens are 503 until it is back', async () => {
+  it('does not prevent the start: API keys work, ID tokens are 503 until it is back', async () => {
     const token = await provider.signIn({ sub: 'ada' });
     await provider.goDown();
     const gateway = await open();
@@ -124,7 +124,7 @@ describe('a provider that is down', () => {
     expect((await listing(gateway, after)).status).toBe(200);
   });
 
-  it('or accepts connections without responding delays only its own users', async () => {
+  it('delays only its own users if it accepts connections without responding', async () => {
     const other = await startOidcProvider();
     onTestFinished(() => other.close());
     const token = await provider.signIn({ sub: 'ada' });
@@ -229,7 +229,7 @@ describe('the account of a person', () => {
     expect(accountOf(gateway, 'ada')).toMatchObject({ email: 'ada@example.com' });
   });
 
-  it('that cannot be created yet is 503, not 401', async () => {
+  it('is 503, not 401, if it cannot be created yet', async () => {
     const gateway = await open();
     const propose = vi
       .spyOn(gateway.dependencies.catalog, 'propose')

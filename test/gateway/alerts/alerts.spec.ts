@@ -117,7 +117,7 @@ describe('an alert', () => {
     expect((await owner.call('GET', path)).status).toBe(404);
   });
 
-  it('of each kind has the fields of that kind, with defaults', async () => {
+  it('has the fields of its kind, with defaults', async () => {
     const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
       name: 'CRM',
       type: 'webhook',
@@ -184,7 +184,7 @@ describe('an alert', () => {
     ]);
   });
 
-  it('of another workspace is answered like a missing one', async () => {
+  it('is answered like a missing one if it belongs to another workspace', async () => {
     const { id } = await make();
     const other = await test.openWorkspace();
     expect((await other.call('GET', `./alerts/${id}`)).status).toBe(404);

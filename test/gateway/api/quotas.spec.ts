@@ -175,9 +175,9 @@ const CASES: Readonly<Record<QuotaName, readonly [create: Create, before: number
 /** The number of creations before the first refusal. */
 const ROOM: Partial<Record<QuotaName, number>> = { catalog_characters: 0 };
 
-describe('a workspace grew without bound', () => {
+describe('a workspace', () => {
   it.each(QUOTA_NAMES)(
-    'by %s: the response is 409 with the name of the quota, and existing entities are kept',
+    'grew without a bound by %s: the response is 409 with the name of the quota, and existing entities are kept',
     async (quota) => {
       const setting = await setUp();
       const [create, before] = CASES[quota];
@@ -192,7 +192,7 @@ describe('a workspace grew without bound', () => {
     },
   );
 
-  it('by 40 concurrent creates', async () => {
+  it('exceeded a quota by 40 concurrent creates', async () => {
     const { owner } = await setUp();
     const answers = await Promise.all(
       Array.from({ length: 40 }, (_, n) => owner.call('POST', './sources', { name: `s${n}`, type: 'web' })),
@@ -202,7 +202,7 @@ describe('a workspace grew without bound', () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201, 409]));
   });
 
-  it('by concurrent creates at two gateways: the quota is exceeded only by those in progress at one of them', async () => {
+  it('exceeded a quota by concurrent creates at two gateways: only those in progress at one of them can exceed it', async () => {
     const other = await openTestGateway({ env, folder: test.folder });
     onTestFinished(() => other.close());
     const { owner } = await setUp();
@@ -224,7 +224,7 @@ describe('a workspace grew without bound', () => {
       expect((await client.call('POST', './destinations', destination(99))).status).toBe(409);
   });
 
-  it('by rules that were created disabled and enabled later: enabling counts too', async () => {
+  it('exceeded a quota by rules that were created disabled and enabled later: enabling counts too', async () => {
     const setting = await setUp();
     const { owner } = setting;
     const rules: Record<string, unknown>[] = [];
@@ -241,7 +241,7 @@ describe('a workspace grew without bound', () => {
     expect((await enable({ ...third }, true)).status).toBe(200);
   });
 
-  it('by versions of a transformation: the retained versions count', async () => {
+  it('grew without a bound by versions of a transformation: the retained versions count', async () => {
     const { owner } = await setUp();
     const { id } = await owner.ok<{ id: string }>('POST', './event-transformations', program(0, 3_000));
     const change = (n: number) => owner.call('PUT', `./event-transformations/${id}`, program(n, 3_000 + n));

@@ -80,7 +80,7 @@ describe('an inferred contract', () => {
     });
   });
 
-  it('without a name is made of the events whose name has no contract', async () => {
+  it('is made of the events whose name has no contract if no name is given', async () => {
     await owner.ok('POST', './event-contracts', paid);
     await put([event({ properties: { amount: 1 } }), event({ event: 'Seen', properties: { page: 'x' } })]);
     expect((await infer({ event_type: 'track' })).fields.map(({ path }) => path)).toEqual(['/page']);
@@ -128,7 +128,7 @@ describe('a dry run', () => {
     ).toMatchObject({ events: 2, coverage: { omitted: 1 } });
   });
 
-  it('of a deliberately slow contract does not block the gateway', async () => {
+  it('does not block the gateway with a deliberately slow contract', async () => {
     const wrong = { allOf: Array.from({ length: 80 }, () => ({ type: 'string' })) };
     const slow = { ...paid, schema_definition: { properties: { list: { items: wrong } } } };
     await put(Array.from({ length: 400 }, () => event({ properties: { list: Array(15_000).fill(1) } })));
@@ -156,7 +156,7 @@ describe('a dry run', () => {
     expect(longest).toBeLessThan(500);
   });
 
-  it('of a change states the outcome for recent events, and stores nothing', async () => {
+  it('states the outcome of a change for recent events, and stores nothing', async () => {
     const { id } = await owner.ok<{ id: string }>('POST', './event-contracts', {
       ...paid,
       enforcement_mode: 'warn',
@@ -209,7 +209,7 @@ describe('a dry run', () => {
     ).toMatchObject({ outcome: 'accepted' });
   });
 
-  it('of a new contract creates none', async () => {
+  it('creates no contract', async () => {
     await put([good(), bad('m')]);
     const run = await owner.call('POST', './event-contracts?dry_run=true&events=10', paid);
     expect(run).toMatchObject({ status: 200, body: { events: 2, outcomes: { accepted: 1, rejected: 1 } } });

@@ -203,7 +203,7 @@ describe('memory for bodies that is full', () => {
 });
 
 describe('events that the log does not confirm', () => {
-  it('of one workspace caused refusals for all: events of others are accepted and confirmed', async () => {
+  it('caused refusals for all workspaces: events of other workspaces are accepted and confirmed', async () => {
     let confirm = () => {};
     const { gateway, workspace } = await open();
     const [attacker, neighbour] = [await workspace('a@example.com'), await workspace('b@example.com')];

@@ -156,10 +156,10 @@ describe('a live stream', () => {
   });
 });
 
-describe('a live stream ends', () => {
+describe('an open live stream', () => {
   const within = 1_000;
 
-  it('when its token expires', async () => {
+  it('ends when its token expires', async () => {
     const stream = await open();
     test.clock.pass(3_600_000 + 31_000);
     const from = performance.now();
@@ -169,7 +169,7 @@ describe('a live stream ends', () => {
     expect((await open()).status).toBe(200); // the identity's own clock did not advance
   });
 
-  it('when its key is revoked, and cannot be opened again', async () => {
+  it('ends when its key is revoked, and cannot be opened again', async () => {
     const { key, id } = await owner.ok<{ key: string; id: string }>('POST', './api-keys', {
       name: 'x',
       role: 'viewer',
@@ -188,7 +188,7 @@ describe('a live stream ends', () => {
     expect(other.isOver).toBe(false);
   });
 
-  it('when the member is removed', async () => {
+  it('ends when the member is removed', async () => {
     const viewer = await test.signIn('viewer@example.com');
     const member = { email: 'viewer@example.com', role: 'viewer' };
     const { id } = await owner.ok<{ id: string }>('POST', './members', member);
@@ -201,14 +201,14 @@ describe('a live stream ends', () => {
     expect(other.isOver).toBe(false);
   });
 
-  it('when the workspace is archived', async () => {
+  it('ends when the workspace is archived', async () => {
     const stream = await open();
     await owner.ok('DELETE', `/workspaces/${owner.workspaceId}`);
     await stream.over(within);
     expect(stream.notices('end')).toEqual([{ reason: 'permission denied' }]);
   });
 
-  it('when the catalog is too old to decide who may watch, and not before', async () => {
+  it('ends when the catalog is too old to decide who may watch, and not before', async () => {
     const age = vi.spyOn(test.dependencies.catalog, 'age', 'get').mockReturnValue(TRUSTED_MS);
     onTestFinished(() => age.mockRestore());
     const stream = await open();
@@ -222,7 +222,7 @@ describe('a live stream ends', () => {
     expect(stream.notices('end')).toEqual([{ reason: 'unavailable' }]);
   });
 
-  it('when the server stops, which does not wait for clients that do not read', async () => {
+  it('ends when the server stops, which does not wait for clients that do not read', async () => {
     const stream = await open();
     await open({ paused: true });
     const from = performance.now();
@@ -264,7 +264,7 @@ describe('too many live streams', () => {
     );
   });
 
-  it('of one person were opened through ten workspaces: an account has one share over its workspaces, keys and organizations', async () => {
+  it('were opened by one person through ten workspaces: an account has one share over its workspaces, keys and organizations', async () => {
     const streams: EventStream[] = [];
     for (let n = 0; n < LIMITS.accountStreams + 2; n++) {
       const workspace = await test.openWorkspace(); // and an organization

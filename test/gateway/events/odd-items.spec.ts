@@ -245,7 +245,7 @@ describe('an event of the maximum size', () => {
     });
   });
 
-  it('in RudderStack’s form has its traits twice at most', async () => {
+  it('has its traits twice at most in RudderStack’s form', async () => {
     const call = { type: 'identify', userId: 'u', context: { traits: {} } };
     const room = LARGEST - JSON.stringify(call).length - 10;
     const text = JSON.stringify({ ...call, context: { traits: { a: 'x'.repeat(room) } } });

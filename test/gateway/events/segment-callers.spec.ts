@@ -35,14 +35,14 @@ describe('the write key', () => {
     expect(JSON.stringify(events)).not.toContain(key);
   });
 
-  it('of a header takes precedence over one in the body or query', async () => {
+  it('takes precedence in a header over one in the body or query', async () => {
     for (const authorization of ['Basic !', 'Digest x', basic('nonsense').authorization, ''])
       expect(await send('/v1/track', bodyOf({ writeKey: key }), { authorization })).toMatchObject({
         status: 401,
       });
   });
 
-  it('that is missing, of another kind or revoked is refused in the format that SDKs read', async () => {
+  it('is refused in the format that SDKs read if it is missing, of another kind or revoked', async () => {
     expect(await send('/v1/track', track, {})).toMatchObject({
       status: 401,
       body: {
@@ -70,7 +70,7 @@ describe('the write key', () => {
     });
   });
 
-  it('of an archived workspace is 403, in the body as in a header', async () => {
+  it('is 403 for an archived workspace, in the body as in a header', async () => {
     const other = await test.openWorkspace('other@example.com');
     const made = await other.ok<{ key: string }>('POST', './event-keys', {
       name: 'k',
@@ -84,7 +84,7 @@ describe('the write key', () => {
     });
   });
 
-  it('in a body is not accepted by the platform API', async () => {
+  it('is not accepted in a body by the platform API', async () => {
     const answer = await test.app.inject({
       method: 'POST',
       url: `/api/v1/workspaces/${owner.workspaceId}/events/track?writeKey=${key}`,

@@ -57,7 +57,7 @@ describe('a call of the Segment API', () => {
     ]);
   });
 
-  it('without a field that its type requires is 400 with the field’s name in the Segment API', async () => {
+  it('is 400 without a field that its type requires, with the field’s name in the Segment API', async () => {
     const sent = await send('/v1/track', { event: 'E' });
     expect(sent).toMatchObject({
       status: 400,
@@ -80,7 +80,7 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('that is too large is 413', async () => {
+  it('is 413 if it is too large', async () => {
     const large = { ...track, properties: { text: 'x'.repeat(33 * 1024) } };
     expect(await send('/v1/track', large)).toMatchObject({
       status: 413,
@@ -88,7 +88,7 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('without a message id gets one', async () => {
+  it('gets a message id if it has none', async () => {
     expect((await send('/v1/track', track)).events[0]?.message_id).toMatch(/^[0-9a-f-]{36}$/);
   });
 
@@ -109,7 +109,7 @@ describe('a body', () => {
     'text/plain;charset=UTF-8',
     'application/x-www-form-urlencoded',
     'application/json',
-  ])('of the type %s is parsed as JSON, plain or in gzip', async (type) => {
+  ])('is parsed as JSON with the type %s, plain or in gzip', async (type) => {
     const text = JSON.stringify(track);
     expect(await send('/v1/track', text, { ...basic(key), 'content-type': type })).toMatchObject(TAKEN);
     expect(
@@ -130,7 +130,7 @@ describe('a body', () => {
     'text/json; charset=utf-8',
     'application/x-json',
     'application/vnd.events+json',
-  ])('with the content type %s was 415', async (type) => {
+  ])('was 415 with the content type %s', async (type) => {
     const headers = { ...basic(key), ...(type === undefined ? {} : { 'content-type': type }) };
     const body = Buffer.from(JSON.stringify(track));
     const answer = await test.app.inject({ method: 'POST', url: '/v1/track', headers, payload: body });
@@ -150,7 +150,7 @@ describe('a body', () => {
     ['identity, Gzip', gzipSync],
     ['gzip, gzip', (text: string) => gzipSync(gzipSync(text))],
     ['zstd,deflate', (text: string) => deflateSync(zstdCompressSync(text))],
-  ])('in %s was refused, with a byte order mark or without', async (encoding, encoded) => {
+  ])('was refused in %s, with a byte order mark or without', async (encoding, encoded) => {
     for (const mark of ['', '\ufeff'])
       expect(
         await send('/v1/track', encoded(`${mark}${JSON.stringify(track)}`), {
@@ -164,7 +164,7 @@ describe('a body', () => {
     expect(await send('/v1/track', encoded(withKey), inBody)).toMatchObject(TAKEN);
   });
 
-  it('with a byte order mark was refused as invalid JSON by the platform API', async () => {
+  it('was refused with a byte order mark as invalid JSON by the platform API', async () => {
     const url = `/api/v1/workspaces/${owner.workspaceId}/events/track`;
     const text = `\ufeff${JSON.stringify({ event: 'E', user_id: 'u' })}`;
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
@@ -194,7 +194,7 @@ describe('a body', () => {
     expect(await sendAs('zstd', window)).toMatchObject({ status: 400 });
   });
 
-  it('of other types is 415, and the platform API accepts only JSON', async () => {
+  it('is 415 with other types, and the platform API accepts only JSON', async () => {
     expect(await send('/v1/track', 'x', { ...basic(key), 'content-type': 'application/xml' })).toMatchObject({
       status: 415,
     });
@@ -208,7 +208,7 @@ describe('a batch', () => {
   const good = { type: 'track', ...track };
 
   it.each(['/v1/batch', '/v1/b', '/v1/import', '/beacon/v1/batch'])(
-    'at %s accepts calls of all types',
+    'is accepted at %s with calls of all types',
     async (path) => {
       const batch = [
         good,
@@ -231,7 +231,7 @@ describe('a batch', () => {
     },
   );
 
-  it('with invalid calls is accepted, and lists them, so that SDKs resend none', async () => {
+  it('is accepted with a list of its invalid calls, so that SDKs resend none', async () => {
     const batch = [
       { type: 'nonsense', userId: 'u' },
       good,
@@ -259,7 +259,7 @@ describe('a batch', () => {
     expect(sent.events).toHaveLength(1);
   });
 
-  it('with only invalid calls is 400, and an empty one is accepted', async () => {
+  it('is 400 with only invalid calls, and accepted if it is empty', async () => {
     expect(await send('/v1/batch', { batch: [{ type: 'track' }] })).toMatchObject({
       status: 400,
       body: { error: 'invalid request', rejected: [{ index: 0 }] },
@@ -300,7 +300,7 @@ describe('a batch', () => {
     expect(await send('/v1/batch', { ...large, context: { text: 'x' } })).toMatchObject(TAKEN);
   });
 
-  it('that is not an array, or has too many calls, is 400', async () => {
+  it('is 400 if it is not an array or has too many calls', async () => {
     expect(await send('/v1/batch', track)).toMatchObject({ status: 400 });
     expect(await send('/v1/batch', { batch: {} })).toMatchObject({ status: 400 });
     const many = Array.from({ length: 2_501 }, () => good);

@@ -164,7 +164,7 @@ describe('a value with more users than the bound', () => {
     expect(JSON.stringify(operations)).not.toContain('1234');
   });
 
-  it('of a type with a bound of the organization is 400 beyond that bound', async () => {
+  it('is 400 beyond the bound that the organization set for its type', async () => {
     const { owner, path, client } = await open();
     await owner.ok('PUT', path, { identity_limits: [{ type: 'email', max: 1 }] });
     await client.write({ user_id: 'q', email: 'q1@example.com' });

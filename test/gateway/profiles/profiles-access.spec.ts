@@ -52,7 +52,7 @@ const SETS = Array.from({ length: 7 }, (_, n) =>
 
 describe('a client key', () => {
   it.each(SETS.map((set) => [set.join(','), set] as const))(
-    'with %s has the scopes of the header that it was granted, and no others',
+    'has the scopes of the header that it was granted, and no others: %s',
     async (_, granted) => {
       const { key } = await makeClientKey(owner, organization.id, granted);
       for (const named of SETS)
@@ -67,7 +67,7 @@ describe('a client key', () => {
     expect((await client.call(...PROFILE_CALLS[READ], bearer)).status).toBe(200);
   });
 
-  it('of another organization is 403, also for an unknown region', async () => {
+  it('is 403 for another organization, also for an unknown region', async () => {
     const other = await test.openWorkspace('other@example.com');
     const elsewhere = await openProfiles(other, other.workspaceId, sendInto(test.app));
     const intruder = elsewhere.client.naming(organization.orgId);
@@ -83,7 +83,7 @@ describe('a client key', () => {
     expect(await client.withKey(key).call(...PROFILE_CALLS[READ])).toMatchObject(NOT_KNOWN);
   });
 
-  it('with an orgId header other than that of the body is 403, with one that is not a number 400', async () => {
+  it('is 403 with an orgId header other than that of the body, and 400 with one that is not a number', async () => {
     const [path, body] = PROFILE_CALLS[READ];
     const answers = [String(organization.orgId), '999999', 'x', '1.5', '-1'].map(
       async (orgId) => (await client.call(path, body, { orgId })).status,
@@ -99,12 +99,12 @@ describe('a credential', () => {
     ['is a key that was never issued', { apikey: `trb_client_${'x'.repeat(49)}` }],
     ['is not a token', { apikey: '', authorization: 'Bearer nonsense' }],
     ['is of another scheme', { apikey: '', authorization: 'Basic eDp5' }],
-  ])('that %s is 401', async (_, headers) => {
+  ])('is 401 if it %s', async (_, headers) => {
     for (const call of Object.values(PROFILE_CALLS))
       expect(await client.call(...call, headers)).toMatchObject(NOT_KNOWN);
   });
 
-  it('in the header apikey takes precedence over any other', async () => {
+  it('takes precedence in the header apikey', async () => {
     const token = `Bearer ${owner.token}`;
     const orgId = String(organization.orgId);
     const call = PROFILE_CALLS[READ];
@@ -117,7 +117,7 @@ describe('a credential', () => {
     expect(await client.call(...call, { apikey: key, authorization: token, orgId })).toMatchObject(DENIED);
   });
 
-  it('of a workspace is 403', async () => {
+  it('is 403 if it belongs to a workspace', async () => {
     const server = await owner.withApiKey('admin');
     const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
       name: 'k',
@@ -129,7 +129,7 @@ describe('a credential', () => {
     }
   });
 
-  it('of the profile API is refused by all other routes', async () => {
+  it('is refused by all routes other than those of the profile API', async () => {
     const holder = owner.with({ token: organization.key });
     expect(await holder.call('GET', './sources')).toMatchObject(DENIED);
     const { statusCode } = await test.app.inject({
@@ -196,7 +196,7 @@ describe('an ID token', () => {
     ['admin', CLIENT_KEY_SCOPES],
     ['member', [READ]],
   ] as const)(
-    'of a person who is %s of the organization has the scopes %j in every region',
+    'has for the role %s in the organization the scopes %j in every region',
     async (role, scopes) => {
       const email = `organization-${role}@example.com`;
       await invite(inOrganization(), email, role);
@@ -209,7 +209,7 @@ describe('an ID token', () => {
     ['editor', [WRITE, READ]],
     ['viewer', [READ]],
   ] as const)(
-    'of a person who is %s of a workspace has the scopes %j only in its region',
+    'has for the role %s in a workspace the scopes %j, only in its region',
     async (role, scopes) => {
       const email = `workspace-${role}@example.com`;
       await invite(inWorkspace(), email, role);
@@ -227,7 +227,7 @@ describe('an ID token', () => {
     expect(await allowed(client.withToken(token, `${WRITE},${DELETE}`))).toEqual([WRITE, DELETE]);
   });
 
-  it('of a person without membership, or of a removed member, has no scopes', async () => {
+  it('has no scopes for a person without membership, or a removed member', async () => {
     expect(await allowed(await signedIn('nobody@example.com'))).toEqual([]);
     const { id } = await owner.ok<{ id: string }>('POST', `${inOrganization()}/members`, {
       email: 'gone@example.com',
@@ -244,7 +244,7 @@ describe('an ID token', () => {
     [{ scope: 'profile.bogus' }, []],
     [{ scope: 'openid profile' }, CLIENT_KEY_SCOPES],
     [{}, CLIENT_KEY_SCOPES],
-  ] as const)('with the claims %j has the scopes %j for an owner', async (claims, scopes) => {
+  ] as const)('has for the claims %j of an owner the scopes %j', async (claims, scopes) => {
     const person = { email: 'ada@provider.example', email_verified: true };
     const ada = async () => client.withToken(await provider.sign({ ...person, ...claims }));
     const members = await owner.ok<readonly { email: string }[]>('GET', `${inOrganization()}/members`);
@@ -261,7 +261,7 @@ describe('an ID token', () => {
     ['a workspace', 'editor', ['profile.write', 'profile.delete'], [WRITE]],
     ['a workspace', 'viewer', ['profile.write'], []],
   ] as const)(
-    'of a person in %s with the role %s and the claims %j has the scopes that both allow: %j',
+    'has in %s for the role %s and the claims %j the scopes that both allow: %j',
     async (kind, role, claimed, scopes) => {
       const email = `${role}-${claimed.length}-${kind.replaceAll(' ', '-')}@provider.example`;
       await invite(kind === 'a workspace' ? inWorkspace() : inOrganization(), email, role);

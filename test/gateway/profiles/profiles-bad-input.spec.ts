@@ -246,7 +246,7 @@ describe('a body', () => {
     expect(answer).toMatchObject({ status, body: { error: 'invalid request' } });
   });
 
-  it('of another type is 415, one that is too large 413', async () => {
+  it('is 415 with another type, and 413 if it is too large', async () => {
     const other = await send(test.app)('/cdp/v1/users', { ...headers(), 'content-type': 'text/plain' }, '{}');
     expect(other).toMatchObject({ status: 415, body: { error: 'unsupported media type' } });
     const large = await send(test.app)('/cdp/v1/users', headers(), `{"a":"${'x'.repeat(4 * 1024 * 1024)}"}`);
@@ -265,7 +265,7 @@ describe('a profile', () => {
     expect(await client.search({ t0: [name], AdId: [name] })).toEqual([full]);
   });
 
-  it('of more than a megabyte is 413, and no data is changed', async () => {
+  it('is 413 with more than a megabyte, and no data is changed', async () => {
     const ids = { AdId: randomUUID() };
     const half = (name: string) => ({
       region: 'eu',

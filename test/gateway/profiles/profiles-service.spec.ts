@@ -199,7 +199,7 @@ describe('the response to a search', () => {
     expect(body).toEqual(found(3).map(recordOf));
   });
 
-  it('of more than 32 MiB is 400 and must be requested in parts', async () => {
+  it('is 400 beyond 32 MiB, and must be requested in parts', async () => {
     expect(await answerWith(34)).toMatchObject({
       status: 400,
       body: { error: 'invalid request', details: [{ path: '/search' }] },

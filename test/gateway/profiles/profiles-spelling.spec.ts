@@ -101,7 +101,7 @@ describe('one address or number in several spellings', () => {
     expect(await client.search({ email: ['ana@ca\u00f1\u00f3n.example'] })).toEqual([]);
   });
 
-  it('of a telephone number made several profiles, and still do without a country', async () => {
+  it('made several profiles of a telephone number, and still do without a country', async () => {
     const { client, owner, settings } = await open();
     const record = await client.write({ cellphone: '+31 6 1234 5678' });
     expect(record.ids.cellphone).toEqual([{ cellphone: '+31612345678', _ts: EPOCH_MS }]);
@@ -124,7 +124,7 @@ describe('one address or number in several spellings', () => {
     expect(profilesNotFound).toEqual(['06 8765 4321']);
   });
 
-  it('of a telephone number hid a stored one from its deletion', async () => {
+  it('hid a stored telephone number from its deletion', async () => {
     const { client, stored, owner, settings } = await open();
     await owner.ok('PUT', settings, { default_country: 'FR' });
     const ucids = [

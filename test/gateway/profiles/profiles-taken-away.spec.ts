@@ -174,7 +174,7 @@ describe('the audit log of deletions', () => {
     expect(await client.search({ AdId: ['kept'] })).toMatchObject([{ ucid }]);
   });
 
-  it('that cannot get the end of a deletion causes a 503 with the deleted profiles, also if the engine stops answering', async () => {
+  it('causes a 503 with the deleted profiles if it cannot record the end, also if the engine stops answering', async () => {
     const records: ProfileOperation[] = [];
     const recordProfileOperation = async (operation: ProfileOperation) => {
       records.push(operation);

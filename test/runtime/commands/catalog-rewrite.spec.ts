@@ -89,7 +89,7 @@ describe('tributary catalog rewrite', () => {
     expect(await members()).toEqual(after);
   });
 
-  it('after a rotation leaves no secret sealed under the old key', async () => {
+  it('leaves no secret sealed under the old key after a rotation', async () => {
     const settings = { url: 'https://example.com', headers: { authorization: 'token of before' } };
     const body = { name: 'd', type: 'webhook', settings, enabled: true };
     const { id } = await tributary.owner.post<{ id: string }>('./destinations', body);

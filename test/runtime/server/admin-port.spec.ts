@@ -122,7 +122,7 @@ describe('the admin port', () => {
   });
 
   it.each([['gateway'], ['processor']])(
-    'of a %s delayed scrapes by brokers that accept connections without responding',
+    'delayed scrapes of a %s by brokers that accept connections without responding',
     async (role) => {
       const silent = createServer(() => {}).listen(0, '127.0.0.1');
       await once(silent, 'listening');

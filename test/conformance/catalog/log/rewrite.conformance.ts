@@ -125,7 +125,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(later.state.entities('contract', WORKSPACE_ID).length).toBeGreaterThanOrEqual(made);
     });
 
-    it.each(STEPS)('that is killed after "%s" loses no data, and the next one is complete', async (step) => {
+    it.each(STEPS)('loses no data if it is killed after "%s", and the next one is complete', async (step) => {
       const catalog = opened();
       await fill(catalog);
       const known = digestOf(catalog);
@@ -147,7 +147,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(digestOf(await caughtUp(catalog))).toBe(after);
     });
 
-    it('beside a concurrent one loses no data, in either order', async () => {
+    it('loses no data beside a concurrent one, in either order', async () => {
       const [one, other] = [opened(), opened()];
       await fill(one);
       await caughtUp(other);
@@ -160,7 +160,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       for (const each of [one, other]) expect(digestOf(await caughtUp(each))).toBe(known);
     });
 
-    it('that another one drops before its own process reads it starts again, and both are complete', async () => {
+    it('starts again if another one drops it before its own process reads it, and both are complete', async () => {
       const held = holding(log);
       const [one, other] = [opened(held.log), opened()];
       await fill(other);
@@ -181,7 +181,7 @@ export function describeRewrite(harness: CatalogHarness): void {
     });
 
     it.each(['begun', 'ended'])(
-      'that another one drops after "%s" starts again, and both are complete',
+      'starts again if another one drops it after "%s", and both are complete',
       async (at) => {
         const [one, other] = [opened(), opened()];
         await fill(one);
@@ -271,8 +271,8 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(blind.fault).toBeUndefined();
     });
 
-    describe('leaves the log unchanged', () => {
-      it('while a stage has not processed the facts to be dropped, and names the stage', async () => {
+    describe('before it drops facts', () => {
+      it('leaves the log unchanged while a stage has not processed the facts, and names the stage', async () => {
         const catalog = opened();
         await fill(catalog);
         const rewriting = catalog.rewrite({ ...REWRITE, stages: ['audit'], stageTimeoutMs: 300 });

@@ -100,7 +100,7 @@ export function historyConformance(harness: HistoryHarness): void {
         expect(await history.get('delivery', WORKSPACE_ID, whole.id)).not.toHaveProperty('detail');
       });
 
-      it('of the same entry again does not duplicate it', async () => {
+      it('does not duplicate an entry that is already stored', async () => {
         await history.put([entry(1), entry(2), entry(1)]);
         await history.put([entry(1)]);
         await listed([2, 1]);
