@@ -28,13 +28,13 @@ describe.each(CONNECTOR_KINDS.map(({ description }) => [description.type, descri
     const { properties } = settingsSchema;
     const names = Object.keys(isObject(properties) ? properties : {});
 
-    it('are each a secret, or declared to expose secrets, or known not to', () => {
+    it('are each declared as a secret, as exposing secrets, or as neither', () => {
       const indifferent = [...(INDIFFERENT[type] ?? []), ...(type.startsWith('segment-') ? OF_THE_PACK : [])];
       const declared = [...secrets, ...exposing.map(({ setting }) => setting), ...indifferent];
       expect(declared.sort()).toEqual(names.sort());
     });
 
-    it('that protect secrets have all their values in order', () => {
+    it('that protect secrets declare all their values in order of safety', () => {
       for (const { setting, safestFirst } of exposing) {
         if (safestFirst === undefined) continue;
         const schema = isObject(properties) && isObject(properties[setting]) ? properties[setting] : {};

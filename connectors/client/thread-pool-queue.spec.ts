@@ -19,7 +19,7 @@ function played() {
   return { begun, take, endOne };
 }
 
-it('does one piece at a time, and a workspace that asks for many delays another by one', async () => {
+it('the queue runs one task at a time, and a workspace with many tasks delays another by one task', async () => {
   const { begun, take, endOne } = played();
   const all = [take('a1'), take('a2'), take('a3'), take('b1'), take('c1'), take('b2')];
   await undefined;
@@ -31,7 +31,7 @@ it('does one piece at a time, and a workspace that asks for many delays another 
   expect(begun).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
 });
 
-it('skips what nobody wants any more, and goes on after work that fails', async () => {
+it('the queue skips cancelled tasks, and continues after a failed one', async () => {
   const turns = new ThreadPoolQueue();
   let isWanted = true;
   const first = turns.take('a', wanted, async () => {

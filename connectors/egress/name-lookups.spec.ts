@@ -39,8 +39,8 @@ function nameServers() {
 }
 const { ask } = nameServers();
 
-describe('look-ups of names', () => {
-  it('of servers that do not answer keep no other name from being found', async () => {
+describe('name look-ups', () => {
+  it('are not delayed by servers that do not answer for other names', async () => {
     const system = systemWith({ threads: 2 });
     const resolve = createNameLookups({ ask, isInHosts, system: system.look });
     for (let n = 0; n < 20; n++) resolve(`silent-${n}.example`).catch(() => {});
@@ -50,7 +50,7 @@ describe('look-ups of names', () => {
     expect(system.asked.filter((name) => name.startsWith('silent'))).toEqual(['silent-0.example']);
   });
 
-  it('of one name are one', async () => {
+  it('share one query for one name', async () => {
     const system = systemWith({ threads: 2 });
     const servers = nameServers();
     const resolve = createNameLookups({ ask: servers.ask, isInHosts, system: system.look });
@@ -68,7 +68,7 @@ describe('look-ups of names', () => {
     await expect(resolve('silent-32.example')).rejects.toMatchObject({ code: 'EAI_AGAIN' });
   });
 
-  it('go on with the next in line after a failure', async () => {
+  it('continue with the next in the queue after a failure', async () => {
     const failing = async (hostname: string) => {
       if (hostname === 'silent-0.example') throw Object.assign(new Error('no'), { code: 'ENOTFOUND' });
       return FOUND;
@@ -79,14 +79,14 @@ describe('look-ups of names', () => {
     expect(await second).toEqual(FOUND);
   });
 
-  it('that name servers answer for are not asked of the system: they may be silent to it', async () => {
+  it('use the system resolver only for names that no name server answers', async () => {
     const system = systemWith({ threads: 2 });
     const resolve = createNameLookups({ ask, isInHosts, system: system.look });
     await Promise.all(Array.from({ length: 20 }, (_, n) => resolve(`two-faced-${n}.example`)));
     expect(system.asked).toEqual([]);
   });
 
-  it('find what the system knows', async () => {
+  it('find names known only to the system', async () => {
     const addresses = (await createNameLookups()('localhost')).map(({ address }) => address);
     expect(addresses.some((address) => address === '127.0.0.1' || address === '::1')).toBe(true);
   });

@@ -13,7 +13,7 @@ function message(type: string, body: readonly number[] | Uint8Array | string): B
 const passed = (bytes: Buffer, isEncrypted = false) => [...checkMessages({ isEncrypted })(bytes)];
 const CLEARTEXT = message('R', [0, 0, 0, 3]);
 
-it('a password in clear is given over TLS alone', () => {
+it('a cleartext password is sent only over TLS', () => {
   expect(() => passed(CLEARTEXT)).toThrow(expect.objectContaining({ code: 'password_in_clear' }));
   expect(passed(CLEARTEXT, true)).toEqual([CLEARTEXT]);
 });
@@ -33,7 +33,7 @@ const HONEST = [
   message('Z', 'I'),
 ];
 
-it('gives the honest messages of a server one by one, however they are cut', () => {
+it('valid server messages are passed on one by one, in any chunks', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(400), { maxLength: 9 }), (cuts) => {
       const all = Buffer.concat(HONEST);
@@ -49,7 +49,7 @@ it('gives the honest messages of a server one by one, however they are cut', () 
   );
 });
 
-it('lets no error through that has no end, whatever its bytes are', () => {
+it('an unterminated error message is refused, with any bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
       const body = Buffer.from(bytes);

@@ -38,7 +38,7 @@ function told(...facts: readonly Fact[]) {
 const last = (...facts: readonly Fact[]) => told(account, workspace(), ...facts).at(-1) ?? [];
 
 describe('an applied fact', () => {
-  it('tells who did what to what, from where, and what was there before and after', () => {
+  it('has actor, action, entity, origin, and the values before and after', () => {
     const renamed = { ...fact('contract.updated', 'c1', { name: 'Orders' }), expected_version: 1 };
     expect(last(contract('c1'), renamed)).toEqual([
       {
@@ -64,7 +64,7 @@ describe('an applied fact', () => {
     ]);
   });
 
-  it('of an API key or a stage names it', () => {
+  it('by an API key or a stage names it', () => {
     const by = (author: string) => ({ ...fact('destination.updated', 'd1', { name: 'x' }), by: author });
     const actor = (author: string) =>
       last(apiKey('k1', 'h1'), destination('d1'), by(author)).map((entry) => entry.actor);
@@ -75,13 +75,13 @@ describe('an applied fact', () => {
     expect(actor('stranger')).toEqual([{ ...nobody, type: 'account', id: 'stranger' }]);
   });
 
-  it('about a workspace stands in the log of its organization too, each under an id of its own', () => {
+  it('about a workspace is also in the log of its organization, each under its own id', () => {
     const entries = told(account, workspace())[1] ?? [];
     expect(entries.map((entry) => entry.scope_id)).toEqual([WORKSPACE, ORGANIZATION]);
     expect(new Set(entries.map((entry) => entry.id)).size).toBe(2);
   });
 
-  it('about an account stands in nobody’s log', () => {
+  it('about an account is in no log', () => {
     expect(told(account)).toEqual([[]]);
   });
 });
@@ -90,7 +90,7 @@ describe('a first sign-in', () => {
   const invited = [organizationMember('m1', 'new@example.com'), workspaceMember('m2', 'new@example.com')];
   const signIn = { ...accountOf('a9', 'new@example.com'), by: 'a9' };
 
-  it('is told in the log of every place that waited for it, by who signed in', () => {
+  it('is listed in the log of every organization and workspace that invited the person, with the person as actor', () => {
     const entries = last(...invited, signIn);
     const common = {
       action: 'joined',
@@ -111,7 +111,7 @@ describe('a first sign-in', () => {
     expect(last(...invited, signIn)).toEqual(entries);
   });
 
-  it('is told also where it comes with an address that an account got later', () => {
+  it('is also listed if the invited address is added to an account later', () => {
     const later = { email: 'new@example.com', email_issued_at: AT };
     const entries = last(
       ...invited,
@@ -124,7 +124,7 @@ describe('a first sign-in', () => {
     ]);
   });
 
-  it('of somebody who was invited twice tells which place went, and what became of the other', () => {
+  it('of a person who was invited twice lists the removed membership and the updated one', () => {
     const entries = last(
       accountOf('a9', 'old@example.com'),
       workspaceMember('m1', 'old@example.com', 'viewer'),
@@ -138,7 +138,7 @@ describe('a first sign-in', () => {
     expect(new Set(entries.map(({ id }) => id)).size).toBe(2);
   });
 
-  it('that nobody waited for, or that is not the first, is told nowhere', () => {
+  it('without an invitation, or after an earlier one, is not listed', () => {
     expect(last(...invited, accountOf('a9', 'other@example.com'))).toEqual([]);
     expect(last(...invited, accountOf('a9', null))).toEqual([]);
     expect(last(...invited, signIn, accountOf('a10', 'new@example.com'))).toEqual([]);
@@ -162,7 +162,7 @@ describe('the removal of a member', () => {
     apiKey('k2', 'h4'),
   ];
 
-  it('is told with every key that was revoked with it, each in the log of its own scope', () => {
+  it('is listed with every key that it revoked, each in the log of its scope', () => {
     const entries = last(...history, left);
     expect(entries.map(({ scope_id, action, entity }) => [scope_id, action, entity.type, entity.id])).toEqual(
       [
@@ -185,18 +185,18 @@ function keyOf(made: Fact, fields: object): Fact {
   return { ...made, data: { ...made.data, ...fields } } as Fact;
 }
 
-it('is silent about a fact that was refused', () => {
+it('a refused fact has no entry', () => {
   expect(last(contract('c1'), contract('c2'))).toEqual([]);
   expect(last(rule('r1', 'nowhere', null))).toEqual([]);
 });
 
-it('tells the same on every replay', () => {
+it('every replay has the same entries', () => {
   const facts = [account, workspace(), contract('c1'), fact('contract.archived', 'c1', {})];
   expect(told(...(JSON.parse(JSON.stringify(facts)) as Fact[]))).toEqual(told(...facts));
   expect(new Set(told(...facts).flatMap((entries) => entries.map(({ id }) => id))).size).toBe(4);
 });
 
-it('gives facts of one millisecond ids in their order, and those of a catalog written anew others', () => {
+it('entries of one millisecond have ordered ids, and those of a rewritten catalog have other ids', () => {
   const facts = [account, workspace(), ...Array.from({ length: 20 }, (_, n) => destination(`d${n}`))];
   const ids = told(...facts).flatMap((entries) => entries.slice(0, 1).map(({ id }) => id));
   expect(ids.toSorted()).toEqual(ids);
@@ -206,25 +206,25 @@ it('gives facts of one millisecond ids in their order, and those of a catalog wr
   expect(others.filter((id) => ids.includes(id))).toEqual([]);
 });
 
-it('does to the catalog what the fact says', () => {
+it('collecting audit entries applies the fact to the catalog', () => {
   const state = new CatalogState();
   applyWithAudit(state, workspace(), 0);
   applyWithAudit(state, apiKey('k1', 'h1'), 1);
   expect(state.keyByHash('h1')?.key.id).toBe('k1');
 });
 
-it('throws for a fact that is not known: to leave it out would be to lie', () => {
+it('an unknown fact throws instead of being omitted', () => {
   const unknown = { ...workspace(), type: 'workspace.painted' } as unknown as Fact;
   expect(() => told(unknown)).toThrow('does not know');
 });
 
-it('never shows the hash of a key', () => {
+it('no entry has the hash of a key', () => {
   const entries = last(apiKey('k1', 'a-secret-hash'));
   expect(entries).toMatchObject([{ after: { hash: '***', key_prefix: 'trb_api_abc' } }]);
   expect(JSON.stringify(entries)).not.toContain('a-secret-hash');
 });
 
-it('tells of a destination that turned, by the stage that found it', () => {
+it('a change of a destination’s health is listed with the stage that found it', () => {
   expect(told(account, workspace(), destination('d1'), turned('d1', 0, 't1')).at(-1)).toMatchObject([
     {
       action: 'turned',

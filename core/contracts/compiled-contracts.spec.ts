@@ -19,7 +19,7 @@ describe('compiled contracts', () => {
       ({ bytes }) => bytes,
     );
 
-  it('of a workspace in use stay, however many heavy ones another workspace has in turn', () => {
+  it('stay cached beside any number of heavy contracts of another workspace', () => {
     const compiled = open();
     const honest = contractsOf('honest', 20);
     for (const contract of honest) compiled.set(contract, { bytes: MIB / 10 });
@@ -29,7 +29,7 @@ describe('compiled contracts', () => {
     expect(compiled.bytes).toBeLessThanOrEqual(8 * MIB + 2 * MIB);
   });
 
-  it('of all workspaces together never weigh more than their bound: the heaviest makes room', () => {
+  it('never exceed the bound over all workspaces: the heaviest workspace evicts its own', () => {
     const compiled = open();
     const light = contractsOf('light', 10);
     for (const contract of light) compiled.set(contract, { bytes: MIB / 2 });
@@ -40,7 +40,7 @@ describe('compiled contracts', () => {
     expect(keptBy(compiled, light)).toBeGreaterThan(0);
   });
 
-  it('keep one that is heavier than the share of its workspace, alone: it does not compile for every event', () => {
+  it('include one that is heavier than its workspace’s share, as the only one, so that it is not compiled for every event', () => {
     const compiled = open();
     const [small, huge] = contractsOf('w', 2) as [Contract, Contract];
     compiled.set(small, { bytes: MIB });

@@ -43,7 +43,7 @@ const settings = fc.record(
   { requiredKeys: [] },
 );
 
-it('no sequence of changes without an exposure ends where one change would have been one', () => {
+it('no sequence of changes without an exposure has the result of one that exposes a secret', () => {
   fc.assert(
     fc.property(fc.array(settings, { minLength: 1, maxLength: 12 }), (changes) => {
       const [first = {}] = changes;
@@ -58,7 +58,7 @@ it('no sequence of changes without an exposure ends where one change would have 
   );
 });
 
-it('of a change and its reverse at least one is an exposure, unless neither bears on the secrets', () => {
+it('a change or its reverse exposes a secret, unless neither affects secrets', () => {
   fc.assert(
     fc.property(settings, settings, (one, other) => {
       const either = [...exposed(one, other), ...exposed(other, one)];

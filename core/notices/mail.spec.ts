@@ -20,7 +20,7 @@ const notice: DestinationNotice = {
   },
 };
 
-it('tells what turned bad, why, since when and with which errors', () => {
+it('the mail about a failing destination has its name, reason, time and last errors', () => {
   const { id, at, to, subject, text } = destinationMail(notice, 'ops@example.com');
   expect({ id, at, to, subject }).toEqual({
     id: notice.id,
@@ -40,7 +40,7 @@ it('tells what turned bad, why, since when and with which errors', () => {
   expect(text).toContain('2026-01-01T10:01:59.000Z  answered 503');
 });
 
-it('tells that it is well again', () => {
+it('the mail about a recovered destination states the recovery', () => {
   const turn = {
     ...notice.turn,
     state: 'well',
@@ -53,7 +53,7 @@ it('tells that it is well again', () => {
   expect(text).not.toMatch(/Why|Oldest|errors/);
 });
 
-it('holds no link and no line of those who named things', () => {
+it('the mail has no link and no extra line from names given by users', () => {
   const name = `CRM\r\nBcc: all@example.com\u2028https://evil.example/${'x'.repeat(500)}`;
   const destination = { ...notice.destination, name };
   const last_errors = [{ at: notice.at, reason: 'see http://evil.example\nnow' }];

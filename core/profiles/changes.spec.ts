@@ -24,8 +24,8 @@ function published() {
   return { publish, appended, values };
 }
 
-describe('the changes of profiles on the log', () => {
-  it('are in the words of the profile API, under the ucid, in their order and in one append', async () => {
+describe('the records of profile changes on the log', () => {
+  it('have the fields of the profile API and the ucid as key, in order and in one append', async () => {
     const { publish, appended, values } = published();
     await publish([
       { ...CHANGE, kind: 'written', profile: PROFILE },
@@ -42,7 +42,7 @@ describe('the changes of profiles on the log', () => {
     ]);
   });
 
-  it('stopped for ever at a profile whose record is larger than an entry of the log', async () => {
+  it('stopped permanently at a profile whose record is larger than an entry of the log', async () => {
     const { publish, appended, values } = published();
     const value = '\u0001'.repeat(MAX_VALUE_BYTES / 6); // six bytes each as JSON
     const profile = { ...PROFILE, attributes: [{ path: ['traits', 'x'], value, ts: 1 }] };

@@ -10,7 +10,7 @@ function profile(fields: Partial<Profile>): Profile {
 }
 
 describe('the record of a profile', () => {
-  it('has eight fields, and none of the store’s own', () => {
+  it('has eight fields, and no internal ones of the store', () => {
     expect(recordOf(profile({ updated_ts: 1_700_000_000_001, version: 9 }))).toEqual({
       updated_ts: 1_700_000_000_001,
       created_ts: 1_700_000_000_000,
@@ -23,7 +23,7 @@ describe('the record of a profile', () => {
     });
   });
 
-  it('gives a category the time of its newest attribute; one that is no object has none', () => {
+  it('gives a category the time of its newest attribute, unless its value is not an object', () => {
     const { profile: shown } = recordOf(
       profile({
         attributes: [
@@ -37,7 +37,7 @@ describe('the record of a profile', () => {
     expect(shown).toEqual({ home: { city: 'Bonn', zip: null, _ts: '5' }, tags: ['a'], tier: 'gold' });
   });
 
-  it('shows groups below their category, those without traits too', () => {
+  it('has groups below their category, also without traits', () => {
     const { profile: shown } = recordOf(
       profile({
         attributes: [
@@ -50,7 +50,7 @@ describe('the record of a profile', () => {
     expect(shown).toEqual({ groups: { AA: {}, UA: { name: 'United' }, _ts: '2' } });
   });
 
-  it('shows a category that was written in both ways in the newer one', () => {
+  it('has a category that was written as an object and as a value in the newer form', () => {
     const older = { path: ['home'], value: 'Bonn', ts: 1 };
     const newer = { path: ['home', 'city'], value: 'Rome', ts: 2 };
     expect(recordOf(profile({ attributes: [older, newer] })).profile).toEqual({
@@ -58,7 +58,7 @@ describe('the record of a profile', () => {
     });
   });
 
-  it('lists identities by namespace, hashed ones below that of the raw ones, and linked ucids as they are', () => {
+  it('lists identities by namespace, hashed ones in that of the raw type, and linked ucids as strings', () => {
     const linked = ['01890000-0000-7000-8000-000000000002'];
     const { ids } = recordOf(
       profile({
@@ -80,7 +80,7 @@ describe('the record of a profile', () => {
     });
   });
 
-  it('shows preferences with all five fields, and consents with their value and time', () => {
+  it('has preferences with all five fields, and consents with their value and time', () => {
     const value = { datasourceId: 'd', datasetId: 'api', type: 'sms', value: 'no' };
     const record = recordOf(
       profile({
@@ -92,7 +92,7 @@ describe('the record of a profile', () => {
     expect(record.consent).toEqual({ ads: { value: 'yes', _ts: '2' } });
   });
 
-  it('pollutes nothing, whatever people call their attributes', () => {
+  it('does not pollute prototypes, with any attribute names', () => {
     const names = ['__proto__', 'constructor', 'toString'];
     const attributes = names.flatMap((name) => [
       { path: [name, name], value: { polluted: true }, ts: 1 },

@@ -43,7 +43,7 @@ describe('evaluateFilter', () => {
     expect([filterFault(filter), evaluateFilter(filter, PAID)]).toEqual([undefined, 'matched']);
   });
 
-  it('says no, and says why where it can say neither', () => {
+  it('returns no match, and the reason if the filter fails', () => {
     expect(evaluateFilter('event.properties.total > 200', PAID)).toBe('not matched');
     expect(evaluateFilter('event.properties.nothing == 1', PAID)).toEqual({ failed: 'No such key: nothing' });
     expect(evaluateFilter('event.properties.total', PAID)).toEqual({
@@ -52,7 +52,7 @@ describe('evaluateFilter', () => {
     expect(evaluateFilter('event.properties.tags > 1', PAID)).toHaveProperty('failed');
   });
 
-  it('what an object inherits is none of the event’s fields', () => {
+  it('inherited properties are not fields of the event', () => {
     for (const name of ['constructor', 'toString', 'hasOwnProperty'])
       expect(evaluateFilter(`event.${name} == 1`, PAID)).toEqual({ failed: `No such key: ${name}` });
   });
@@ -92,7 +92,7 @@ describe('numbers of events, which are doubles, and integers of a filter', () =>
     expect([filterFault(filter), evaluateFilter(filter, order)]).toEqual([undefined, 'matched']);
   });
 
-  it('a field may be called like a word of the language', () => {
+  it('a field can have the name of a CEL keyword', () => {
     for (const word of RESERVED.split(' ')) {
       const one = event({ [word]: 'EU', list: [{ [word]: 1 }] });
       for (const filter of [
@@ -110,7 +110,7 @@ describe('numbers of events, which are doubles, and integers of a filter', () =>
     expect(evaluateFilter('event.properties.in == 1', event({}))).toEqual({ failed: 'No such key: in' });
   });
 
-  it('what cannot be computed is a failure that says so', () => {
+  it('a number that cannot be computed is a failure with the reason', () => {
     expect(evaluateFilter('event.properties.qty % 0 == 1', order)).toEqual({ failed: 'modulo by zero' });
     expect(evaluateFilter('event.properties.text * 2 == 16', order)).toHaveProperty('failed');
   });
@@ -170,7 +170,7 @@ describe('filterFault', () => {
     expect(filterFault(filter)).toMatch(fault);
   });
 
-  it('one that was taken before it was a fault is not run', () => {
+  it('a filter stored before it was a fault is not run', () => {
     const taken = 'event.properties.tags + event.properties.tags == []';
     expect(evaluateFilter(taken, PAID)).toEqual({ failed: filterFault(taken) });
   });
@@ -264,7 +264,7 @@ describe('the work of filters', () => {
     expect(cost(filter, of)).toBeLessThan(40);
   });
 
-  it('the work of a filter is the same each time, also when it was not compiled yet', () => {
+  it('the work of a filter is the same each time, also at its compilation', () => {
     const of = event({ list: Array.from({ length: 50 }, (_, n) => ({ n })), text: 'a'.repeat(500) });
     const filter =
       'event.properties.list.exists(x, x.m == 1 || x.n == 70) || event.properties.text.contains("b")';
@@ -279,14 +279,14 @@ describe('the work of filters', () => {
     expect(evaluateFilter('event.properties.ok', PAID, budget)).toBe('not evaluated');
   });
 
-  it('a value that is nested very deep is not compared: each level would be a type of its own', () => {
+  it('a deeply nested value is not compared, because each level would be a separate type', () => {
     const nested = event({ deep: JSON.parse(`${'['.repeat(9_000)}${']'.repeat(9_000)}`) });
     expect(evaluateFilter('event.properties.deep == "x"', nested)).toEqual({
       failed: 'looks at a value that is nested more than 32 deep',
     });
   });
 
-  it('compiling filters in turn that are too many to be kept was charged to nobody: it is counted beside the budget', () => {
+  it('compiling more filters than the cache holds was not counted: it is counted beside the budget', () => {
     const long = (n: number) => `event.user_id == "${n}${'x'.repeat(900)}"`;
     const compiling = (filter: string) => {
       const budget = new FilterBudget();

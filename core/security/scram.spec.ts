@@ -31,13 +31,13 @@ function played(...answers: readonly string[]) {
   return { sent, exchange: async (message: string) => answers[sent.push(message) - 1] ?? '' };
 }
 
-it('proves the password and has the server prove it, as in RFC 7677', async () => {
+it('the exchange of RFC 7677 proves the password in both directions', async () => {
   const { sent, exchange } = played(RFC.serverFirst, RFC.serverFinal);
   await client().authenticate(exchange);
   expect(sent).toEqual([`n,,n=user,r=${RFC.nonce}`, RFC.clientFinal]);
 });
 
-it('writes a user name so that it names nothing else', async () => {
+it('user names are escaped', async () => {
   const { sent, exchange } = played(RFC.serverFirst, RFC.serverFinal);
   await client({ username: 'a=b,c' })
     .authenticate(exchange)
@@ -46,7 +46,7 @@ it('writes a user name so that it names nothing else', async () => {
 });
 
 it.each(['v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95X4=', 'v=6rri', 'e=invalid-proof', '', 'v=='])(
-  'refuses a server that does not know the password: %j',
+  'a server that does not know the password is refused: %j',
   async (serverFinal) => {
     const { exchange } = played(RFC.serverFirst, serverFinal);
     await expect(client().authenticate(exchange)).rejects.toMatchObject({ code: 'scram_refused' });
@@ -69,7 +69,7 @@ describe('the first message of a server', () => {
     '4096 ',
     '',
     'NaN',
-  ])('that asks for %j iterations is refused before any is made', async (iterations) => {
+  ])('is refused before any iteration is computed if it requests %j', async (iterations) => {
     let derivations = 0;
     const counted: DeriveKey = async (...args) => {
       derivations += 1;
@@ -81,7 +81,7 @@ describe('the first message of a server', () => {
     expect(derivations).toBe(0);
   });
 
-  it.each(['4096', '8192', '100000'])('may ask for %s', (iterations) => {
+  it.each(['4096', '8192', '100000'])('can request %s iterations', (iterations) => {
     expect(readServerFirst(first(iterations)).iterations).toBe(Number(iterations));
   });
 
@@ -92,13 +92,13 @@ describe('the first message of a server', () => {
     `r=${RFC.nonce}x,s=${'A'.repeat(5_000)},i=4096`,
     `m=ext,${first('4096')}`,
     '',
-  ])('is refused where it is no honest one: %j', async (serverFirst) => {
+  ])('is refused if it is invalid: %j', async (serverFirst) => {
     const { exchange } = played(serverFirst, RFC.serverFinal);
     await expect(client().authenticate(exchange)).rejects.toMatchObject({ code: 'scram_refused' });
   });
 });
 
-it('derives the key once for a salt, and again where it failed or the salt is another', async () => {
+it('the key is derived once for a salt, and again after a failure or for another salt', async () => {
   let derivations = 0;
   const scram = client({
     derive: async (...args) => {

@@ -7,7 +7,7 @@ import { isSealed, parseKeyRing, seal, unseal } from './secrets.ts';
 const key = () => randomBytes(32).toString('base64');
 
 describe('parseKeyRing', () => {
-  it('keeps the order, so that the first key seals', () => {
+  it('keeps the order of the keys: the first one seals', () => {
     const [newer, older] = [key(), key()];
     const parsed = parseKeyRing(`k2:${newer}, k1:${older}`);
     if (!parsed.ok) throw new Error(parsed.errors.join());
@@ -17,7 +17,7 @@ describe('parseKeyRing', () => {
     ]);
   });
 
-  it('takes base64 without its padding', () => {
+  it('accepts base64 without padding', () => {
     expect(parseKeyRing(`k1:${key().replace('=', '')}`).ok).toBe(true);
   });
 
@@ -35,7 +35,7 @@ describe('parseKeyRing', () => {
     expect(parseKeyRing(text).ok).toBe(false);
   });
 
-  it('names every fault and shows no key', () => {
+  it('reports every fault without the text of a key', () => {
     const secret = key();
     const parsed = parseKeyRing(`k1:${secret},k1:${secret},x.y:${secret},${secret}`);
     if (parsed.ok) throw new Error('taken');
@@ -51,7 +51,7 @@ const ring = new Map([
 const location = { destinationId: '0b1f7a55-3c1e-4b8e-9a35-1e1d4a2c9f10', path: '/secret' };
 
 describe('seal and unseal', () => {
-  it('gives back any JSON value', () => {
+  it('restore any JSON value', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const json = JSON.parse(JSON.stringify(value)) as Json;
@@ -62,7 +62,7 @@ describe('seal and unseal', () => {
     );
   });
 
-  it('shows neither the secret nor that two secrets are the same', () => {
+  it('reveal neither the secret nor the equality of two secrets', () => {
     const [one, other] = [seal(ring, location, 'whsec_1234'), seal(ring, location, 'whsec_1234')];
     expect(one.$sealed).not.toBe(other.$sealed);
     expect(Buffer.from(one.$sealed.split('.')[2] ?? '', 'base64url').toString('latin1')).not.toContain(
@@ -70,13 +70,13 @@ describe('seal and unseal', () => {
     );
   });
 
-  it('seals with the first key and opens with each', () => {
+  it('seal with the first key and open with each', () => {
     const older = new Map([...ring].slice(1));
     expect(seal(ring, location, 'x').$sealed).toMatch(/^k2\./);
     expect(unseal(ring, location, seal(older, location, 'x'))).toEqual({ ok: true, value: 'x' });
   });
 
-  it('refuses another key of the same id', () => {
+  it('refuse another key of the same id', () => {
     const sealed = seal(ring, location, 'x');
     expect(unseal(new Map([['k2', randomBytes(32)]]), location, sealed)).toEqual({
       ok: false,
@@ -85,13 +85,13 @@ describe('seal and unseal', () => {
     expect(unseal(new Map(), location, sealed)).toEqual({ ok: false, fault: 'unknown_key' });
   });
 
-  it('refuses a secret that was moved to another destination or setting', () => {
+  it('refuse a secret that was moved to another destination or setting', () => {
     const sealed = seal(ring, location, 'x');
     expect(unseal(ring, { ...location, destinationId: 'other' }, sealed).ok).toBe(false);
     expect(unseal(ring, { ...location, path: '/headers' }, sealed).ok).toBe(false);
   });
 
-  it('refuses sealed text with any bit changed', () => {
+  it('refuse sealed text with any bit changed', () => {
     const { $sealed } = seal(ring, location, 'a secret');
     const [kid, iv, bytes] = $sealed.split('.');
     const flip = (text: string, bit: number) => {
@@ -105,7 +105,7 @@ describe('seal and unseal', () => {
       expect(unseal(ring, location, { $sealed: `${kid}.${iv}.${flip(bytes ?? '', bit)}` }).ok).toBe(false);
   });
 
-  it('answers any text without a throw', () => {
+  it('return a result for any text without throwing', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.stringMatching(/^k2\.[\w-]{0,20}\.[\w-]{0,40}$/)), (text) => {
         expect(unseal(ring, location, { $sealed: text }).ok).toBe(false);
@@ -113,13 +113,13 @@ describe('seal and unseal', () => {
     );
   });
 
-  it('throws where there is no key to seal with', () => {
+  it('throw without a key to seal with', () => {
     expect(() => seal(new Map(), location, 'x')).toThrow();
   });
 });
 
 describe('isSealed', () => {
-  it('knows the sealed form from a setting that looks alike', () => {
+  it('distinguishes the sealed form from a similar setting', () => {
     expect(isSealed(seal(ring, location, 'x'))).toBe(true);
     for (const other of [null, 'x', {}, { $sealed: 1 }, { $sealed: 'a', more: 1 }, ['$sealed']])
       expect(isSealed(other)).toBe(false);

@@ -22,7 +22,7 @@ function failing() {
 const [A, B] = ['192.0.2.1', '192.0.2.2'];
 const nth = (n: number) => `10.0.${n >> 8}.${n & 255}`;
 
-it('makes an address wait for the rest of its minute, and no other', () => {
+it('an address with too many failures is throttled for the rest of its minute, and no other address', () => {
   const { waitOf, fail, pass } = failing();
   fail(A, MAX_FAILURES - 1);
   expect(waitOf(A)).toBe(0);
@@ -38,14 +38,14 @@ it('makes an address wait for the rest of its minute, and no other', () => {
   expect(waitOf(A)).toBe(0);
 });
 
-it('does not make anybody wait longer when the clock is set back', () => {
+it('a clock that is set back does not prolong the throttling', () => {
   const { waitOf, fail, pass } = failing();
   fail(A, MAX_FAILURES);
   pass(-3_600_000);
   expect(waitOf(A)).toBe(0);
 });
 
-it('remembers a bounded number of addresses, the latest to begin', () => {
+it('a bounded number of addresses is kept, the latest ones', () => {
   const { waitOf, fail } = failing();
   fail(A, MAX_FAILURES - 1);
   for (let address = 0; address < 10_000; address++) fail(nth(address), 1);
@@ -53,14 +53,14 @@ it('remembers a bounded number of addresses, the latest to begin', () => {
   expect(waitOf(A)).toBe(0);
 });
 
-it('forgot an address that had to wait once 10,000 others had failed: it goes on waiting', () => {
+it('a throttled address was forgotten after failures of 10,000 others: it stays throttled', () => {
   const { waitOf, fail } = failing();
   fail(A, MAX_FAILURES);
   for (let address = 0; address < 10_600; address++) fail(nth(address), 1);
   expect(waitOf(A)).toBe(60);
 });
 
-it('counted the addresses of one IPv6 customer, and the spellings of one address, apart', () => {
+it('the addresses of one IPv6 customer, and the spellings of one address, were counted separately', () => {
   const { waitOf, fail } = failing();
   for (let host = 0; host < MAX_FAILURES; host++) fail(`2001:db8:7:1::${host.toString(16)}`, 1);
   expect(waitOf('2001:db8:7:1:ffff::1')).toBe(60);
@@ -71,7 +71,7 @@ it('counted the addresses of one IPv6 customer, and the spellings of one address
   expect(waitOf('[::ffff:198.51.100.9]')).toBe(60);
 });
 
-it('had 65,536 networks of one /48 to guess from: they wait together', () => {
+it('65,536 networks of one /48 could be used for guessing: they are throttled together', () => {
   const { waitOf, fail } = failing();
   for (let network = 0; network < MAX_WIDER_FAILURES; network++)
     fail(`2001:db8:8:${network.toString(16)}::1`, 1);

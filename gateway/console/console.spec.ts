@@ -29,7 +29,7 @@ describe('the console', () => {
   });
   const get = (url: string, headers: Record<string, string> = {}) => app.inject({ url, headers });
 
-  it('says in one line how it is built, until it is', async () => {
+  it('states in one line how to build it, until it is built', async () => {
     const answer = await get('/console/');
     expect([answer.statusCode, answer.body]).toEqual([
       404,
@@ -39,12 +39,12 @@ describe('the console', () => {
     expect((await get('/console/')).statusCode).toBe(200);
   });
 
-  it('is where / leads to', async () => {
+  it('is the target of the redirect from /', async () => {
     const answer = await get('/');
     expect([answer.statusCode, answer.headers.location]).toEqual([302, '/console/']);
   });
 
-  it('has a policy with a new nonce for each page, which names the page and its issuers alone', async () => {
+  it('has a content security policy with a new nonce for each page, which allows only the console and its issuers', async () => {
     const pages = [await get('/console/'), await get('/console/')];
     const nonces = pages.map(({ body }) => /content="([^"]+)"/.exec(body)?.[1]);
     expect(new Set(nonces).size).toBe(2);
@@ -69,13 +69,13 @@ describe('the console', () => {
   });
 
   it.each(['/console', '/console/w/0190/events/a.b.c', '/console/w/x/rules?q=y', '/console/secret.json'])(
-    'answers its page for the address of a page: %s',
+    'returns its page for the path of a page: %s',
     async (url) => {
       expect((await get(url)).body).toContain('/console/assets/a-1.js');
     },
   );
 
-  it('has assets that are kept for a year, compressed where that is taken', async () => {
+  it('has assets that are cached for a year, compressed if the browser accepts it', async () => {
     const plain = await get('/console/assets/a-1.js');
     expect(plain.body).toBe('script');
     expect(plain.headers['cache-control']).toBe('public, max-age=31536000, immutable');
@@ -89,7 +89,7 @@ describe('the console', () => {
   });
 
   it.each(['/console/assets/b-2.js', '/console/none.svg', '/console/assets/../secret.json'])(
-    'has nothing else: %s',
+    'serves no other file: %s',
     async (url) => {
       const { statusCode, body } = await get(url);
       expect(body).not.toContain('not to be served');
@@ -97,7 +97,7 @@ describe('the console', () => {
     },
   );
 
-  it('says how people sign in, and nothing to exchange without a development link', async () => {
+  it('lists its issuers, and has nothing to exchange without a development link', async () => {
     expect((await get('/console/config.json')).json()).toEqual({
       version: '1.2.3',
       issuers: [{ issuer: 'https://issuer.example/realms/a', client_id: 'console' }],
@@ -107,7 +107,7 @@ describe('the console', () => {
     expect(exchange.statusCode).toBe(404);
   });
 
-  it('has a page for the way back of an issuer, which only its own pages may frame', async () => {
+  it('has a page for the redirect of an issuer, which only its own pages can frame', async () => {
     writeFileSync(join(folder, 'signed-in.html'), 'back');
     const answer = await get('/console/signed-in?code=abc');
     expect(answer.body).toBe('back');

@@ -50,7 +50,7 @@ describe('the link of tributary dev', () => {
     expect((await call({ headers: { ...OWN, cookie }, payload: {} })).statusCode).toBe(204);
   });
 
-  it('gives nothing to a browser without a session', async () => {
+  it('returns nothing to a browser without a session', async () => {
     const answer = await call({ payload: {} });
     expect([answer.statusCode, answer.body]).toEqual([204, '']);
     const forged = await call({
@@ -77,7 +77,7 @@ describe('the link of tributary dev', () => {
     ['a proxy that says it is for this machine', { 'x-forwarded-for': '127.0.0.1' }],
     ['a proxy by its newer header', { forwarded: 'for=203.0.113.7' }],
     ['a proxy that names itself', { via: '1.1 proxy' }],
-  ])('is refused to %s, and stays good for the browser of this machine', async (_, changed) => {
+  ])('is refused to %s, and stays valid for the browser of this machine', async (_, changed) => {
     const headers = Object.fromEntries(
       Object.entries({ ...OWN, ...changed }).filter(([, value]) => value !== undefined),
     ) as Record<string, string>;
@@ -86,7 +86,7 @@ describe('the link of tributary dev', () => {
     expect((await exchange(SECRET)).statusCode).toBe(200);
   });
 
-  it('is refused to another machine, whatever its headers say', async () => {
+  it('is refused to another machine, with any headers', async () => {
     expect((await exchange(SECRET, { remoteAddress: '203.0.113.7' })).statusCode).toBe(403);
     expect((await exchange(SECRET, { remoteAddress: '192.168.1.7' })).statusCode).toBe(403);
     expect((await exchange(SECRET, { remoteAddress: '::ffff:127.0.0.1' })).statusCode).toBe(200);
@@ -102,7 +102,7 @@ describe('the link of tributary dev', () => {
     expect((await exchange('x'.repeat(2_000))).statusCode).toBe(413);
   });
 
-  it('is guessed a hundred times a minute at most, and the session goes on', async () => {
+  it('is throttled after a hundred guesses a minute, and the session stays valid', async () => {
     const cookie = cookieOf(await exchange(SECRET));
     for (let attempt = 0; attempt < 100; attempt++)
       expect((await exchange(`guess-${attempt}`)).statusCode).toBe(401);

@@ -78,8 +78,8 @@ const statusesOf = (settled: readonly PromiseSettledResult<unknown>[]) =>
 const created = (settled: readonly PromiseSettledResult<unknown>[]) =>
   statusesOf(settled).filter((status) => status === 201).length;
 
-describe('creates at the same time', () => {
-  it('exceeded a quota by as many as there were: one gateway takes exactly those for which there is room', async () => {
+describe('concurrent creates', () => {
+  it('exceeded a quota by their number: one gateway accepts exactly those below the quota', async () => {
     const gateway = new Log().gateway();
     const settled = await Promise.allSettled(Array.from({ length: 70 }, (_, n) => gateway.create(`s${n}`)));
     expect(created(settled)).toBe(10);
@@ -92,7 +92,7 @@ describe('creates at the same time', () => {
     });
   });
 
-  it('at several gateways exceed it by the few that each has under way, whatever comes', async () => {
+  it('exceed a quota at several gateways only by those in progress at each of them', async () => {
     const log = new Log();
     const gateways = [log.gateway(), log.gateway(), log.gateway()];
     const settled = await Promise.allSettled(
@@ -125,7 +125,7 @@ describe('creates at the same time', () => {
 });
 
 describe('a change', () => {
-  it('that removes something is taken however many others there were', async () => {
+  it('is accepted after any number of others if it removes something', async () => {
     const { send } = new Log().gateway({ rates: { perScope: 2, perAccount: 100 } });
     const update = { ...about, type: 'source.updated', entity: 's', data: { name: 'x' } } as const;
     const remove = { ...about, type: 'source.deleted', entity: 's', data: {} } as const;
@@ -140,7 +140,7 @@ describe('a change', () => {
     expect(await send(remove)).toMatchObject({ applied: true });
   });
 
-  it('counts for its account in every workspace, and by its size', async () => {
+  it('counts for its account over all workspaces, and by its size', async () => {
     const { send } = new Log().gateway({ rates: { perScope: 100, perAccount: 10 } });
     const update = { ...about, type: 'source.updated', entity: 's', data: { name: 'x' } } as const;
     await send(source('s'));

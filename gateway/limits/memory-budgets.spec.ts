@@ -35,7 +35,7 @@ async function serve(answers: number) {
   return { port, ask };
 }
 
-it('were kept without bound for clients that do not read them: a caller has its share, others get theirs', async () => {
+it('responses to clients that do not read were buffered without a bound: a caller has a share, and others get theirs', async () => {
   const { ask } = await serve(100 * MIB);
   const slow: Awaited<ReturnType<typeof ask>>[] = [];
   for (let n = 0; n < 5; n++) slow.push(await ask('127.0.0.3'));

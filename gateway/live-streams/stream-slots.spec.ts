@@ -25,14 +25,14 @@ function setUp(limits: Partial<typeof LIMITS> = {}) {
 }
 
 describe('slots for live streams', () => {
-  it('went to the ten workspaces of one person: an account has a share of its own', () => {
+  it('were used up by ten workspaces of one person: an account has a share', () => {
     const { refusal, fill, open } = setUp();
     fill('ann', (n) => `w${n}`, LIMITS.accountStreams);
     expect(refusal('ann', 'another', 'another organization of hers')).toBe('live_streams_of_account');
     open('bob', 'w1');
   });
 
-  it('are bounded by workspace, and by organization whoever opens them', () => {
+  it('are bounded by workspace, and by organization over all accounts', () => {
     const { refusal, open, slots } = setUp();
     for (let n = 0; n < LIMITS.workspaceStreams; n++) open(`person ${n}`, 'w', 'o');
     expect(refusal('x', 'w', 'o')).toBe('live_streams_of_workspace');
@@ -41,7 +41,7 @@ describe('slots for live streams', () => {
     expect(slots.total).toBe(9);
   });
 
-  it('were all taken by the first accounts that came: one with fewer gets one of those with most', () => {
+  it('were all used by the first accounts: an account with fewer streams gets one from the account with most', () => {
     const { slots, evicted, refusal, open, fill } = setUp();
     fill('ann', (n) => `a${n}`, 8);
     fill('bob', (n) => `b${n}`, 8);
@@ -56,7 +56,7 @@ describe('slots for live streams', () => {
     expect(slots.total).toBe(LIMITS.streams);
   });
 
-  it('are given back once, also by a stream that was ended for another', () => {
+  it('are released once, also by a stream that was ended in favour of another', () => {
     const { slots, open } = setUp({ streams: 3 });
     const held = [open('ann', 'a'), open('ann', 'a'), open('ann', 'a')];
     const other = open('bob', 'b');

@@ -29,7 +29,7 @@ function begin({
 }
 
 describe('a body being read', () => {
-  it('is what was sent, however it was cut, and reserved before it is kept', async () => {
+  it('equals what was sent in any chunks, and reserves memory before it is buffered', async () => {
     const chunk = fc.uint8Array({ minLength: 1, maxLength: 3_000 });
     await fc.assert(
       fc.asyncProperty(fc.array(chunk, { maxLength: 40 }), fc.boolean(), async (chunks, isChunked) => {
@@ -48,7 +48,7 @@ describe('a body being read', () => {
     );
   });
 
-  it('counted as what its Content-Length announced: it counts as what came', async () => {
+  it('counted with its Content-Length: it counts with its received bytes', async () => {
     const { payload, reserved, outcome, stop } = begin({ expected: 900_000 });
     payload.write(Buffer.alloc(7));
     payload.write(Buffer.alloc(13));
@@ -57,7 +57,7 @@ describe('a body being read', () => {
     expect((await outcome).error).toMatchObject({ status: 503 });
   });
 
-  it('cost a buffer for each byte that came alone: a few hold all of them', async () => {
+  it('cost a buffer for each chunk of one byte: a few buffers contain all of them', async () => {
     const { payload, reserved, outcome } = begin({});
     for (let n = 0; n < 20_000; n++) payload.write(Buffer.from([n & 255]));
     payload.end();
@@ -69,7 +69,7 @@ describe('a body being read', () => {
     ['longer than its limit', { limit: 100 }, 413],
     ['longer than may be reserved', { most: 100 }, 503],
     ['shorter than announced', { expected: 5_000 }, 400],
-  ])('is refused when it is %s, and the rest of it is thrown away', async (_, options, status) => {
+  ])('is refused when it is %s, and the rest of it is discarded', async (_, options, status) => {
     const { payload, outcome } = begin(options);
     for (let n = 0; n < 40; n++) payload.write(Buffer.alloc(100));
     payload.end();
@@ -79,7 +79,7 @@ describe('a body being read', () => {
     await expect.poll(() => payload.readableEnded).toBe(true);
   });
 
-  it('whose client leaves is refused', async () => {
+  it('whose client disconnects is refused', async () => {
     const { payload, outcome } = begin({ expected: 10 });
     payload.write('x');
     payload.destroy(new Error('aborted'));

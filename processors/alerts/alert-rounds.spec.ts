@@ -96,7 +96,7 @@ const states = (turns: readonly { readonly data: AlertChange }[]) => turns.map((
 const pass = (rounds: number) => vi.advanceTimersByTimeAsync(rounds * ROUND);
 
 describe('alerts are evaluated', () => {
-  it('and a change is proposed once, by what all received events are counted for', async () => {
+  it('and a change is proposed once, with the counts of all received events', async () => {
     const { world, start, turns } = setUp();
     start();
     await pass(3);
@@ -116,7 +116,7 @@ describe('alerts are evaluated', () => {
     expect(states(turns())).toEqual(['firing', 'ok']);
   });
 
-  it('by the next process where the one before was killed: what was reported is in the catalog', async () => {
+  it('by the next process after a kill: the catalog has what was reported', async () => {
     const { world, start, turns } = setUp();
     world.bad = 30;
     const killed = start();
@@ -128,7 +128,7 @@ describe('alerts are evaluated', () => {
     expect(states(turns())).toEqual(['firing']);
   });
 
-  it('by several processes at the same time: the catalog takes one of their proposals', async () => {
+  it('by several processes at the same time: the catalog applies one of their proposals', async () => {
     const { world, start, turns, state } = setUp();
     world.bad = 30;
     for (let n = 0; n < 3; n++) start();
@@ -157,7 +157,7 @@ describe('alerts are evaluated', () => {
     expect(states(turns())).toEqual(['firing']);
   });
 
-  it('again once an engine that was away answers', async () => {
+  it('again once an engine answers after an outage', async () => {
     const { world, start, turns } = setUp();
     world.bad = 30;
     world.isDown = true;
@@ -169,7 +169,7 @@ describe('alerts are evaluated', () => {
     expect(states(turns())).toEqual(['firing']);
   });
 
-  it('of one workspace with shared reads', async () => {
+  it('with shared reads for all alerts of a workspace', async () => {
     const { world, start } = setUp(Array.from({ length: 20 }, () => ({})));
     start();
     await pass(3);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { SlowQueueScheduler } from './slow-queue-scheduler.ts';
 
 describe('SlowQueueScheduler', () => {
-  it('the workspace with a thousand pieces of work waiting does not delay the one with two', async () => {
+  it('a workspace with a thousand queued tasks does not delay one with two', async () => {
     const scheduler = new SlowQueueScheduler(
       () => 0,
       () => false,
@@ -16,7 +16,7 @@ describe('SlowQueueScheduler', () => {
     expect(done.at(-1)).toBe('many 999');
   });
 
-  it('rests three times as long as it works while others are busy, and as long otherwise', async () => {
+  it('pauses three times as long as it works while others are busy, otherwise as long', async () => {
     for (const [busy, least] of [
       [true, 3],
       [false, 1],
@@ -38,7 +38,7 @@ describe('SlowQueueScheduler', () => {
     }
   });
 
-  it('rejects with what the work throws, and goes on', async () => {
+  it('rejects with the error of a task, and continues', async () => {
     const scheduler = new SlowQueueScheduler(
       () => 0,
       () => false,

@@ -26,12 +26,12 @@ const packages = Object.entries(lock.packages)
 const pathsOf = (chosen: typeof packages) => chosen.map(({ path }) => path);
 
 describe('the lock file', () => {
-  it('could not be read by the npm of Debian 12, which builds the image: no override names another package', () => {
+  it('could not be read by the npm of Debian 12, which builds the image: no override replaces a package by another one', () => {
     const { overrides } = JSON.parse(read('package.json')) as { readonly overrides: object };
     expect(JSON.stringify(overrides)).not.toContain('npm:');
   });
 
-  it('did not hold the Node that runs production: it has the digest of every package, that one included', () => {
+  it('lacked the Node that runs in production: it has the digest of every package including Node', () => {
     expect(pathsOf(packages.filter(({ integrity }) => integrity?.startsWith('sha512-') !== true))).toEqual(
       [],
     );
@@ -45,7 +45,7 @@ describe('the lock file', () => {
     expect(pathsOf(packages.filter(({ resolved }) => resolved !== undefined))).toEqual([]);
   });
 
-  it('holds no package that its author has given up: npm ci would warn of it', () => {
+  it('has no deprecated package, of which npm ci would warn', () => {
     expect(pathsOf(packages.filter(({ deprecated }) => deprecated !== undefined))).toEqual([]);
   });
 
@@ -60,7 +60,7 @@ describe('the lock file', () => {
 });
 
 describe('install scripts', () => {
-  it('do not run, whatever a package brings', () => {
+  it('do not run for any package', () => {
     expect(read('.npmrc').split('\n')).toContain('ignore-scripts=true');
   });
 
@@ -70,7 +70,7 @@ describe('install scripts', () => {
     expect(allowScripts).toEqual(Object.fromEntries(scripted.map(({ name }) => [name, false])));
   });
 
-  it('are listed with the reason why nothing needs them', () => {
+  it('are listed with the reason why they are not needed', () => {
     const table =
       read('docs/operations/supply-chain.md').split('## No install script runs')[1]?.split('\n## ')[0] ?? '';
     const listed = [...table.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name);

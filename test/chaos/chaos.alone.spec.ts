@@ -13,7 +13,7 @@ const seed = Number(process.env.TRIBUTARY_CHAOS_SEED ?? Date.now() % 1_000_000);
  * Skipped where the run has no engines. It is never retried: a failure in one run of ten is still a fault.
  */
 describe.skipIf(engines() === undefined)('chaos', () => {
-  it(`leaves each event once wherever it belongs (${isLong ? 'long' : 'short'} form)`, {
+  it(`leaves each event exactly once in every store and destination (${isLong ? 'long' : 'short'} form)`, {
     timeout: isLong ? 3_600_000 : 600_000,
     retry: 0,
   }, async () => {
@@ -22,7 +22,7 @@ describe.skipIf(engines() === undefined)('chaos', () => {
   });
 
   it.runIf(isLong)(
-    'a processor joins and leaves with no event lost or doubled',
+    'a processor joins and leaves without a lost or duplicate event',
     { timeout: 1_800_000, retry: 0 },
     async () => {
       expect(await runScaling({ ...SCALING, seed }, (line) => console.log(line))).toEqual([]);

@@ -60,7 +60,7 @@ describe.skipIf(chromiumPath === undefined)('sign-in with the issuers of TRIBUTA
     if (!window.isClosed()) await window.waitForEvent('close');
   }
 
-  it('offers each of them, and closes its window by itself', async () => {
+  it('offers each issuer, and closes its window by itself', async () => {
     const page = await open();
     await page.getByRole('button', { name: `Sign in with ${host(1)}` }).waitFor();
     await expectAccessible(page);
@@ -73,7 +73,7 @@ describe.skipIf(chromiumPath === undefined)('sign-in with the issuers of TRIBUTA
     expect(await page.evaluate<string>('document.cookie')).toBe('');
   });
 
-  it('asks nobody again when the page is loaded again', async () => {
+  it('does not require a new sign-in when the page is reloaded', async () => {
     const page = await open();
     await signIn(page);
     await page.getByText('You are in no workspace yet').waitFor();
@@ -81,7 +81,7 @@ describe.skipIf(chromiumPath === undefined)('sign-in with the issuers of TRIBUTA
     await page.getByText('You are in no workspace yet').waitFor();
   });
 
-  it('asks nobody again where an issuer without a session answers first', async () => {
+  it('does not require a new sign-in if an issuer without a session answers first', async () => {
     const page = await open();
     await signIn(page);
     await page.getByText('You are in no workspace yet').waitFor();
@@ -94,7 +94,7 @@ describe.skipIf(chromiumPath === undefined)('sign-in with the issuers of TRIBUTA
     await page.getByText('You are in no workspace yet').waitFor();
   });
 
-  it('renews the session before it is over, without asking', async () => {
+  it('renews the session before it ends, without interaction', async () => {
     const page = await open();
     await signIn(page);
     await page.getByText('You are in no workspace yet').waitFor();
@@ -105,7 +105,7 @@ describe.skipIf(chromiumPath === undefined)('sign-in with the issuers of TRIBUTA
     await page.getByRole('textbox', { name: 'Name' }).waitFor();
   });
 
-  it('asks over the page once the session is over, and loses nothing of what was typed and sent', async () => {
+  it('asks for a sign-in over the page once the session has ended, and keeps typed and sent data', async () => {
     const page = await open();
     await signIn(page);
     await page.getByRole('link', { name: 'Create a workspace' }).click();
@@ -123,7 +123,7 @@ describe.skipIf(chromiumPath === undefined)('sign-in with the issuers of TRIBUTA
     await page.getByText('Typed before the session ended').first().waitFor();
   });
 
-  it('signs out here, says where the session goes on, and does not sign in by itself', async () => {
+  it('signs out here, states where the session continues, and does not sign in by itself', async () => {
     const page = await open();
     await signIn(page);
     await page.getByRole('button', { name: 'Sign out' }).first().click();
@@ -134,7 +134,7 @@ describe.skipIf(chromiumPath === undefined)('sign-in with the issuers of TRIBUTA
     await page.getByText('Sign in to the console').waitFor();
   });
 
-  it('says why an issuer cannot be asked, and lets the person try again', async () => {
+  it('states why an issuer cannot be reached, and offers a retry', async () => {
     const page = await open();
     const button = page.getByRole('button', { name: `Sign in with ${host(1)}` });
     await button.waitFor();

@@ -70,7 +70,7 @@ describe(`the HTTP surface under fire (seed ${SEED})`, () => {
     return { kept: underFire / quiet, attacks, growth };
   }
 
-  it('good clients get done what they got done before, and memory stays bounded', async () => {
+  it('well-behaved clients keep their throughput, and memory stays bounded', async () => {
     await goodCalls(1_000); // warm
     const figures = await measured(besideFire, ({ kept }) => kept >= KEPT);
     expect(figures.kept).toBeGreaterThanOrEqual(KEPT);
@@ -78,7 +78,7 @@ describe(`the HTTP surface under fire (seed ${SEED})`, () => {
     expect(figures.growth).toBeLessThan(MAX_GROWTH_MB);
   }, 300_000);
 
-  it('it is healthy after all of that, and nothing was an unexpected failure', async () => {
+  it('the gateway is healthy after all attacks, without an unexpected failure', async () => {
     expect(await goodCall()).toBe(true);
     expect((await fetch(`${tributary.url}/readyz`)).status).toBe(200);
     expect(tributary.log()).not.toContain('failed unexpectedly');

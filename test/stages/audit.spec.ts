@@ -60,7 +60,7 @@ const EXPECTED = [
   ['three', null],
 ];
 
-it('lists every applied fact with what was there before and after, and no refused one', async () => {
+it('the audit log lists every applied fact with the values before and after, and no refused one', async () => {
   const { catalog, history, run } = setUp();
   fill(catalog);
   await run('audit', entriesOf(catalog.facts));
@@ -74,14 +74,14 @@ it('lists every applied fact with what was there before and after, and no refuse
   ]);
 });
 
-it('knows what was there before also when it begins in the midst: another process had come so far', async () => {
+it('the values before a fact are known also if the stage continues after another process', async () => {
   const { catalog, history, run } = setUp();
   fill(catalog);
   await run('audit', entriesOf(catalog.facts, 3));
   expect(await names(history)).toEqual(EXPECTED.slice(2));
 });
 
-it('lists a fact once however often it is repeated, in whatever batches', async () => {
+it('a fact is listed once after any repetition, in any batches', async () => {
   const { catalog, history, run } = setUp();
   fill(catalog);
   const facts = entriesOf(catalog.facts);
@@ -94,7 +94,7 @@ it('lists a fact once however often it is repeated, in whatever batches', async 
   expect(await names(history)).toEqual(EXPECTED);
 });
 
-it('forgets with the partition what it had folded, and folds anew when it comes back', async () => {
+it('the folded state is dropped with the partition, and folded again when it returns', async () => {
   const { catalog, history, run } = setUp();
   fill(catalog);
   const facts = entriesOf(catalog.facts);
@@ -105,7 +105,7 @@ it('forgets with the partition what it had folded, and folds anew when it comes 
   expect(await names(history)).toEqual(EXPECTED);
 });
 
-it('puts a batch again that history did not take', async () => {
+it('a batch that the history did not store is stored again', async () => {
   const { catalog, history, run } = setUp();
   fill(catalog);
   const put = vi.spyOn(history, 'put').mockRejectedValueOnce(new Unavailable('down'));
@@ -116,7 +116,7 @@ it('puts a batch again that history did not take', async () => {
   expect(await names(history)).toEqual(EXPECTED);
 });
 
-it('lists what comes before a fact it does not know, waits there, and goes by none after it', async () => {
+it('the stage lists all facts before an unknown one, waits there, and skips none', async () => {
   const { catalog, history, run } = setUp();
   fill(catalog);
   const facts = entriesOf(catalog.facts);
@@ -128,7 +128,7 @@ it('lists what comes before a fact it does not know, waits there, and goes by no
   }
 });
 
-it('keeps every version of a contract, once, however often the facts come', async () => {
+it('every version of a contract is stored once, with any repetition of its facts', async () => {
   const { catalog, history, run } = setUp();
   catalog.add('contract.created', 'c1', {
     id: 'c1',
@@ -165,7 +165,7 @@ it('keeps every version of a contract, once, however often the facts come', asyn
   );
 });
 
-it('works off the topic of the catalog on a log, and once more after a restart', async () => {
+it('the stage processes the topic of the catalog, and continues after a restart', async () => {
   const { catalog, history, stages } = setUp();
   fill(catalog);
   const log = await openLog();
@@ -180,7 +180,7 @@ it('works off the topic of the catalog on a log, and once more after a restart',
   expect(await names(history)).toEqual(EXPECTED);
 });
 
-it('goes on from the rows of a rewrite where the facts before were dropped, wherever it begins', async () => {
+it('the stage continues from the rows of a rewrite if earlier facts were dropped, from any position', async () => {
   const log = await openLog();
   const { catalog, history, stages } = setUp({}, { log });
   fill(catalog);
@@ -205,7 +205,7 @@ it('goes on from the rows of a rewrite where the facts before were dropped, wher
   expect(await names(history)).toEqual(EXPECTED);
 });
 
-it('says nothing of facts that are missing, and waits', async () => {
+it('the stage lists nothing after missing facts, and waits', async () => {
   const log = await openLog();
   const { catalog, history, stages } = setUp({}, { log });
   fill(catalog);
@@ -222,7 +222,7 @@ it('says nothing of facts that are missing, and waits', async () => {
   expect((await again?.lag())?.[0]?.lag).toBeGreaterThan(0);
 });
 
-it('never gives a fact up: what would be a throw is a wait that says why', async () => {
+it('the stage dead-letters no fact: it waits and reports the reason', async () => {
   const { catalog, history, run } = setUp();
   fill(catalog);
   const put = vi.spyOn(history, 'put').mockRejectedValue(new InvalidInput('a field is too long'));
@@ -237,7 +237,7 @@ it('never gives a fact up: what would be a throw is a wait that says why', async
 it.each([
   ['of a newer release', { v: 2 }, 'that this release does not know'],
   ['that cannot be read', {}, 'a state has no table painted'],
-])('puts no fact into stages.dead behind a rewrite %s, and waits', async (_, over, why) => {
+])('no fact after a rewrite %s is dead-lettered: the stage waits', async (_, over, why) => {
   const log = await openLog();
   const { catalog, history, stages } = setUp({}, { log });
   fill(catalog);

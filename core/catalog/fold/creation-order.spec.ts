@@ -20,7 +20,7 @@ const change = fc.record({
 const timeOf = (id: string) => at((Number(id) * 7) % 5);
 
 describe('items in creation order', () => {
-  it('are those that were put and not removed, each at its place, whole and by group', () => {
+  it('are those that were added and not removed, in order, as a whole and by group', () => {
     fc.assert(
       fc.property(fc.array(change, { maxLength: 40 }), fc.integer({ min: 0, max: 12 }), (changes, from) => {
         const order = new GroupedOrder<Item>(({ group }) => group);
@@ -55,7 +55,7 @@ describe('items in creation order', () => {
     );
   });
 
-  it('are read in any order, from any place, also after changes of what they are ordered by', () => {
+  it('are read in any order, from any position, also after changes of the sort value', () => {
     const changes = fc.array(
       fc.record({
         id: fc.integer({ min: 0, max: 9 }).map(String),
@@ -119,7 +119,7 @@ describe('items in creation order', () => {
     );
   });
 
-  it('of several lists are one list, with each item once', () => {
+  it('of several lists are merged into one, with each item once', () => {
     const items = Array.from({ length: 30 }, (_, n) => ({ id: String(n), created_at: at(n % 7) }));
     const lists = [0, 1, 2].map(
       (list) => new CreationOrder(items.filter((_, n) => n % 3 === list || n % 5 === list)),
@@ -130,7 +130,7 @@ describe('items in creation order', () => {
     expect([...mergeListings([]).newestFirst()]).toEqual([]);
   });
 
-  it('were sorted anew for each page: a page among a hundred thousand looks at few of them', () => {
+  it('were sorted again for each page: a page of a hundred thousand items reads few of them', () => {
     let looks = 0;
     const counted = (n: number): Created => ({
       id: String(n).padStart(6, '0'),

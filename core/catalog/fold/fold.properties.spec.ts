@@ -195,7 +195,7 @@ interface Snapshot {
 }
 
 describe('the fold', () => {
-  it('decides the same on every replay', () => {
+  it('has the same verdicts on every replay', () => {
     fc.assert(
       fc.property(history, (facts) => {
         const [one, other] = [foldAll(facts), foldAll(JSON.parse(JSON.stringify(facts)) as Fact[])];
@@ -217,7 +217,7 @@ describe('the fold', () => {
     );
   });
 
-  it('lets a version grow by one, and only that of the entity the fact is about', () => {
+  it('increments only the version of the entity that the fact is about', () => {
     fc.assert(
       fc.property(history, (facts) => {
         each(facts, ({ state, fact: { entity, expected_version }, applied, before }) => {
@@ -249,7 +249,7 @@ describe('the fold', () => {
     );
   });
 
-  it('gives a key hash to one key', () => {
+  it('assigns a key hash to one key', () => {
     fc.assert(
       fc.property(history, (facts) => {
         const { state } = foldAll(facts);
@@ -278,7 +278,7 @@ describe('the fold', () => {
     );
   });
 
-  it('has at most one active contract for a pair, the one that judges', () => {
+  it('has at most one active contract for a type and name, which is the one that applies', () => {
     fc.assert(
       fc.property(history, (facts) => {
         each(facts, ({ state, position }) => {
@@ -299,7 +299,7 @@ describe('the fold', () => {
     );
   });
 
-  it('answers the same for a position however many facts follow', () => {
+  it('has the same contract for a position with any number of later facts', () => {
     fc.assert(
       fc.property(history, (facts) => {
         const known: unknown[] = [];
@@ -330,7 +330,7 @@ describe('the fold', () => {
     );
   });
 
-  it('goes on from its rows as from the facts themselves', () => {
+  it('continues from stored rows as from the facts', () => {
     fc.assert(
       fc.property(history, history, (facts, later) => {
         const { state } = foldAll(facts);

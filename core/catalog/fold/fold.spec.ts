@@ -32,14 +32,14 @@ describe('accounts', () => {
     ...(version === undefined ? {} : { expected_version: version }),
   });
 
-  it('are made once, whoever of several gateways is first', () => {
+  it('are created once, by the first of several gateways', () => {
     const other = { ...created, data: { ...created.data, email: 'b@example.com' } };
     const { state, verdicts } = fold(created, other);
     expect(verdicts.at(-1)).toEqual(conflict('taken'));
     expect(state.account(OWNER)).toMatchObject({ email: null, version: 1 });
   });
 
-  it('learn an e-mail address, and stay who they are', () => {
+  it('keep their id when they get an e-mail address', () => {
     const smuggled = { ...told('a@example.com'), data: { ...told('a@example.com').data, subject: 'root' } };
     const { state, verdicts } = fold(created, smuggled);
     expect(verdicts.at(-1)?.applied).toBe(true);
@@ -55,7 +55,7 @@ describe('accounts', () => {
     });
   });
 
-  it('are not changed by who saw an older version, nor before they exist', () => {
+  it('are not changed by a fact for an older version, nor before they exist', () => {
     const { state, verdicts } = fold(
       told('x@example.com'),
       created,
@@ -69,7 +69,7 @@ describe('accounts', () => {
 });
 
 describe('workspaces', () => {
-  it('come with their organization and its owner', () => {
+  it('are created with their organization and its owner', () => {
     const { state } = fold();
     expect(state.organization(ORGANIZATION)).toMatchObject({ org_id: 1, version: 1, created_at: AT });
     expect(state.workspaceRole(OWNER, WORKSPACE)).toBe('admin');
@@ -83,7 +83,7 @@ describe('workspaces', () => {
     expect(fold(workspace(), elsewhere).verdicts.slice(1)).toEqual([conflict('taken'), conflict('missing')]);
   });
 
-  it('give nobody a role in an organization that was there before', () => {
+  it('give no role in an existing organization', () => {
     const joined = fact('workspace.created', 'w2', {
       workspace: { id: 'w2', name: 'w', organization_id: ORGANIZATION, region: 'eu', status: 'active' },
       owner: { account_id: 'stranger', organization_id: ORGANIZATION, role: 'owner' },
@@ -95,7 +95,7 @@ describe('workspaces', () => {
 });
 
 describe('keys', () => {
-  it('are found by hash, revoked ones too', () => {
+  it('are found by hash, also if revoked', () => {
     const { state } = fold(apiKey('k1', 'h1'), fact('api_key.revoked', 'k1', {}));
     expect(state.keyByHash('h1')).toMatchObject({ kind: 'api_key', key: { id: 'k1', status: 'revoked' } });
     expect(state.keyByHash('h2')).toBeUndefined();
@@ -118,7 +118,7 @@ describe('sources', () => {
   const deleted = fact('source.deleted', 's1', {});
   const named = writeKey('q1', 'h1', WORKSPACE, 's1');
 
-  it('can be named by write keys of their workspace once they are there', () => {
+  it('can be referenced by write keys of their workspace once they exist', () => {
     const { state, verdicts } = fold(named, source('s1'), named);
     expect(verdicts.slice(1).map(({ applied }) => applied)).toEqual([false, true, true]);
     expect(state.keyByHash('h1')?.key).toMatchObject({ id: 'q1', source_id: 's1' });
@@ -126,13 +126,13 @@ describe('sources', () => {
     expect(fold(...foreign).verdicts.at(-1)).toEqual(conflict('missing'));
   });
 
-  it('stay while an active write key names them', () => {
+  it('are kept while an active write key references them', () => {
     const { state, verdicts } = fold(source('s1'), named, deleted);
     expect(verdicts.at(-1)).toEqual(conflict('in_use'));
     expect(state.entity('source', WORKSPACE, 's1')).toBeDefined();
   });
 
-  it('go once that key is revoked, and again; then no key can name them', () => {
+  it('can be deleted, also repeatedly, once that key is revoked, and then cannot be referenced', () => {
     const revoked = fact('write_key.revoked', 'q1', {});
     const late = writeKey('q2', 'h2', WORKSPACE, 's1');
     const { state, verdicts } = fold(source('s1'), named, revoked, deleted, deleted, late);
@@ -148,24 +148,24 @@ describe('contracts', () => {
     ...(version === undefined ? {} : { expected_version: version }),
   });
 
-  it('are refused for a pair that an active one has', () => {
+  it('are refused for a type and name that have an active one', () => {
     expect(fold(contract('c1'), contract('c2')).verdicts.at(-1)).toEqual(conflict('taken'));
     expect(fold(contract('c1'), contract('c2', 'other')).verdicts.at(-1)?.applied).toBe(true);
   });
 
-  it('free their pair when archived, and judge what was received before', () => {
+  it('release their type and name when archived, and still apply to earlier positions', () => {
     const { state } = fold(contract('c1'), fact('contract.archived', 'c1', {}), contract('c2'));
     const at = (position: number) => state.contractAt(WORKSPACE, 'track', 'order', position)?.id;
     expect([at(1), at(2), at(3), at(4)]).toEqual([undefined, 'c1', undefined, 'c2']);
   });
 
-  it('judge nothing once an update archived them', () => {
+  it('do not apply once an update has archived them', () => {
     const { state, verdicts } = fold(contract('c1'), updated({ status: 'archived' }), contract('c2'));
     expect(verdicts.at(-1)?.applied).toBe(true);
     expect(state.contractAt(WORKSPACE, 'track', 'order', 3)).toBeUndefined();
   });
 
-  it('leave their old pair when they move to another', () => {
+  it('release their type and name when they get others', () => {
     const { state } = fold(contract('c1'), updated({ event_name: 'other' }, 1));
     expect(state.contractAt(WORKSPACE, 'track', 'order', 3)).toBeUndefined();
     expect(state.contractAt(WORKSPACE, 'track', 'other', 3)).toMatchObject({ id: 'c1', version: 2 });
@@ -178,7 +178,7 @@ describe('contracts', () => {
     expect(state.entity('contract', WORKSPACE, 'c1')?.name).toBe('a');
   });
 
-  it('are remembered version by version until they judge nothing any more', () => {
+  it('are kept version by version until they apply to no event', () => {
     const { state } = fold(
       contract('c1'),
       updated({ name: 'a' }),
@@ -195,7 +195,7 @@ describe('contracts', () => {
     expect([...state.pastContracts(WORKSPACE)]).toEqual([]);
   });
 
-  it('of the exact name win over those of every name', () => {
+  it('for the exact name take precedence over those for every name', () => {
     const { state } = fold(contract('c1', ''), contract('c2', 'order'));
     expect(state.contractAt(WORKSPACE, 'track', 'order', 9)?.id).toBe('c2');
     expect(state.contractAt(WORKSPACE, 'track', 'else', 9)?.id).toBe('c1');
@@ -206,7 +206,7 @@ describe('contracts', () => {
 describe('rules', () => {
   const parts = [destination('d1'), transformation('t1'), transformation('t2', 'draft')];
 
-  it('name what the workspace has, and no draft while enabled', () => {
+  it('reference only entities of the workspace, and no draft while enabled', () => {
     const { verdicts } = fold(
       ...parts,
       rule('r1', 'd1', 't1'),
@@ -225,7 +225,7 @@ describe('rules', () => {
     ]);
   });
 
-  it('hold what they name in place while enabled', () => {
+  it('keep what they reference while enabled', () => {
     const removals = [
       fact('destination.deleted', 'd1', {}),
       fact('transformation.deleted', 't1', {}),
@@ -255,32 +255,32 @@ describe('deletes', () => {
     ...(version === undefined ? {} : { expected_version: version }),
   });
 
-  it('apply again without a change', () => {
+  it('have no effect when repeated', () => {
     const { state, verdicts } = fold(destination('d1'), deleted('d1'), deleted('d1'));
     expect(verdicts.map(({ applied }) => applied)).toEqual([true, true, true, true]);
     expect(state.wasDeleted('destination', WORKSPACE, 'd1')).toBe(true);
   });
 
-  it('are refused for who saw an older version', () => {
+  it('are refused for an older version', () => {
     const changed = fact('destination.updated', 'd1', { name: 'x' });
     expect(fold(destination('d1'), changed, deleted('d1', 1)).verdicts.at(-1)).toEqual(conflict('version'));
     expect(fold(destination('d1'), changed, deleted('d1', 2)).verdicts.at(-1)?.applied).toBe(true);
   });
 
-  it('are refused for an entity of another kind or none', () => {
+  it('are refused for an entity of another kind or a missing one', () => {
     const { state, verdicts } = fold(transformation('t1'), deleted('t1'), deleted('nothing'));
     expect(verdicts.slice(2)).toEqual([conflict('missing'), conflict('missing')]);
     expect(state.transformation('t1')?.id).toBe('t1');
   });
 
-  it('free no id', () => {
+  it('do not release the id', () => {
     const { verdicts } = fold(destination('d1'), deleted('d1'), destination('d1'));
     expect(verdicts.at(-1)).toEqual(conflict('taken'));
   });
 });
 
 describe('changes', () => {
-  it('keep id, workspace, version and creation, whatever a fact carries', () => {
+  it('keep id, workspace, version and creation, with any values in the fact', () => {
     const smuggled = {
       name: 'x',
       id: 'd2',
@@ -298,7 +298,7 @@ describe('changes', () => {
     });
   });
 
-  it('are about the entity the fact names, also at creation', () => {
+  it('apply to the entity that the fact names, also at creation', () => {
     const { state } = fold({ ...destination('d1'), entity: 'd7' } as Fact);
     expect(state.destination('d7')?.id).toBe('d7');
     expect(state.destination('d1')).toBeUndefined();
@@ -309,7 +309,7 @@ describe('facts of a later release', () => {
   it.each([
     ['type', { ...destination('d1'), type: 'destination.painted' }],
     ['version', { ...destination('d1'), v: 2 }],
-  ])('with an unknown %s are never ignored', (_, later) => {
+  ])('are never ignored if their %s is unknown', (_, later) => {
     const state = foldAll([workspace()]).state;
     expect(() => applyFact(state, later as unknown as Fact, 1)).toThrow(UnknownFact);
   });

@@ -67,19 +67,19 @@ const EVERY = ['other', 'viewer', 'editor', 'admin', 'write', 'client'];
 const without = (...gone: readonly string[]) => EVERY.filter((id) => !gone.includes(id));
 
 describe('the keys of a member', () => {
-  it('are revoked with the place in the organization, but for write keys', () => {
+  it('are revoked with the membership in the organization, except write keys', () => {
     const left = without('admin', 'editor', 'viewer', 'client');
     for (const role of ['owner', 'admin'] as const)
       expect(activeAfter(inOrganization(role), ...KEYS, removed('organization_member'))).toEqual(left);
   });
 
-  it('are revoked with the place in a workspace, but for client keys, which are the organization’s', () => {
+  it('are revoked with the membership in a workspace, except client keys, which belong to the organization', () => {
     expect(activeAfter(inWorkspace('admin'), ...KEYS, removed('workspace_member'))).toEqual(
       without('admin', 'editor', 'viewer'),
     );
   });
 
-  it('stay with somebody who leaves a workspace as an admin of its organization', () => {
+  it('are kept by a member who leaves a workspace as an admin of its organization', () => {
     const both = [inOrganization('admin'), inWorkspace('admin')];
     expect(activeAfter(...both, ...KEYS, removed('workspace_member'))).toEqual(EVERY);
   });
@@ -92,7 +92,7 @@ describe('the keys of a member', () => {
     expect(activeAfter(inWorkspace('admin'), ...KEYS, changed(about, role))).toEqual(without(...gone));
   });
 
-  it('of an admin who becomes a plain member are revoked as far as no workspace covers them', () => {
+  it('of an admin who becomes a plain member are revoked unless a role in a workspace covers them', () => {
     const demoted = changed('organization_member', 'member');
     expect(activeAfter(inOrganization('admin'), ...KEYS, demoted)).toEqual(
       without('admin', 'editor', 'viewer', 'client'),
@@ -104,7 +104,7 @@ describe('the keys of a member', () => {
     expect(activeAfter(inOrganization('owner'), ...KEYS, admin)).toEqual(EVERY);
   });
 
-  it('stay where that was decided, through a later rise, and go with the place', () => {
+  it('are kept if the fact decides it, also through a later promotion, and end with the membership', () => {
     const kept = [inWorkspace('admin'), ...KEYS, changed('workspace_member', 'viewer', 'keep')];
     expect(activeAfter(...kept)).toEqual(EVERY);
     expect(activeAfter(...kept, changed('workspace_member', 'editor'))).toEqual(EVERY);
@@ -112,14 +112,14 @@ describe('the keys of a member', () => {
     expect(activeAfter(...kept, removed('workspace_member'))).toEqual(without('admin', 'editor', 'viewer'));
   });
 
-  it('stay by facts of version 1, which decided nothing', () => {
+  it('are kept by facts of version 1, which have no decision', () => {
     const old = fact('organization_member.removed', 'om', {});
     expect(activeAfter(inOrganization('admin'), ...KEYS, old)).toEqual(EVERY);
     const demotion = fact('workspace_member.updated', 'wm', { role: 'viewer' });
     expect(activeAfter(inWorkspace('admin'), ...KEYS, demotion)).toEqual(EVERY);
   });
 
-  it('stay where the removal is refused', () => {
+  it('are kept if the removal is refused', () => {
     const stale = { ...removed('organization_member'), expected_version: 7 } as Fact;
     const { state, verdicts } = foldAll([workspace(), ada, inOrganization('admin'), ...KEYS, stale]);
     expect(verdicts.at(-1)).toEqual({ applied: false, conflict: 'version' });
@@ -127,7 +127,7 @@ describe('the keys of a member', () => {
     expect(made.map(({ key }) => key.status)).toEqual(Array.from({ length: 5 }, () => 'active'));
   });
 
-  it('are revoked for a state that is made of rows as well', () => {
+  it('are also revoked in a state restored from rows', () => {
     const { state } = foldAll([workspace(), ada, inOrganization('admin'), ...KEYS]);
     const reader = new RowsReader();
     for (const row of rowsOf(state)) reader.add(row);
@@ -142,7 +142,7 @@ describe('a key of version 2', () => {
   const verdictOf = (...facts: readonly Fact[]) => foldAll([workspace(), ada, ...facts]).verdicts.at(-1);
   const REFUSED = { applied: false, conflict: 'missing' };
 
-  it('is made by an admin alone, as of its position: two gateways cannot disagree about who is one', () => {
+  it('is created only by an admin as of its position, so that two gateways cannot disagree', () => {
     for (const made of [late(apiKey('k', 'h')), late(clientKey('k', 'h'))]) {
       expect(verdictOf(inOrganization('admin'), made)).toMatchObject({ applied: true });
       expect(verdictOf(inOrganization('admin'), removed('organization_member'), made)).toEqual(REFUSED);
@@ -156,7 +156,7 @@ describe('a key of version 2', () => {
     expect(verdictOf(inWorkspace('admin'), late(clientKey('k', 'h')))).toEqual(REFUSED);
   });
 
-  it('is made by no key that is revoked, or of another workspace', () => {
+  it('is not created by a key that is revoked or of another workspace', () => {
     const maker = by(apiKey('maker', 'm'), { role: 'admin', may_manage: ['keys'] });
     const made = late(apiKey('k', 'h'), 'key:maker');
     expect(verdictOf(inWorkspace('admin'), maker, made)).toMatchObject({ applied: true });
@@ -166,7 +166,7 @@ describe('a key of version 2', () => {
   });
 });
 
-it('is a fact of version 2 for these types alone: any other is not known', () => {
+it('version 2 is known only for these types of facts', () => {
   const unknown = { ...apiKey('k', 'h'), type: 'api_key.revoked', v: 2, data: {} } as unknown as Fact;
   expect(() => foldAll([workspace(), unknown])).toThrow('does not know');
   expect(() => foldAll([workspace(), { ...removed('workspace_member'), v: 3 } as unknown as Fact])).toThrow(

@@ -68,14 +68,14 @@ function stepsOf(state: CatalogState, w: number): number {
   return steps;
 }
 
-it('takes as many steps for an event among a thousand workspaces as among two', () => {
+it('a look-up for an event takes as many steps with a thousand workspaces as with two', () => {
   const steps = stepsOf(catalogOf(2), 1);
   expect(steps).toBeGreaterThan(0);
   const large = catalogOf(1_000);
   for (const w of [0, 500, 999]) expect(stepsOf(large, w)).toBe(steps);
 });
 
-it('goes through none of the entities of a workspace for a fact about one of them', () => {
+it('applying a fact about an entity does not iterate over the entities of its workspace', () => {
   const state = new CatalogState();
   let position = 0;
   const add = (fact: Fact) => {

@@ -47,7 +47,7 @@ function track(properties: JsonObject): CanonicalEvent {
   };
 }
 
-describe('compiling held everybody up for seconds', () => {
+describe('compiling blocked the thread for seconds', () => {
   const words = (of: number) => times(40, (at) => `w${(at * 7_919 + of * 104_729).toString(36)}`).join('|');
   const properties = (count: number, schemaAt: (at: number) => Json) => ({
     properties: fields(count, schemaAt),
@@ -85,7 +85,7 @@ describe('compiling held everybody up for seconds', () => {
   });
 
   it.each(tooMuch.slice(1))(
-    '%s of a contract that an earlier release took are evaluated as ever',
+    '%s of a contract stored by an earlier release are still evaluated',
     (_, definition) => {
       const { schema, faults } = compileSchema(definition);
       expect(faults).toEqual([]);
@@ -111,7 +111,7 @@ describe('compiling held everybody up for seconds', () => {
     expect(schema?.weight).toBeLessThan(8 * 1024 * 1024);
   });
 
-  it('where a thread must not be held: a heavy contract is left to others, a light one gets the same verdict', () => {
+  it('the evaluator for threads that must not block leaves heavy contracts to a worker, and gives light ones the same verdict', () => {
     const light = createLightEvaluator();
     const { evaluate } = createContractEvaluator();
     const event = track({ f1: 1, plan: 3 });

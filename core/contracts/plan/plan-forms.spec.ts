@@ -40,7 +40,7 @@ const plan = trackingPlanOf('Shop', 7, [
 ]);
 
 describe('a plan', () => {
-  it('in its own form is read as exactly what was written', () => {
+  it('in its own format is read exactly as written', () => {
     const document = writePlan('tributary', plan) as JsonObject;
     const { contracts, notes, faults } = readPlan(JSON.parse(JSON.stringify(document)));
     expect({ notes, faults }).toEqual({ notes: [], faults: [] });
@@ -49,7 +49,7 @@ describe('a plan', () => {
     );
   });
 
-  it('refuses members that it does not know and values that are none, by their place', () => {
+  it('with unknown members or invalid values is refused with their path', () => {
     const bad = { ...order, enforcement_mode: 'maybe', schema_definition: [], colour: 'red' };
     expect(readPlan({ contracts: [bad, 5], sources: [] } as unknown as JsonObject)).toMatchObject({
       contracts: [],
@@ -63,7 +63,7 @@ describe('a plan', () => {
     });
   });
 
-  it('of no product is refused', () => {
+  it('in an unknown format is refused', () => {
     expect(readPlan({ name: 'x' }).faults).toEqual([
       {
         path: '',
@@ -72,36 +72,39 @@ describe('a plan', () => {
     ]);
   });
 
-  it.each(PLAN_FORMS)('in the form %s says the same of every event after it was read back', (form) => {
-    fc.assert(
-      fc.property(planContracts, (contracts) => {
-        const valid = contracts.filter(
-          ({ schema_definition }) =>
-            checkSchema(schema_definition).length === 0 && isReadRight(schema_definition),
-        );
-        const written = writePlan(form, trackingPlanOf('Plan', 1, valid));
-        const read = readPlan(
-          typeof written === 'string' ? written : (JSON.parse(JSON.stringify(written)) as JsonObject),
-        );
-        expect(read.faults).toEqual([]);
-        const said = (schema: JsonObject) => {
-          const { 'x-labels': labels, ...rest } = schema;
-          const isLabelled = form !== 'rudderstack' && form !== 'rudderstack-csv';
-          return canonicalJson(normalSchema(isLabelled && labels !== undefined ? schema : rest));
-        };
-        const seen = (of: typeof read.contracts | typeof valid) =>
-          of
-            .map(({ event_type, event_name, description, schema_definition }) =>
-              JSON.stringify([event_type, event_name, description || null, said(schema_definition)]),
-            )
-            .sort();
-        expect(seen(read.contracts)).toEqual(seen(valid));
-      }),
-      { numRuns: RUNS },
-    );
-  });
+  it.each(PLAN_FORMS)(
+    'in the format %s has the same verdict on every event after it was read back',
+    (form) => {
+      fc.assert(
+        fc.property(planContracts, (contracts) => {
+          const valid = contracts.filter(
+            ({ schema_definition }) =>
+              checkSchema(schema_definition).length === 0 && isReadRight(schema_definition),
+          );
+          const written = writePlan(form, trackingPlanOf('Plan', 1, valid));
+          const read = readPlan(
+            typeof written === 'string' ? written : (JSON.parse(JSON.stringify(written)) as JsonObject),
+          );
+          expect(read.faults).toEqual([]);
+          const said = (schema: JsonObject) => {
+            const { 'x-labels': labels, ...rest } = schema;
+            const isLabelled = form !== 'rudderstack' && form !== 'rudderstack-csv';
+            return canonicalJson(normalSchema(isLabelled && labels !== undefined ? schema : rest));
+          };
+          const seen = (of: typeof read.contracts | typeof valid) =>
+            of
+              .map(({ event_type, event_name, description, schema_definition }) =>
+                JSON.stringify([event_type, event_name, description || null, said(schema_definition)]),
+              )
+              .sort();
+          expect(seen(read.contracts)).toEqual(seen(valid));
+        }),
+        { numRuns: RUNS },
+      );
+    },
+  );
 
-  it.each(PLAN_FORMS)('in the form %s keeps names with a backslash', (form) => {
+  it.each(PLAN_FORMS)('in the format %s keeps names with a backslash', (form) => {
     for (const name of ['\\', '\\"', '\\n', 'a\\', '\\.']) {
       const schema_definition = { properties: { [name]: { type: 'object', properties: { [name]: {} } } } };
       const written = writePlan(form, trackingPlanOf('Plan', 1, [planContract({ schema_definition })]));
@@ -132,7 +135,7 @@ describe('a plan of Segment', () => {
     labels: {},
   };
 
-  it('is read as the Public API and typewriter have it', () => {
+  it('is read in the form of the Public API and typewriter', () => {
     const rules = [
       { key: 'Order Placed', type: 'TRACK', version: 2, jsonSchema: schema, labels: { team: 'checkout' } },
       { key: 'Order Placed', type: 'TRACK', version: 1, jsonSchema: {} },
@@ -185,7 +188,7 @@ describe('a plan of Segment', () => {
     }
   });
 
-  it('says what it leaves out', () => {
+  it('states what it omits', () => {
     const asks = {
       ...schema,
       properties: { ...schema.properties, userId: { type: 'string', minLength: 3 } },
@@ -197,7 +200,7 @@ describe('a plan of Segment', () => {
     ]);
   });
 
-  it('is read as the Config API had it', () => {
+  it('is read in the form of the Config API', () => {
     const rules = {
       events: [{ name: 'Order Placed', description: 'Paid.', rules: schema, version: 1 }],
       identify_traits: [],
@@ -209,7 +212,7 @@ describe('a plan of Segment', () => {
 });
 
 describe('a plan of RudderStack', () => {
-  it('is read as the catalog API has it, with traits that an SDK puts into the context', () => {
+  it('is read in the form of the catalog API, with traits that an SDK puts into the context', () => {
     const traits = {
       type: 'object',
       properties: { plan: { $ref: '#/$defs/Plan' } },
@@ -244,7 +247,7 @@ describe('a plan of RudderStack', () => {
     });
   });
 
-  it('is read as rudder-typer keeps it', () => {
+  it('is read in the form of rudder-typer', () => {
     const rules = { type: 'object', properties: { traits: { type: 'object', properties: { name: {} } } } };
     const document = { name: 'Shop', rules: { events: [{ name: '', eventType: 'group', rules }] } };
     expect(readPlan(document).contracts).toMatchObject([
@@ -252,7 +255,7 @@ describe('a plan of RudderStack', () => {
     ]);
   });
 
-  it('refuses a type of event that it has not', () => {
+  it('with an unknown event type is refused', () => {
     for (const eventType of ['alias', 'constructor'])
       expect(readPlan({ events: [{ name: 'x', eventType, rules: {} }] }).faults).toEqual([
         { path: '/events/0/type', message: 'must be track, identify, page, group or screen' },
@@ -283,7 +286,7 @@ describe('a table', () => {
     expect(String(writePlan('rudderstack-csv', plan)).split('\r\n')[0]).toContain("Req'd,Property Type");
   });
 
-  it('is read by either header in any order, with rows that leave out the event', () => {
+  it('is read with either header in any order, also with rows without the event', () => {
     const text = [
       "Property Name,Property Type,Req'd,Rule Type,Event Name,Owner",
       'sku,String,TRUE,Track,Seen,me',
@@ -313,7 +316,7 @@ describe('a table', () => {
     });
   });
 
-  it('is refused by its line', () => {
+  it('is refused with the line of the fault', () => {
     const head = 'Event Type,Event Name,Property Name,Data Type,JSON Schema\n';
     const faultsOf = (text: string) => readPlan(text).faults;
     const words = 'constructor,Event Type,Event Name,Property Name,Data Type\n';
@@ -338,7 +341,7 @@ describe('a table', () => {
     ]);
   });
 
-  it('gives a spreadsheet no formula', () => {
+  it('has no cell that a spreadsheet evaluates as a formula', () => {
     const text = String(
       writePlan(
         'segment-csv',

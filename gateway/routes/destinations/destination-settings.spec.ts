@@ -83,7 +83,7 @@ function faultsOf(work: () => unknown) {
 }
 
 describe('create', () => {
-  it('seals secrets and shows only those it made', () => {
+  it('seals secrets and shows only generated ones', () => {
     const settings = { url: 'https://a.example', password: '0123456789' };
     expect(configurator.create(description, 'd1', settings)).toEqual({
       settings: {
@@ -95,14 +95,14 @@ describe('create', () => {
     });
   });
 
-  it('takes a mask for a secret that is not there: nothing is stored yet', () => {
+  it('treats a mask as an absent secret, because nothing is stored yet', () => {
     const settings = { url: 'https://a.example', password: MASK, signing: MASK };
     expect(faultsOf(() => configurator.create(description, 'd1', settings))).toEqual([
       { path: '/settings/password', message: 'is required' },
     ]);
   });
 
-  it('names every fault below /settings', () => {
+  it('reports every fault below /settings', () => {
     const settings = { url: 'nowhere', password: 'short', colour: 'red' };
     expect(faultsOf(() => configurator.create(description, 'd1', settings))).toEqual(
       expect.arrayContaining([
@@ -113,7 +113,7 @@ describe('create', () => {
     );
   });
 
-  it('refuses what only looks sealed', () => {
+  it('refuses text in the form of a sealed secret', () => {
     const settings = { url: 'https://a.example', password: '0123456789', extra: { $sealed: 'k1.a.b' } };
     expect(faultsOf(() => configurator.create(description, 'd1', settings))).toEqual([
       { path: '/settings/extra', message: 'is not valid' },
@@ -125,7 +125,7 @@ describe('replace', () => {
   const url = 'https://a.example';
   const before = stored({ url, password: { $sealed: 'old password' }, signing: { $sealed: 'older' } });
 
-  it('keeps secrets that are masked or left out, and asks nobody for them', () => {
+  it('keeps secrets that are masked or absent, without asking for them again', () => {
     const settings = { url, safe: true, password: MASK };
     expect(configurator.replace(description, before, settings)).toEqual({
       url,
@@ -135,7 +135,7 @@ describe('replace', () => {
     });
   });
 
-  it('keeps no secret for another place than it was stated for, but one that only signs', () => {
+  it('requires a secret again for another address, except one that only signs', () => {
     const elsewhere = { url: 'https://b.example', password: MASK };
     expect(faultsOf(() => configurator.replace(description, before, elsewhere))).toEqual([
       { path: '/settings/password', message: 'must be stated again, as url is another' },
@@ -147,7 +147,7 @@ describe('replace', () => {
     expect(configurator.replace(description, before, again)).toMatchObject({ signing: { $sealed: 'older' } });
   });
 
-  it('takes a secret away that is null, unless it is needed', () => {
+  it('removes a secret that is null, unless it is required', () => {
     const both = stored({ ...before.settings, token: { $sealed: 'a token' } });
     const settings = { url, password: null, signing: null, token: null };
     expect(configurator.replace(description, both, settings)).toEqual({
@@ -157,28 +157,28 @@ describe('replace', () => {
     });
   });
 
-  it('checks what is stated with what is kept', () => {
+  it('validates given and kept settings together', () => {
     const settings = { url, token: 'old password' };
     expect(faultsOf(() => configurator.replace(description, before, settings))).toEqual([
       { path: '/settings/token', message: 'must not be the password' },
     ]);
   });
 
-  it('asks for a secret that no key opens any more', () => {
+  it('requires a secret again that no key can open', () => {
     const lost = stored({ ...before.settings, password: { $sealed: 'lost' } });
     expect(faultsOf(() => configurator.replace(description, lost, { url }))).toEqual([
       { path: '/settings/password', message: 'cannot be opened any more: state it again' },
     ]);
   });
 
-  it('seals a secret that is stated anew', () => {
+  it('seals a secret that is given again', () => {
     const settings = { url: 'https://b.example', password: 'abcdefghij' };
     expect(configurator.replace(description, before, settings)).toMatchObject({
       password: { $sealed: 'd1:abcdefghij' },
     });
   });
 
-  it('still misses what is neither stated nor stored', () => {
+  it('refuses a required setting that is neither given nor stored', () => {
     expect(
       faultsOf(() => configurator.replace(description, stored({}), { url: 'https://b.example' })),
     ).toEqual([{ path: '/settings/password', message: 'is required' }]);
@@ -188,21 +188,21 @@ describe('replace', () => {
 const sealed = { $sealed: 'k1.iv.text' };
 
 describe('statedSettings', () => {
-  it('leaves out what says nothing: null, and a mask in the place of a secret', () => {
+  it('omits null, and a mask in place of a secret', () => {
     const settings = { url: 'https://a.example', secret: MASK, headers: null, note: MASK };
     expect(statedSettings(settings, ['secret', 'headers'])).toEqual({ url: 'https://a.example', note: MASK });
   });
 });
 
 describe('keptSecrets', () => {
-  it('is every stored secret that is not stated anew', () => {
+  it('are the stored secrets that are not given again', () => {
     const stored = { url: 'https://a.example', secret: sealed, headers: sealed };
     expect(keptSecrets(stored, { headers: {} }, ['secret', 'headers'])).toEqual({ secret: sealed });
   });
 });
 
 describe('maskSecrets', () => {
-  it('masks what is named a secret and what is sealed', () => {
+  it('masks settings declared as secret and sealed values', () => {
     expect(maskSecrets({ url: 'u', secret: 'clear', headers: sealed }, ['secret'])).toEqual({
       url: 'u',
       secret: MASK,

@@ -9,7 +9,7 @@ const contracts = Array.from(
 );
 const stateOf = (past: readonly Contract[]) => ({ pastContracts: () => past });
 
-it('refuses one version more where those that may still judge are too much to remember, and says when to come back', () => {
+it('another version is refused with Retry-After if the versions that can still apply exceed the limit', () => {
   checkPastVersions(stateOf([]), 'w');
   checkPastVersions(stateOf(contracts.slice(0, 100)), 'w');
   expect(() => checkPastVersions(stateOf(contracts), 'w')).toThrow(
@@ -17,7 +17,7 @@ it('refuses one version more where those that may still judge are too much to re
   );
 });
 
-it('took a million versions of an empty schema for two megabytes', () => {
+it('a million versions of an empty schema counted two megabytes: each counts at least 1 KiB', () => {
   const empty = Array.from({ length: 40_000 }, () => ({ schema_definition: {} }) as unknown as Contract);
   checkPastVersions(stateOf(empty.slice(0, 20_000)), 'w');
   expect(() => checkPastVersions(stateOf(empty), 'w')).toThrow(

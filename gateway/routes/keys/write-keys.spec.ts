@@ -1,20 +1,20 @@
 import { expect, it } from 'vitest';
 import { topicFor, topicsOf } from './write-keys.ts';
 
-it('is that of the environment, or one the operator declared', () => {
+it('the topic of a write key is that of its environment, or one that the operator declared', () => {
   expect(topicFor('production', undefined, [])).toBe('events.production');
   expect(topicFor('development', 'events.development', [])).toBe('events.development');
   expect(topicFor('production', 'events.big-shop', ['events.big-shop'])).toBe('events.big-shop');
 });
 
 it.each(['events.development', 'catalog', 'events.accepted', ''])(
-  'is not %j for production: keys must not write where other things are',
+  'the topic of a production key cannot be %j',
   (topic) => {
     expect(() => topicFor('production', topic, ['events.big-shop'])).toThrow('invalid request');
   },
 );
 
-it('is none of another tenant, which is as good as missing and is not told', () => {
+it('the dedicated topic of another tenant is refused like a missing one, and is not listed', () => {
   const dedicatedTopics = ['for-all', 'for-org', 'for-shop'];
   const topicTenants = new Map([
     ['for-org', new Set(['o1'])],

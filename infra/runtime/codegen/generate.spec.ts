@@ -30,7 +30,7 @@ describe.each(LANGUAGES)('a client in %s', (language) => {
   });
 });
 
-it('for browsers differs in the calls of the SDK alone', async () => {
+it('the client for browsers differs only in the calls of the SDK', async () => {
   await expect(generate(SHOP, 'typescript', 'browser')).toMatchFileSnapshot('snapshots/shop.browser.ts.txt');
 });
 
@@ -63,7 +63,7 @@ function errorsOf(files: Readonly<Record<string, string>>): readonly string[] {
 }
 
 describe('in TypeScript', () => {
-  it('a right call compiles, and a wrong property does not', () => {
+  it('a valid call compiles, and an invalid property does not', () => {
     const call = (properties: string) =>
       `import { TrackingPlan } from './shop.ts';\ndeclare const plan: TrackingPlan;\nplan.trackOrderPlaced({ userId: 'u' }, ${properties});\n`;
     const right = `{ 'order id': 'a', total: 1, currency: 'EUR', coupon: null, 'placed-at': new Date(), lines: [{ sku: 's' }], free: { x: [1] }, any: 'x' }`;
@@ -94,7 +94,7 @@ plan.group({ userId: 'u' }, 'acme', { employees: 5 });
     expect([...files].sort(), errors.join('\n')).toEqual([...Object.keys(wrong), 'nobody.ts'].sort());
   });
 
-  it('no name ends a text or a comment, or leaves something that does not compile', () => {
+  it('no name ends a string or comment, or breaks the compilation', () => {
     const files: Record<string, string> = {};
     const plans = fc.sample(hostilePlan, LONG ? 400 : 30);
     for (const [at, plan] of plans.entries())
@@ -119,7 +119,7 @@ plan.group({ userId: 'u' }, 'acme', { employees: 5 });
 const has = (program: string, ...args: readonly string[]) => spawnSync(program, args).status === 0;
 
 describe.skipIf(!has('python3', '--version'))('in Python', () => {
-  it('no name ends a text or a comment, and the module runs nothing but its definitions', () => {
+  it('no name ends a string or comment, and the module only runs its definitions', () => {
     const count = LONG ? 400 : 30;
     for (const [at, plan] of fc.sample(hostilePlan, count).entries())
       writeFileSync(join(folder, `hostile${at}.py`), generate(plan, 'python'));
@@ -146,7 +146,7 @@ for at in range(${count}):
     execFileSync('python3', ['-B', '-c', check], { stdio: 'pipe' });
   });
 
-  it('a wrong value is refused before the SDK is called, with all faults', () => {
+  it('an invalid value is refused before the SDK is called, with all faults', () => {
     writeFileSync(join(folder, 'shop.py'), generate(SHOP, 'python'));
     const check = `
 import datetime, sys
@@ -200,7 +200,7 @@ assert len(Client.calls) == 5
 });
 
 describe.skipIf(!has('gofmt', '-h') && !has('go', 'version'))('in Go', () => {
-  it('no name ends a text or a comment: each file has the declarations of a plan and no others', () => {
+  it('no name ends a string or comment: each file has the declarations of the plan and no others', () => {
     for (const [at, plan] of fc.sample(hostilePlan, LONG ? 400 : 30).entries())
       for (const sdk of ['segment', 'rudderstack'] as const) {
         const text = generate(plan, 'go', sdk);
@@ -212,7 +212,7 @@ describe.skipIf(!has('gofmt', '-h') && !has('go', 'version'))('in Go', () => {
   });
 
   // The compiler takes half a second for each file.
-  it.runIf(LONG)('every file compiles beside the types of an SDK', () => {
+  it.runIf(LONG)('every file compiles with the types of an SDK', () => {
     const module = join(folder, 'module');
     const paths = {
       segment: 'github.com/segmentio/analytics-go/v3',

@@ -27,7 +27,7 @@ describe('configuration', () => {
     });
   });
 
-  it('listens on every address where the roles are distributed, and on loopback where one process is all', () => {
+  it('listens on every address if the roles are distributed, and on loopback if one process has all roles', () => {
     const onKafka = { KAFKA_BROKERS: 'kafka:9092' };
     expect(readClusterConfig(onKafka).host).toBe('0.0.0.0');
     expect(readClusterConfig({ ...onKafka, HOST: '' }).host).toBe('0.0.0.0');
@@ -42,7 +42,7 @@ describe('configuration', () => {
     expect(read).toThrow(/PORT.*\n.*LOG_LEVEL.*\n.*TRIBUTARY_RETENTION/);
   });
 
-  it('has the defaults of dev for commands beside dev alone: beside serve, destinations on loopback were allowed', () => {
+  it('had the defaults of dev also beside serve, which allowed destinations on loopback: only commands beside dev have them', () => {
     expect(readCommandConfig({}).egressAllow).toEqual(['127.0.0.0/8']);
     const keys = { TRIBUTARY_SECRET_KEYS: `k1:${Buffer.alloc(32).toString('base64')}` };
     expect(readCommandConfig(keys)).toMatchObject({ egressAllow: [], devIssuer: false });
@@ -54,7 +54,7 @@ describe('configuration', () => {
     expect(() => readConfig({ TRIBUTARY_DISK_RESERVE: '2GB' })).toThrow('MiB, GiB, TiB');
   });
 
-  it('refused to start in a terminal where the key of tributary plan was exported', () => {
+  it('refused to start in a terminal that exports the key of tributary plan', () => {
     expect(readDevConfig({ TRIBUTARY_API_KEY: 'key' }).port).toBe(8080);
     expect(readConfig({ TRIBUTARY_API_KEY_FILE: '/run/secrets/key' }).port).toBe(8080);
   });
@@ -162,7 +162,7 @@ describe('configuration', () => {
     );
   });
 
-  it('starts beside a service of Kubernetes that is called like a variable', () => {
+  it('starts with variables of a Kubernetes service that look like settings', () => {
     expect(() => readConfig({ REDIS_SENTINEL_PORT: 'tcp://10.0.0.1:26379' })).not.toThrow();
   });
 
@@ -177,7 +177,7 @@ describe('configuration', () => {
     expect(readConfig({ PORT: '' }).port).toBe(8080);
   });
 
-  it('prints a row for every variable', () => {
+  it('lists every variable in a row', () => {
     expect(describeConfig()).toContain('| `TRIBUTARY_DEDUPE_WINDOW` | `24h` |');
   });
 });

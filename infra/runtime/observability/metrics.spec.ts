@@ -2,7 +2,7 @@ import { METRICS, NO_LOGGER } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { createMetrics, createScrape, exposition } from './metrics.ts';
 
-it('has a help text for each metric, and adds up the values of several threads', async () => {
+it('every metric has a help text, and the values of several threads are added up', async () => {
   const threads = [0, 1].map(() => createMetrics({ processMetrics: false }));
   for (const metrics of threads) {
     metrics.count('tributary_events_replayed_total', {}, 2);
@@ -45,7 +45,7 @@ function counting() {
 }
 
 describe('/metrics', () => {
-  it('was computed again for each of a thousand scrapers: they share one exposition', async () => {
+  it('was computed for each of a thousand scrapers: they share one exposition', async () => {
     const main = counting();
     const scrape = createScrape({ main: main.report }, { logger: NO_LOGGER, freshMs: 60_000 });
     const answers = await Promise.all(Array.from({ length: 1_000 }, () => scrape()));
@@ -55,7 +55,7 @@ describe('/metrics', () => {
     expect(answers[0]?.body).toContain('tributary_events_replayed_total 1\n');
   });
 
-  it('hung with the thread of the stages: the last known values are served in time, and their age is stated', async () => {
+  it('did not answer while the thread of the stages was blocked: the last known values are served in time with their age', async () => {
     const [main, stages] = [counting(), counting()];
     let hangs = false;
     let asked = 0;
@@ -84,7 +84,7 @@ describe('/metrics', () => {
     expect(asked).toBe(2);
   });
 
-  it('failed with one part of the process: the others are served, and the log names the part', async () => {
+  it('failed if one part of the process failed: the others are served, and the log names the part', async () => {
     const warned: unknown[] = [];
     const logger = { ...NO_LOGGER, warn: (fields: object) => warned.push(fields) };
     const broken = async () => Promise.reject(new Error('no room'));

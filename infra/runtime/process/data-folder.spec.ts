@@ -38,7 +38,7 @@ describe('a data folder of an earlier release', () => {
   });
   afterEach(() => rmSync(parent, { recursive: true }));
 
-  it('was readable by every user of the machine: it is corrected, and one line names path and mode', () => {
+  it('was readable by every user of the machine: its mode is corrected, and one log line has path and mode', () => {
     make('secret-keys.json', 0o644);
     make('log/events/1.db-wal', 0o666);
     make('lock.db', 0o600);
@@ -55,14 +55,14 @@ describe('a data folder of an earlier release', () => {
     expect(warned).toEqual([]);
   });
 
-  it('with a thousand files filled the log', () => {
+  it('with a thousand files flooded the log', () => {
     for (let n = 0; n < 1_000; n++) make(`log/events/${n}.db`, 0o644);
     makePrivate();
     expect(warned).toHaveLength(1);
     expect(warned[0]?.[0]).toMatchObject({ count: 1_003, corrected: { length: 10 } });
   });
 
-  it('held links, and files of other programs lost their permissions', () => {
+  it('contained links, through which files of other programs lost their permissions', () => {
     const outside = join(parent, 'other-program');
     writeFileSync(outside, 'x');
     chmodSync(outside, 0o755);
@@ -75,7 +75,7 @@ describe('a data folder of an earlier release', () => {
     ]);
   });
 
-  it('was /tmp or /: a folder of other programs keeps its mode, and what is ours there is private all the same', () => {
+  it('was /tmp or /: the folder of other programs keeps its mode, and Tributary’s files in it become private', () => {
     make('of-another-program', 0o644);
     make('dev-issuer.json', 0o644);
     chmodSync(folder, 0o1777);

@@ -42,14 +42,14 @@ async function ended(folder: string, how: 'fatal' | 'killed'): Promise<void> {
   await exit;
 }
 
-describe('a process that ended as a whole', () => {
+describe('a process that ended', () => {
   const folder = () => {
     const made = mkdtempSync(join(tmpdir(), 'tributary-crash-'));
     onTestFinished(() => rmSync(made, { recursive: true }));
     return made;
   };
 
-  it('looked like one that was killed: for a full heap there is a report, and the entries in hand', async () => {
+  it('looked like a killed one after a heap overflow: there is a report with the in-flight records', async () => {
     const data = folder();
     await ended(data, 'fatal');
     const files = readdirSync(join(data, 'crashes'));
@@ -65,7 +65,7 @@ describe('a process that ended as a whole', () => {
     expect(readdirSync(join(data, 'crashes'))).toEqual([]);
   });
 
-  it('does not count as crashed when it was killed', async () => {
+  it('is not counted as crashed if it was killed', async () => {
     const data = folder();
     await ended(data, 'killed');
     expect(readdirSync(join(data, 'crashes')).length).toBeGreaterThan(0);

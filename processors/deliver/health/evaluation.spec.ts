@@ -63,7 +63,7 @@ const WELL = { kind: 'well' } as const;
 const UNKNOWN = { kind: 'unknown' } as const;
 
 describe('evaluations with the same result', () => {
-  it('are one streak, which an unknown one neither ends nor lengthens', () => {
+  it('are one streak, which an unknown result neither ends nor extends', () => {
     const first = streakAfter(undefined, BAD, 10);
     expect(streakAfter(first, UNKNOWN, 500)).toBe(first);
     const later = streakAfter(first, { kind: 'bad', because: 'circuit_open' }, 900);
@@ -82,7 +82,7 @@ describe('a change of health', () => {
   const bad = (forMs: number): Streak => ({ state: 'bad', because: 'failing', since: 0, lastAt: forMs });
   const well = (forMs: number): Streak => ({ state: 'well', because: null, since: 0, lastAt: forMs });
 
-  it('is due when nothing else was found for long enough', () => {
+  it('is due when the result was the same for long enough', () => {
     expect(changeDue(undefined, bad(119_999), 0, LIMITS)).toBeUndefined();
     expect(changeDue(undefined, bad(120_000), 5, LIMITS)).toEqual({ pacedUntil: 5 + HOUR });
     const reported: ReportedCondition = { state: 'bad', pacedUntil: HOUR };
@@ -90,18 +90,18 @@ describe('a change of health', () => {
     expect(changeDue(reported, well(30_000), 0, LIMITS)).toEqual({ pacedUntil: 2 * HOUR });
   });
 
-  it('is none where it was reported already', () => {
+  it('is not due if it was already reported', () => {
     expect(changeDue(undefined, well(HOUR), 0, LIMITS)).toBeUndefined();
     expect(changeDue({ state: 'bad', pacedUntil: 0 }, bad(HOUR), 0, LIMITS)).toBeUndefined();
   });
 
-  it('waits after two reports within the time for one, and is due again after it', () => {
+  it('is delayed after two reports within the interval of one, and is due again after it', () => {
     const reported: ReportedCondition = { state: 'well', pacedUntil: 2 * HOUR };
     expect(changeDue(reported, bad(HOUR), HOUR - 1, LIMITS)).toBeUndefined();
     expect(changeDue(reported, bad(HOUR), HOUR, LIMITS)).toEqual({ pacedUntil: 3 * HOUR });
   });
 
-  it('of a destination that flaps is reported once an hour, and once more', () => {
+  it('is reported at most once an hour, and one more time, if the destination flaps', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.integer({ min: 1_000, max: HOUR }), fc.constantFrom(BAD, WELL, UNKNOWN)), {

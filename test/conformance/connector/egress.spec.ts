@@ -9,7 +9,7 @@ const REFUSED: DeliveryResult = { outcome: 'dead', reason: 'address not allowed'
 const at = (...addresses: string[]): LookupAddress[] =>
   addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
 
-describe('what a webhook may reach', () => {
+describe('the egress guard of a webhook', () => {
   let server: RecordingServer;
   const open: ConnectorCatalog[] = [];
   beforeEach(async () => {
@@ -70,19 +70,19 @@ describe('what a webhook may reach', () => {
     '224.0.0.1',
     '255.255.255.255',
   ];
-  it.each(NOTATIONS)('%s is refused, with http and with https', async (host) => {
+  it.each(NOTATIONS)('refuses %s, with http and with https', async (host) => {
     const connectors = create();
     expect(await post(connectors, host)).toEqual(REFUSED);
     expect(await post(connectors, host, 'https')).toEqual(REFUSED);
     untouched();
   });
 
-  it.each(['localhost', 'LOCALHOST'])('%s is refused as the system resolves it', async (host) => {
+  it.each(['localhost', 'LOCALHOST'])('refuses %s as the system resolves it', async (host) => {
     expect(await post(create(), host)).toEqual(REFUSED);
     untouched();
   });
 
-  it('localhost with a dot at its end is not reached, whether the system resolves it or not', async () => {
+  it('refuses localhost with a dot at its end, whether the system resolves it or not', async () => {
     expect(await post(create(), 'localhost.')).not.toMatchObject({ outcome: 'delivered' });
     untouched();
   });
@@ -94,13 +94,13 @@ describe('what a webhook may reach', () => {
     ['the metadata service', at('169.254.169.254')],
     ['several refused ones', at('127.0.0.1', '::1', '192.168.1.1')],
     ['something that is no address', at('localhost')],
-  ])('a name that stands for %s is refused', async (_, addresses) => {
+  ])('refuses a name that resolves to %s', async (_, addresses) => {
     const connectors = create({ resolve: async () => addresses });
     expect(await post(connectors, 'looks-public.example')).toEqual(REFUSED);
     untouched();
   });
 
-  it('is opened by ranges, for names and literal addresses alike', async () => {
+  it('allows configured ranges, for names and literal addresses', async () => {
     const connectors = create({ egressAllow: ['127.0.0.0/8'], resolve: async () => at('127.0.0.1') });
     expect(await post(connectors, '127.0.0.1')).toMatchObject({ outcome: 'delivered' });
     expect(await post(connectors, 'name.example')).toMatchObject({ outcome: 'delivered' });
@@ -108,7 +108,7 @@ describe('what a webhook may reach', () => {
     expect(await post(connectors, '[::1]')).toEqual(REFUSED);
   });
 
-  it('leaves the refused ones of several addresses out', async () => {
+  it('omits the refused ones of several addresses', async () => {
     const asked: string[] = [];
     const connectors = create({
       egressAllow: ['127.0.0.1/32'],
@@ -121,7 +121,7 @@ describe('what a webhook may reach', () => {
     expect(asked).toEqual(['name.example']);
   });
 
-  it('a name that changes between check and use gains nothing: it is resolved once a connection', async () => {
+  it('resolves a name once for each connection, so that it cannot change between check and use', async () => {
     const answers = [at('127.0.0.1'), at('10.0.0.1')];
     let asked = 0;
     const resolve = async () => answers[asked++] ?? [];
@@ -134,31 +134,34 @@ describe('what a webhook may reach', () => {
     expect(server.connections.taken).toBe(1);
   });
 
-  it('goes to the address that was checked and not to what the system makes of the name', async () => {
+  it('connects to the address that was checked, and not to another one of the system resolver', async () => {
     const connectors = create({ egressAllow: ['127.0.0.0/8'], resolve: async () => at('127.0.0.2') });
     const elsewhere = await post(connectors, 'localhost');
     expect(elsewhere).toMatchObject({ outcome: 'retry', reason: 'connection refused' });
     untouched();
   });
 
-  it.each(['ENOTFOUND', 'EAI_AGAIN'])('a name that is not resolved (%s) is tried again', async (code) => {
-    const connectors = create({
-      resolve: async () => {
-        throw Object.assign(new Error('looks-public.example'), { code });
-      },
-    });
-    expect(await post(connectors, 'looks-public.example')).toEqual({
-      outcome: 'retry',
-      reason: 'name not resolved',
-    });
-  });
+  it.each(['ENOTFOUND', 'EAI_AGAIN'])(
+    'makes a delivery to an unresolved name (%s) retryable',
+    async (code) => {
+      const connectors = create({
+        resolve: async () => {
+          throw Object.assign(new Error('looks-public.example'), { code });
+        },
+      });
+      expect(await post(connectors, 'looks-public.example')).toEqual({
+        outcome: 'retry',
+        reason: 'name not resolved',
+      });
+    },
+  );
 
-  it('a name server that hangs is timed out', async () => {
+  it('times out a name server that hangs', async () => {
     const connectors = create({ resolve: () => new Promise(() => {}) });
     expect(await post(connectors, 'slow.example')).toMatchObject({ outcome: 'retry' });
   });
 
-  it('counts what it refused', async () => {
+  it('counts its refusals', async () => {
     const counted: string[] = [];
     const metrics: Metrics = {
       count: (name) => counted.push(name),

@@ -33,7 +33,7 @@ afterEach(() => {
 describe.each(HOSTILE_ENDPOINTS.map((endpoint) => [endpoint.type, endpoint.name, endpoint] as const))(
   'a %s destination whose server %s',
   (type, _, endpoint) => {
-    it('costs its own deliveries, and neither the process, its thread nor its memory', async () => {
+    it('fails its own deliveries, and affects neither the process, its thread nor its memory', async () => {
       const timeoutMs = /drips/.test(endpoint.name) ? SHORT_MS : TIMEOUT_MS;
       process.prependListener('uncaughtException', note);
       const server = await startServer(endpoint.serve);

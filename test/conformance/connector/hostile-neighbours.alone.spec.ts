@@ -61,7 +61,7 @@ async function latencies() {
   return { signIn: p90(signIns), body: p90(bodies) };
 }
 
-it('a hostile destination stopped sign-in and compressed bodies for everybody: ten of each kind do not', async () => {
+it('a hostile destination blocked sign-in and compressed bodies for all callers: ten of each kind do not', async () => {
   const { endpoints, close } = await serveEndpoints(EACH);
   onTestFinished(close);
   const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: TIMEOUT_MS });

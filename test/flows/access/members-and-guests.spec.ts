@@ -38,7 +38,7 @@ describe('People', () => {
   const makeWorkspace = (name: string) =>
     grace.post<{ id: string }>('/workspaces', { name, organization_id: organizationId, region: 'us' });
 
-  it('somebody who was invited by two organizations before the first sign-in is a member of both', async () => {
+  it('a person invited by two organizations before the first sign-in is a member of both', async () => {
     const other = await tributary.owner.post<{ id: string }>('/organizations', { name: 'Other' });
     const invitation = { email: 'Ada@Example.com', role: 'member' };
     expect(await grace.post<Member>(members(), invitation)).toMatchObject({ status: 'pending' });
@@ -53,7 +53,7 @@ describe('People', () => {
     expect(first).toMatchObject({ email: 'ada@example.com', status: 'active' });
   });
 
-  it('a plain member sees the workspaces they were added to, an admin of the organization all', async () => {
+  it('a plain member sees only the workspaces they were added to, an admin of the organization sees all', async () => {
     const [shop, lab] = [await makeWorkspace('Shop'), await makeWorkspace('Lab')];
     await grace.with({ workspaceId: lab.id }).post('./members', { email: 'ada@example.com', role: 'editor' });
     const ada = await personOf('ada@example.com');
@@ -70,7 +70,7 @@ describe('People', () => {
     ]);
   });
 
-  it('an organization keeps an owner, also when both of two leave at once', async () => {
+  it('an organization keeps one owner when both of its owners leave at the same time', async () => {
     await grace.post(members(), { email: 'bea@example.com', role: 'owner' });
     const bea = await personOf('bea@example.com');
     await bea.get(members());
@@ -89,7 +89,7 @@ describe('People', () => {
     await grace.get(members());
   });
 
-  it('a client key is shown once and is for the profile API alone', async () => {
+  it('a client key is shown once and is valid only for the profile API', async () => {
     const path = `/organizations/${organizationId}/client-keys`;
     const { id, key } = await grace.post<{ id: string; key: string }>(path, {
       name: 'crm',
@@ -102,7 +102,7 @@ describe('People', () => {
     expect((await crm.call('GET', '/workspaces')).status).toBe(401);
   });
 
-  it('a workspace that is archived takes no events, and what it took before arrived', async () => {
+  it('an archived workspace accepts no events; events accepted before it was archived are delivered', async () => {
     const { id } = await makeWorkspace('Closing');
     const inside = grace.with({ workspaceId: id });
     const { key } = await inside.post<{ key: string }>('./event-keys', {
@@ -124,7 +124,7 @@ describe('People', () => {
     expect(await grace.get('/workspaces?status=archived')).toMatchObject([{ id, status: 'archived' }]);
   });
 
-  it('everything is found again after a stop', async () => {
+  it('members, guests and keys survive a restart', async () => {
     const before = await grace.get(members());
     const { folder } = tributary;
     expect(await tributary.stop()).toBe(0);

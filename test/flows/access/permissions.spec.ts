@@ -73,7 +73,7 @@ type ActorName = (typeof ACTORS)[number];
  * no object has, ids of nothing, and no body or one about a nonexistent profile, so an authorized call
  * changes nothing.
  */
-describe('Who may do what', () => {
+describe('Permissions of every route', () => {
   let tributary: Tributary;
   let routes: readonly RouteOptions[];
   let actors: Record<ActorName, Actor>;
@@ -97,7 +97,7 @@ describe('Who may do what', () => {
   });
   afterAll(() => tributary.remove());
 
-  it('knows of every route which operation it is and where its roles come from', () => {
+  it('every route has an operation and a source of its roles', () => {
     expect(routes.length).toBeGreaterThan(50);
     for (const { method, url, config } of routes) {
       const { credentials, role, organizationRole, scope } = permissionOf(config?.operation as Operation);
@@ -126,7 +126,7 @@ describe('Who may do what', () => {
     expect(answered).toEqual(expected);
   });
 
-  it('covers both answers for every operation', () => {
+  it('the calls cover an allowed and a refused answer for every operation', () => {
     for (const route of routes) {
       const answers = new Set(ACTORS.map((name) => expectedOf(actors[name], route)));
       const all = isPublic(route) ? [ALLOWED] : [NOT_KNOWN, DENIED, ALLOWED];

@@ -18,7 +18,7 @@ interface Made {
 }
 
 /** Credentials never appear in answers; values of events appear only to callers with access to the events. */
-describe('Nothing secret where it does not belong', () => {
+describe('Secrets', () => {
   /** Must appear only in the answer that issued them. */
   const credentials = new Planted();
   /** Must stay in the catalog. */
@@ -312,18 +312,18 @@ describe('Nothing secret where it does not belong', () => {
     ...(text.includes('$sealed') ? ['something sealed'] : []),
   ];
 
-  it('in no answer that is no success', () => {
+  it('do not appear in error responses', () => {
     expect(refusals.length).toBeGreaterThan(20);
     expect(tracesIn(refusals.join('\n'))).toEqual([]);
   });
 
-  it('in no log, however much of it there is', () => {
+  it('do not appear in logs, also at the level trace', () => {
     const log = tributary.log();
     expect(log).toMatch(/set to error/);
     expect(tracesIn(log)).toEqual([]);
   });
 
-  it('in no metric, and not in what says how the process is', async () => {
+  it('do not appear in metrics and health responses', async () => {
     const metrics = await tributary.metrics();
     expect(metrics).toMatch(/tributary_events_received_total/);
     expect(tracesIn(metrics)).toEqual([]);
@@ -331,7 +331,7 @@ describe('Nothing secret where it does not belong', () => {
       expect(tracesIn(await (await fetch(`${base}/readyz`)).text())).toEqual([]);
   });
 
-  it('in no audit entry', async () => {
+  it('do not appear in audit entries', async () => {
     const entries =
       await owner.get<readonly { readonly entity: { readonly type: string } }[]>('./audit-log?limit=1000');
     const kinds = new Set(entries.map(({ entity }) => entity.type));
@@ -340,7 +340,7 @@ describe('Nothing secret where it does not belong', () => {
     expect(tracesIn(JSON.stringify(entries))).toEqual([]);
   });
 
-  it('in no list of what there is', async () => {
+  it('do not appear in lists of resources', async () => {
     for (const list of ['api-keys', 'event-keys', 'destinations', 'event-transformations', 'event-contracts'])
       expect(tracesIn(JSON.stringify(await owner.get(`./${list}`))), list).toEqual([]);
     const contracts = await owner.get<readonly Made[]>('./event-contracts');
@@ -353,11 +353,11 @@ describe('Nothing secret where it does not belong', () => {
     expect(tracesIn(JSON.stringify(violations))).toEqual([]);
   });
 
-  it('in no record of the catalog', async () => {
+  it('do not appear in records of the catalog', async () => {
     expect(secretsIn(await entriesOf(TOPIC.catalog))).toEqual([]);
   });
 
-  it('in no dead delivery, which holds an event with its values and no credential', async () => {
+  it('do not appear in dead deliveries, which contain the event but no credential', async () => {
     expect(dead.includes('***')).toBe(true); // the destination's answer is shown with secrets masked
     expect(credentials.in(dead)).toEqual([]);
     expect(values.in(dead)).not.toEqual([]);

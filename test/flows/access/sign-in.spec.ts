@@ -32,7 +32,7 @@ describe('Sign-in', () => {
   const listing = (idToken: string) => tributary.owner.with({ token: idToken }).call('GET', '/workspaces');
   const readyz = async () => (await fetch(`${tributary.adminUrl}/readyz`)).json();
 
-  it('an account is there from the first sign-in on, and the same one ever after', async () => {
+  it('an account is created at the first sign-in and reused at every later one', async () => {
     token = await signIn();
     expect(decodeJwt(token)).toMatchObject({ iss: provider.issuer, sub: 'ada' });
     expect(await listing(token)).toMatchObject({ status: 200, body: [] });
@@ -45,13 +45,13 @@ describe('Sign-in', () => {
     expect(await readyz()).toMatchObject({ checks: { [`issuer ${provider.issuer}`]: 'answers' } });
   });
 
-  it('a token opens what its person may see, and nothing else', async () => {
+  it('an ID token gives access to the workspaces of its person and to no others', async () => {
     expect((await person.call('GET', './event-keys')).status).toBe(200);
     const foreign = await person.with({ workspaceId: tributary.workspaceId }).call('GET', './event-keys');
     expect(foreign).toMatchObject({ status: 403, body: { error: 'permission denied' } });
   });
 
-  it('a token that is not good is 401', async () => {
+  it('an invalid ID token is answered 401', async () => {
     const expired = Math.floor(Date.now() / 1000) - 100;
     for (const bad of [
       await provider.sign({ exp: expired }),
@@ -61,13 +61,13 @@ describe('Sign-in', () => {
       expect(await listing(bad)).toMatchObject({ status: 401, body: { error: 'not authenticated' } });
   });
 
-  it('the provider may change its key at any time', async () => {
+  it('the provider can change its signing key at any time', async () => {
     await provider.rotate();
     token = await signIn();
     expect((await listing(token)).status).toBe(200);
   });
 
-  it('while the provider is down, who has a token stays in; a key that may be new is 503', async () => {
+  it('while the provider is down, a token with a known key is accepted; one with an unknown key is answered 503', async () => {
     await provider.goDown();
     expect((await listing(token)).status).toBe(200);
     await provider.rotate();
@@ -81,7 +81,7 @@ describe('Sign-in', () => {
     expect(undecided.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
   });
 
-  it('Tributary starts without the provider: servers work, people wait for it', async () => {
+  it('Tributary starts without the provider: API keys work, people cannot sign in until it is back', async () => {
     await tributary.stop();
     tributary = await startTributary({ env: trusting(provider), folder: tributary.folder });
     const { url } = tributary;
@@ -105,7 +105,7 @@ describe('Sign-in', () => {
       .toBe(200);
   });
 
-  it('and no token is ever in the log', () => {
+  it('no log line contains a token', () => {
     for (const each of tokens) expect(tributary.log()).not.toContain(each.split('.')[2]);
   });
 });

@@ -31,7 +31,7 @@ describe('Sources, keys in use and the audit log', () => {
     await webhook.close();
   });
 
-  it('an event carries the source that its write key names, all the way, transformed or not', async () => {
+  it('an event carries the source of its write key to the destination, with and without a transformation', async () => {
     const { owner } = tributary;
     const source = await owner.post<Made>('./sources', { name: 'Shop', type: 'web' });
     const key = await owner.post<Made>('./event-keys', {
@@ -78,7 +78,7 @@ describe('Sources, keys in use and the audit log', () => {
     expect((await owner.call('DELETE', `./sources/${source.id}`)).status).toBe(200);
   });
 
-  it('a key shows when it was used last, also when its contract blocked what it sent', async () => {
+  it('a write key shows its last use, also when a contract blocked the event', async () => {
     const { owner } = tributary;
     const uses = async (list: string, id: string) =>
       (await owner.get<readonly Made[]>(list)).find((key) => key.id === id)?.last_used_at ?? null;
@@ -106,7 +106,7 @@ describe('Sources, keys in use and the audit log', () => {
     }
   });
 
-  it('an API key with an expiry is refused from then on', async () => {
+  it('an API key is refused once it has expired', async () => {
     const expires = Date.now() + 3_000;
     const { key } = await tributary.owner.post<Made>('./api-keys', {
       name: 'short',
@@ -121,7 +121,7 @@ describe('Sources, keys in use and the audit log', () => {
     });
   });
 
-  it('the audit log tells what was changed, by whom, and what was there before', async () => {
+  it('the audit log lists each change with its author and the previous values', async () => {
     const { owner } = tributary;
     const server = await owner.post<Made>('./api-keys', { name: 'CI', role: 'editor' });
     const source = await owner.post<Made>('./sources', { name: 'Till', type: 'shop' });
@@ -149,7 +149,7 @@ describe('Sources, keys in use and the audit log', () => {
     expect(made).toMatchObject([{ action: 'created', after: { name: 'CI', hash: '***' } }]);
   });
 
-  it('the audit log has every change once, also after the processes were killed', async () => {
+  it('the audit log lists every change exactly once after processes were killed', async () => {
     const { owner, folder } = tributary;
     for (let n = 0; n < 5; n++) await owner.post('./sources', { name: `n${n}`, type: 'killed' });
     await tributary.kill();

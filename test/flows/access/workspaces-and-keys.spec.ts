@@ -31,13 +31,13 @@ describe('Workspaces and keys', () => {
   });
   afterAll(() => tributary.remove());
 
-  it('a person sees their own workspaces alone', async () => {
+  it('a person sees only the workspaces they belong to', async () => {
     expect(await grace.get('/workspaces')).toMatchObject([{ name: 'Compilers', role: 'admin' }]);
     const foreign = await grace.with({ workspaceId: tributary.workspaceId }).call('GET', './event-keys');
     expect(foreign).toMatchObject({ status: 403, body: { error: 'permission denied' } });
   });
 
-  it('an API key is shown once, works for its workspace, and is refused once revoked', async () => {
+  it('an API key is shown once, is valid for its workspace, and is refused once revoked', async () => {
     const made = await grace.call<Key>('POST', './api-keys', { body: { name: 'server' } });
     expect(made.status).toBe(201);
     expect(made.body).toMatchObject({ name: 'server', status: 'active', workspace_id: workspaceId });
@@ -62,7 +62,7 @@ describe('Workspaces and keys', () => {
     });
   });
 
-  it('a write key sends events and nothing else', async () => {
+  it('a write key can only send events', async () => {
     const key = await grace.post<Key>('./event-keys', { name: 'site', environment: 'development' });
     const site = grace.with({ token: key.key });
     expect((await site.call('POST', './events/page', { body: { anonymous_id: 'a1' } })).status).toBe(202);
@@ -76,7 +76,7 @@ describe('Workspaces and keys', () => {
     expect((await site.call('POST', './events/page', { body: { anonymous_id: 'a1' } })).status).toBe(401);
   });
 
-  it('a raw key that is lost cannot be had again, and a revoked one not brought back', async () => {
+  it('a lost raw key cannot be retrieved, and a revoked key cannot be reactivated', async () => {
     for (const [list, body] of [
       ['./api-keys', { name: 'lost' }],
       ['./event-keys', { name: 'lost', environment: 'production' }],
@@ -94,7 +94,7 @@ describe('Workspaces and keys', () => {
     }
   });
 
-  it('an ID token is good for an hour', async () => {
+  it('an ID token expires after an hour', async () => {
     const { iat = 0, exp = 0 } = decodeJwt(tributary.idToken);
     expect(exp - iat).toBe(3_600);
     const issuer = openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' });
@@ -106,7 +106,7 @@ describe('Workspaces and keys', () => {
     expect(await minutesOld(62)).toBe(401);
   });
 
-  it('asks for the workspace header where the spec does', async () => {
+  it('routes require the workspace header where the specification does', async () => {
     const bare = new URL(`${tributary.url}/api/v1/workspaces/${workspaceId}/event-keys`);
     const authorization = `Bearer ${idToken}`;
     const call = async (headers: Record<string, string>) =>

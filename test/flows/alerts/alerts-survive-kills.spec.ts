@@ -99,7 +99,7 @@ describe('Alerts', () => {
     ops.calls.map(({ headers, body }) => [body.event.message_id, String(headers['webhook-id'])] as const);
   const mailIds = () => mails.taken.map(({ headers }) => headers['message-id']?.[0] ?? '');
 
-  it(`are reported once for each change, in ${2 * ROUNDS} kills, by signed webhooks and mails`, async () => {
+  it(`are reported once for each change through ${2 * ROUNDS} kills, by signed webhooks and mails`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const wanted = round % 2 === 0 ? 'firing' : 'ok';
       await turnTo(wanted);

@@ -42,7 +42,7 @@ describe('The life of a contract', () => {
   const violations = (id: string, query = '') =>
     tributary.owner.get<readonly Violation[]>(at(`/${id}/violations${query}`));
 
-  it('a contract is inferred from events, tried, made, broken, looked up, and changed', async () => {
+  it('a contract is inferred from events, tried out, created, violated, queried and changed', async () => {
     const plans = ['free', 'pro', 'team'];
     for (let n = 0; n < 30; n++)
       await send(`m${n}`, { amount: n, plan: plans[n % 3], ...(n < 29 ? { currency: 'eur' } : {}) });

@@ -41,7 +41,7 @@ describe('Contracts', () => {
       await tributary.owner.get<readonly { event_name: string; event_count: number }[]>('./event-volume')
     ).find(({ event_name }) => event_name === name)?.event_count ?? 0;
 
-  it('block rejects what breaks it and records why; the event sent right after the answer is judged already', async () => {
+  it('block rejects an event that violates the contract and records the violations, from the first event after the response', async () => {
     const { id } = await create(terms('Blocked', 'block'));
     await send('Blocked', { total: 'much' });
     await send('Blocked', { total: 1 });
@@ -63,7 +63,7 @@ describe('Contracts', () => {
     });
   });
 
-  it('warn lets everything pass and records what breaks it', async () => {
+  it('warn accepts every event and records its violations', async () => {
     const { id } = await create(terms('Warned', 'warn'));
     await send('Warned', {});
     await eventually(
@@ -77,7 +77,7 @@ describe('Contracts', () => {
     expect(recorded).toMatchObject([{ kind: 'required', path: '/total', action: 'warned' }]);
   });
 
-  it('allow lets everything pass and records nothing', async () => {
+  it('allow accepts every event and records no violation', async () => {
     const { id } = await create(terms('Allowed', 'allow', 'block'));
     await send('Allowed', { other: true });
     await eventually(
@@ -87,7 +87,7 @@ describe('Contracts', () => {
     expect(await violations(id)).toEqual([]);
   });
 
-  it('omit takes undeclared fields out and records them', async () => {
+  it('omit removes undeclared fields and records them', async () => {
     const { id } = await create(terms('Omitted', 'warn', 'omit'));
     await send('Omitted', { total: 1, password: 'hunter2' });
     const recorded = await eventually(
@@ -109,17 +109,20 @@ describe('Contracts', () => {
     ['warn', 'warned', ['warned']],
     ['omit', 'omitted', ['omitted']],
     ['block', 'rejected', ['blocked']],
-  ])('an undeclared field, where they are to %s, makes an event %s', async (undeclared, outcome, actions) => {
-    const { id } = await create(terms(`Undeclared ${undeclared}`, 'block', undeclared));
-    const tried = await tributary.owner.post<{ violations: readonly Violation[] }>(
-      `./event-contracts/${id}/validate`,
-      { event: `Undeclared ${undeclared}`, user_id: 'u1', properties: { total: 1, other: true } },
-    );
-    expect(tried).toMatchObject({ outcome });
-    expect(tried.violations.map(({ action }) => action)).toEqual(actions);
-  });
+  ])(
+    'with undeclared_fields %s, an event with an undeclared field is %s',
+    async (undeclared, outcome, actions) => {
+      const { id } = await create(terms(`Undeclared ${undeclared}`, 'block', undeclared));
+      const tried = await tributary.owner.post<{ violations: readonly Violation[] }>(
+        `./event-contracts/${id}/validate`,
+        { event: `Undeclared ${undeclared}`, user_id: 'u1', properties: { total: 1, other: true } },
+      );
+      expect(tried).toMatchObject({ outcome });
+      expect(tried.violations.map(({ action }) => action)).toEqual(actions);
+    },
+  );
 
-  it('is for the events of its type and, of track events and pages, of its name', async () => {
+  it('a contract applies to the events of its type, and of its name for track events and pages', async () => {
     const blocking = (event_type: string, event_name: string) =>
       create({ ...terms(event_name, 'block'), name: event_type, event_type, event_name });
     const made = [
@@ -151,7 +154,7 @@ describe('Contracts', () => {
     for (const { id } of made) await tributary.owner.ok('DELETE', `./event-contracts/${id}`);
   });
 
-  it('a change is a new version, and violations name theirs', async () => {
+  it('a change creates a new version, and each violation names the version it was found by', async () => {
     const { id } = await create(terms('Versioned', 'warn'));
     await send('Versioned', {});
     await eventually(
@@ -174,7 +177,7 @@ describe('Contracts', () => {
     ]);
   });
 
-  it('there is one active contract for a type and name; archiving makes room', async () => {
+  it('a type and name have one active contract; archiving it allows another', async () => {
     const first = await create(terms('Unique', 'warn'));
     expect(
       await tributary.owner.call('POST', './event-contracts', { body: terms('Unique', 'block') }),
@@ -191,7 +194,7 @@ describe('Contracts', () => {
     expect(archived.map(({ id }) => id)).toContain(first.id);
   });
 
-  it('refuses a schema that cannot be one, saying where', async () => {
+  it('an invalid schema is refused with the path of the fault', async () => {
     const refused = async (schema: object) =>
       tributary.owner.call('POST', './event-contracts', {
         body: { ...terms(`Bad ${Math.random()}`, 'warn'), schema_definition: schema },

@@ -74,29 +74,32 @@ describe('Replays', () => {
 
   it.each([
     ['under its first id by default', {}, EVENTS],
-    ['under a new id where that was asked for', { new_ids: true }, 2 * EVENTS],
-  ])('sends every accepted event of a time again, marked, %s', async (_name, asked, distinct) => {
-    const { id } = await tributary.owner.post<Replay>('./replays', {
-      since,
-      events_per_second: 400,
-      ...asked,
-    });
-    expect(await ended(id)).toMatchObject({ status: 'finished', progress: { share: 1, events: EVENTS } });
-    const deliveries = await eventually(
-      () => replayed(id),
-      (got) => got.length === EVENTS,
-    );
-    expect(new Set(deliveries.map(({ event }) => event.message_id))).toEqual(new Set(sent));
-    expect(deliveries.every(({ header }) => header === id)).toBe(true);
-    const ids = [...webhook.deliveries().slice(0, EVENTS), ...deliveries].map((delivery) => delivery.id);
-    expect(ids).toHaveLength(2 * EVENTS);
-    expect(new Set(ids).size).toBe(distinct);
-    expect(await tributary.owner.get('./replays?limit=1')).toMatchObject([
-      { id, status: 'finished', new_ids: distinct > EVENTS },
-    ]);
-  });
+    ['under a new id with `new_ids`', { new_ids: true }, 2 * EVENTS],
+  ])(
+    'a replay sends every accepted event of a period again, with a mark, %s',
+    async (_name, asked, distinct) => {
+      const { id } = await tributary.owner.post<Replay>('./replays', {
+        since,
+        events_per_second: 400,
+        ...asked,
+      });
+      expect(await ended(id)).toMatchObject({ status: 'finished', progress: { share: 1, events: EVENTS } });
+      const deliveries = await eventually(
+        () => replayed(id),
+        (got) => got.length === EVENTS,
+      );
+      expect(new Set(deliveries.map(({ event }) => event.message_id))).toEqual(new Set(sent));
+      expect(deliveries.every(({ header }) => header === id)).toBe(true);
+      const ids = [...webhook.deliveries().slice(0, EVENTS), ...deliveries].map((delivery) => delivery.id);
+      expect(ids).toHaveLength(2 * EVENTS);
+      expect(new Set(ids).size).toBe(distinct);
+      expect(await tributary.owner.get('./replays?limit=1')).toMatchObject([
+        { id, status: 'finished', new_ids: distinct > EVENTS },
+      ]);
+    },
+  );
 
-  it('goes on where it was when its process is killed, and repeats no event', async () => {
+  it('a replay whose process is killed continues at its position and repeats no event', async () => {
     const asked = { since, rule_id: ruleId, events_per_second: 20 };
     const { id } = await tributary.owner.post<Replay>('./replays', asked);
     await eventually(
@@ -233,7 +236,7 @@ describe('Replays', () => {
     300_000,
   );
 
-  it('is cancelled, and refused for a time or a rule that is none', async () => {
+  it('a replay can be cancelled, and is refused for an invalid time or rule', async () => {
     const { id } = await tributary.owner.post<Replay>('./replays', { since, events_per_second: 1 });
     expect(await tributary.owner.post(`./replays/${id}/cancel`)).toMatchObject({ status: 'cancelled' });
     expect((await ended(id)).progress.share).toBeLessThan(1);

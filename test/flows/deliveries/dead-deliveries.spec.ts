@@ -54,7 +54,7 @@ describe('Dead deliveries, and destinations that are paused', () => {
       (got) => messageIds.every((id) => got.includes(id)),
     );
 
-  it('are found by what they died of, let be or sent again', async () => {
+  it('dead deliveries are listed by cause, discarded or redriven', async () => {
     webhook.behave(({ body }, response) => {
       const { event } = body.event as { event?: string };
       response.writeHead(event === 'Bad' ? 422 : 404).end();
@@ -80,7 +80,7 @@ describe('Dead deliveries, and destinations that are paused', () => {
     expect(way.status).toBe('discarded');
   });
 
-  it('two redrives in quick succession sent a delivery twice, also by another gateway', async () => {
+  it('two redrives in quick succession sent a delivery twice, also through two gateways', async () => {
     webhook.behave((_call, response) => response.writeHead(422).end());
     const dead = [await send('Twice'), await send('Twice')];
     await listed('status=dead', 2);
@@ -117,7 +117,7 @@ describe('Dead deliveries, and destinations that are paused', () => {
     await listed('status=dead', 0);
   });
 
-  it('a paused destination gets nothing until it goes on, and then everything', async () => {
+  it('a paused destination receives nothing until it is resumed, and then every waiting delivery', async () => {
     await change({ paused: true });
     const before = webhook.calls.length;
     const ids = [await send('One'), await send('Two'), await send('Three')];
@@ -134,7 +134,7 @@ describe('Dead deliveries, and destinations that are paused', () => {
     await listed('status=retrying', 0);
   });
 
-  it('a destination that answers 410 is paused, says why, and has everything once it goes on', async () => {
+  it('a destination that answers 410 is paused with the reason, and receives every waiting delivery once it is resumed', async () => {
     webhook.behave((_call, response) => response.writeHead(410).end());
     const first = await send('First');
     const shown = await eventually(
@@ -158,7 +158,7 @@ describe('Dead deliveries, and destinations that are paused', () => {
     });
   });
 
-  it('a destination is for some environments alone where it says so, and is tested without an event', async () => {
+  it('a destination can be limited to some environments, and is tested without an event', async () => {
     await change({ environments: ['development'] });
     const id = await send('Elsewhere');
     const way = await eventually(

@@ -58,7 +58,7 @@ describe('Notices about destinations', () => {
   const state = async () =>
     (await tributary.owner.get<{ state: string }>(`./destinations/${crmId}/health`)).state;
 
-  it('one that breaks is told once, by a signed webhook and a mail', async () => {
+  it('a failing destination is reported once, by a signed webhook and a mail', async () => {
     expect(await state()).toBe('well');
     crm.behave((_call, response) => response.writeHead(503).end('no'));
     await send(3);
@@ -91,7 +91,7 @@ describe('Notices about destinations', () => {
     expect(await state()).toBe('bad');
   });
 
-  it('one that recovers is told once more, and all that waited is delivered', async () => {
+  it('a recovered destination is reported once more, and every waiting delivery is made', async () => {
     crm.behave(undefined);
     const before = crm.calls.length;
     await send(20);
@@ -115,7 +115,7 @@ describe('Notices about destinations', () => {
     for (const secret of [ADDRESS, opsSecret]) expect(tributary.log()).not.toContain(secret);
   });
 
-  it('one that flaps from then on is not told of before the hour is over', async () => {
+  it('a destination that keeps flapping is not reported again within the hour', async () => {
     crm.behave((_call, response) => response.writeHead(503).end());
     const before = crm.calls.length;
     await send(12);

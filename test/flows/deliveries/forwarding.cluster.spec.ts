@@ -35,7 +35,7 @@ describe('Forwarding', () => {
       ...body,
     });
 
-  it('posts an event to a webhook, signed as Standard Webhooks says', async () => {
+  it('posts an event to a webhook, signed as Standard Webhooks specifies', async () => {
     const made = await destination({ name: 'hook', type: 'webhook', settings: { url: webhook.url } });
     expect(made.settings.secret).toMatch(/^whsec_/);
     const { id: ruleId } = await rule({
@@ -82,7 +82,7 @@ describe('Forwarding', () => {
     expect(JSON.stringify(listed)).not.toContain(made.settings.secret);
   });
 
-  it('keeps the digits of large numbers and one form of time, also through a transformation', async () => {
+  it('keeps the digits of large numbers and the normalized form of times, also through a transformation', async () => {
     const place = await destination({ name: 'exact', type: 'webhook', settings: { url: webhook.url } });
     const source_code =
       'function transform(event) { return { ...event, event: "Changed", timestamp: event.timestamp.slice(0, 19) } }';
@@ -117,7 +117,7 @@ describe('Forwarding', () => {
     );
   });
 
-  it('writes NDJSON below the data folder, durable', async () => {
+  it('writes durable NDJSON files below the data folder', async () => {
     const made = await destination({ name: 'files', type: 'ndjson', settings: { folder: 'pages' } });
     await rule({ destination_id: made.id, event_types: ['page'] });
     await tributary.producer.post('./events/page', { user_id: 'u1', name: 'Home' });
@@ -141,7 +141,7 @@ describe('Forwarding', () => {
     });
   });
 
-  it('keeps development apart: a rule takes production events unless it says otherwise', async () => {
+  it('separates environments: a rule forwards only production events by default', async () => {
     const before = webhook.calls.length;
     const key = await tributary.owner.post<{ key: string }>('./event-keys', {
       name: 'dev',
@@ -163,7 +163,7 @@ describe('Forwarding', () => {
     ]);
   });
 
-  it('refuses to call a private address that was not opened', async () => {
+  it('refuses to call a private address that the operator did not allow', async () => {
     const made = await destination({
       name: 'metadata',
       type: 'webhook',
@@ -178,7 +178,7 @@ describe('Forwarding', () => {
     expect(dead).toMatchObject({ reason: expect.stringContaining('address not allowed') });
   });
 
-  it('a rule is for its types and names, and for all of them where it names none', async () => {
+  it('a rule forwards the types and names that it lists, and all of them if it lists none', async () => {
     const place = await startWebhook();
     onTestFinished(() => place.close());
     const made = await destination({ name: 'matched', type: 'webhook', settings: { url: place.url } });
@@ -219,7 +219,7 @@ describe('Forwarding', () => {
     for (const id of rules.values()) await tributary.owner.ok('DELETE', `./event-forwarding-rules/${id}`);
   });
 
-  it('a disabled rule forwards nothing; changing it acts on the next event', async () => {
+  it('a disabled rule forwards nothing, and a change of a rule applies to the next event', async () => {
     const quiet = await startWebhook();
     const made = await destination({ name: 'quiet', type: 'webhook', settings: { url: quiet.url } });
     const body = {

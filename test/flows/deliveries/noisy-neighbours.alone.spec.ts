@@ -84,7 +84,7 @@ describe('Noisy neighbours', () => {
     };
   }
 
-  it('sixteen good destinations keep their pace and their latency beside four bad ones', async () => {
+  it('sixteen healthy destinations keep their throughput and latency beside four failing ones', async () => {
     tributary = await startTributary();
     const good = await Promise.all(Array.from({ length: GOOD }, () => receivers.open()));
     for (const { url } of good) {
@@ -135,7 +135,7 @@ describe('Noisy neighbours', () => {
 
   // The test above covers the short form.
   it.runIf(IS_LONG)(
-    'four good destinations keep their pace beside four bad ones under all they can take',
+    'four healthy destinations at full load keep their throughput beside four failing ones',
     async () => {
       tributary = await startTributary();
       const open = (count: number) => Promise.all(Array.from({ length: count }, () => receivers.open()));

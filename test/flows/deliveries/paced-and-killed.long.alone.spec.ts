@@ -47,7 +47,7 @@ describe('Paced and killed', () => {
     for (const recorder of recorders.splice(0)) await recorder.close();
   });
 
-  it('a destination is called no faster than it may be, and its deliveries are pending, not failed', async () => {
+  it('a destination is called no faster than its rate limit, and its deliveries stay pending instead of failing', async () => {
     tributary = await startTributary({ env: { TRIBUTARY_RETRY_SCHEDULE: '1s,2s,5s' } });
     const limited = await receivers.open();
     await receivers.forward(
@@ -76,7 +76,7 @@ describe('Paced and killed', () => {
     expect(new Set(limited.deliveries().map(({ event }) => event.message_id)).size).toBe(60);
   }, 120_000);
 
-  it(`loses none of ${KILLED_DELIVERIES} deliveries through SIGKILL (${KILLS}x), and repeats few, with their keys`, async () => {
+  it(`no delivery of ${KILLED_DELIVERIES} is lost through SIGKILL (${KILLS}x), and the few repeated ones keep their keys`, async () => {
     tributary = await startTributary({ env: PATIENT });
     const events = KILLED_DELIVERIES / DESTINATIONS.length;
     for (const { status, delayMs, batchSize } of DESTINATIONS) {

@@ -52,7 +52,7 @@ describe('Bad input', () => {
   it.each([
     ['malformed JSON', '{"event":', '', 'is not valid JSON'],
     ['an empty body', '', '', undefined],
-    ['JSON that is no object', '[]', '', 'must be an object'],
+    ['JSON that is not an object', '[]', '', 'must be an object'],
     ['a missing subject', json({ event: 'E' }), '/user_id', 'user_id or anonymous_id is required'],
     ['a missing event', json({ user_id: 'u' }), '/event', 'is required'],
     ['an empty event', json({ event: '', user_id: 'u' }), '/event', 'must not be empty'],
@@ -61,7 +61,7 @@ describe('Bad input', () => {
     ['an array as properties', json({ ...good, properties: [] }), '/properties', undefined],
     ['an unknown field', json({ ...good, userId: 'u' }), '/userId', 'is not a known field'],
     [
-      'a timestamp that is none',
+      'an invalid timestamp',
       json({ ...good, timestamp: 'yesterday' }),
       '/timestamp',
       'must be an ISO 8601 time',
@@ -127,14 +127,14 @@ describe('Bad input', () => {
     expect(await send()).toMatchObject({ status: 415, body: { error: 'unsupported media type' } });
   });
 
-  it('takes a body whose content encoding says that it has none', async () => {
+  it('accepts a body with the content encoding `identity`', async () => {
     expect(await post(json(good), { 'content-encoding': 'identity' })).toMatchObject({ status: 202 });
   });
 
   it.each([
     ['a path that is not a URL', '/api/v1/workspaces/%zz', 400, 'invalid request'],
-    ['a part of a path that no id is as long as', `/api/v1/workspaces/${'x'.repeat(201)}`, 404, 'not found'],
-  ])('%s is answered in the one shape', async (_, path, status, error) => {
+    ['a path segment longer than any id', `/api/v1/workspaces/${'x'.repeat(201)}`, 404, 'not found'],
+  ])('%s is answered in the common error format', async (_, path, status, error) => {
     expect(await raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)).toMatchObject({
       status,
       body: { error },
@@ -142,7 +142,7 @@ describe('Bad input', () => {
   });
 
   it.each([
-    ['what is no HTTP', 'GARBAGE\r\n\r\n', 'is not valid HTTP'],
+    ['bytes that are not HTTP', 'GARBAGE\r\n\r\n', 'is not valid HTTP'],
     [
       'headers that are too large',
       `GET / HTTP/1.1\r\nHost: x\r\nX-Large: ${'x'.repeat(100_000)}\r\n\r\n`,
@@ -167,14 +167,14 @@ describe('Bad input', () => {
     return { status: Number(head.split(' ', 2)[1]), body: JSON.parse(body) };
   }
 
-  it('400 for a body that is not the gzip it says', async () => {
+  it('400 for a body that is declared as gzip and is not', async () => {
     expect(await post('not gzip', { 'content-encoding': 'gzip' })).toMatchObject({ status: 400 });
     expect(await post(gzipSync(json(good)).subarray(0, 20), { 'content-encoding': 'gzip' })).toMatchObject({
       status: 400,
     });
   });
 
-  it('names the item of a batch that is too large and takes the others', async () => {
+  it('an item of a batch that is too large is refused by its index, and the others are accepted', async () => {
     const batch = [
       { type: 'track', ...good, properties: { text: 'x'.repeat(33 * 1024) } },
       { type: 'track', ...good },
@@ -191,9 +191,12 @@ describe('Bad input', () => {
     ['no credential', () => ''],
     ['nonsense', () => 'Bearer nonsense'],
     ['another scheme', () => 'Basic dTpw'],
-    ['a mistyped key', () => `Bearer trb_wk_prod_${'a'.repeat(49)}`],
+    ['a malformed key', () => `Bearer trb_wk_prod_${'a'.repeat(49)}`],
     ['alg none', () => `Bearer ${token({ alg: 'none' }, claimsOf(tributary.idToken))}.`],
-    ['a token of nobody', () => `Bearer ${token({ alg: 'ES256' }, { iss: 'who', sub: 'x', exp: 9e9 })}.c2ln`],
+    [
+      'a token of an unknown issuer',
+      () => `Bearer ${token({ alg: 'ES256' }, { iss: 'who', sub: 'x', exp: 9e9 })}.c2ln`,
+    ],
     [
       'an expired ID token',
       async () => `Bearer ${await devIssuer().mint('ada@example.com', new Date(Date.now() - 2 * 3_600_000))}`,
@@ -213,7 +216,7 @@ describe('Bad input', () => {
   /** The issuer with its key in the server's data folder. */
   const devIssuer = () => openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' });
 
-  it('takes a token of that issuer that has not expired', async () => {
+  it('accepts a token of that issuer that has not expired', async () => {
     const response = await fetch(`${tributary.url}/api/v1/workspaces`, {
       headers: { authorization: `Bearer ${await devIssuer().mint('ada@example.com')}` },
     });
@@ -229,7 +232,7 @@ describe('Bad input', () => {
     return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
   }
 
-  it('404 for what is not there, also when it is another workspace’s', async () => {
+  it('404 for a resource that does not exist or belongs to another workspace', async () => {
     const other = await tributary.owner.post<{ id: string }>('/workspaces', { name: 'Other' });
     const foreign = await tributary.owner
       .with({ workspaceId: other.id })
@@ -269,7 +272,7 @@ describe('Bad input', () => {
     expect(await tributary.owner.call('GET', `./event-volume?${query}`)).toMatchObject({ status: 400 });
   });
 
-  it('is not polluted by bodies that try to: nothing that comes after carries what they brought', async () => {
+  it('bodies that try to pollute prototypes leave no trace in later requests and events', async () => {
     // Fields that the server reads from later bodies, in which they are absent: a polluted prototype would
     // supply them.
     const brought = json({
@@ -325,7 +328,7 @@ describe('Bad input', () => {
       .map((line) => JSON.parse(line));
   }
 
-  it('is healthy after all of that, and nothing was an unexpected failure', async () => {
+  it('the gateway is healthy after all invalid input, without an unexpected failure', async () => {
     expect((await post(json(good))).status).toBe(202);
     expect((await fetch(`${tributary.url}/readyz`)).status).toBe(200);
     expect(tributary.log()).not.toContain('failed unexpectedly');

@@ -10,7 +10,7 @@ describe('The first event', () => {
   });
   afterAll(() => tributary.remove());
 
-  it('prints a workspace, a write key and an ID token that work', async () => {
+  it('prints a workspace, a write key and an ID token that can be used at once', async () => {
     const workspaces = await tributary.owner.get<readonly object[]>('/workspaces');
     expect(workspaces).toMatchObject([
       { id: tributary.workspaceId, role: 'admin', status: 'active', region: 'eu' },
@@ -22,7 +22,7 @@ describe('The first event', () => {
     expect(body).toEqual({ message_id: expect.stringMatching(/^[0-9a-f-]{36}$/), status: 'received' });
   });
 
-  it('says that it lives, that it is ready, and what it did', async () => {
+  it('answers liveness, readiness and metrics', async () => {
     const ask = (path: string) => fetch(tributary.url + path);
     expect((await ask('/livez')).status).toBe(200);
     expect(await (await ask('/readyz')).json()).toEqual({ status: 'ok' });
@@ -46,7 +46,7 @@ describe('The first event', () => {
     expect(volume).toMatchObject([{ event_type: 'track', event_name: 'Signed Up', event_count: 1 }]);
   });
 
-  it('finds everything again after a stop: accounts, keys, tokens, counts', async () => {
+  it('keeps accounts, keys, tokens and counts through a restart', async () => {
     expect(await tributary.stop()).toBe(0);
     const { idToken, writeKey, workspaceId, folder } = tributary;
     tributary = await startTributary({ folder });

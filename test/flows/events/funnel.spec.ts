@@ -129,7 +129,7 @@ describe('The funnel', () => {
     return found.totals;
   };
 
-  it('equals the topics after SIGKILL of everything, again and again', { timeout: 300_000 }, async () => {
+  it('equals the topics after repeated SIGKILL of every process', { timeout: 300_000 }, async () => {
     for (let kill = 0; kill < KILLS; kill++) {
       await send(events(`k${kill}`));
       // The same again: duplicates.
@@ -147,7 +147,7 @@ describe('The funnel', () => {
     );
   });
 
-  it('equals them after redrives and replays', { timeout: 300_000 }, async () => {
+  it('equals the topics after redrives and replays', { timeout: 300_000 }, async () => {
     healed = true;
     const before = await settledTotals();
     expect(before['dead/destination']).toBeGreaterThan(0);
@@ -166,7 +166,7 @@ describe('The funnel', () => {
     checkSums(totals);
   });
 
-  it('equals them after the processors were stopped for an hour', { timeout: 300_000 }, async () => {
+  it('equals the topics after the processors were stopped for an hour', { timeout: 300_000 }, async () => {
     const before = await settledTotals();
     const batch = events('late');
     await send(batch);
@@ -177,7 +177,7 @@ describe('The funnel', () => {
     checkSums(totals);
   });
 
-  it('leads from a number to its events', async () => {
+  it('finds the events behind a number', async () => {
     const from = new Date(Date.now() - 6 * HOUR_MS).toISOString();
     const query = `measure=rejected&from=${from}&name=Paid`;
     const { message_ids } = await tributary.owner.get<{ message_ids: readonly string[] }>(

@@ -39,12 +39,12 @@ describe('Ingestion', () => {
     ['identify', { user_id: 'u1', traits: { plan: 'pro' } }],
     ['page', { anonymous_id: 'a1', name: 'Home', properties: { url: 'https://example.com' } }],
     ['group', { user_id: 'u1', group_id: 'g1', traits: { name: 'Acme' } }],
-  ])('takes a %s event', async (type, body) => {
+  ])('accepts a %s event', async (type, body) => {
     const answer = await tributary.producer.call('POST', `./events/${type}`, { body });
     expect(answer).toMatchObject({ status: 202, body: { status: 'received' } });
   });
 
-  it('shows every field of each type in the live view, as it was sent but for the form of its time, and adds who, where and when', async () => {
+  it('shows every field of each type in the live view as it was sent, with a normalized time and the fields added by the gateway', async () => {
     const { url, idToken: token, workspaceId } = tributary;
     const stream = await openEventStream(url, { token, workspaceId });
     onTestFinished(() => stream.close());
@@ -78,7 +78,7 @@ describe('Ingestion', () => {
     }
   });
 
-  it('gives an event without a time the server’s', async () => {
+  it('gives an event without a timestamp the time of the server', async () => {
     const { url, idToken: token, workspaceId } = tributary;
     const stream = await openEventStream(url, { token, workspaceId });
     onTestFinished(() => stream.close());
@@ -98,7 +98,7 @@ describe('Ingestion', () => {
   const least = { track: { event: 'Least' }, identify: {}, page: {}, group: { group_id: 'g1' } };
 
   it.each(Object.entries(least))(
-    'takes a %s event with either id, and refuses it with none',
+    'accepts a %s event with `user_id` or `anonymous_id`, and refuses it without both',
     async (type, body) => {
       const send = (fields: object) => tributary.producer.call('POST', `./events/${type}`, { body: fields });
       for (const id of [{ user_id: 'u1' }, { anonymous_id: 'a1' }, { user_id: 'u1', anonymous_id: 'a1' }])
@@ -130,7 +130,7 @@ describe('Ingestion', () => {
     });
   });
 
-  it('keeps the message_id it is given, and counts a repeated one once', async () => {
+  it('keeps a given message_id, and counts a repeated event once', async () => {
     const body = { event: 'Repeated', user_id: 'u1', message_id: 'order-17' };
     for (let time = 0; time < 5; time++) {
       const answer = await tributary.producer.call('POST', './events/track', { body });
@@ -144,7 +144,7 @@ describe('Ingestion', () => {
     expect(await counted('track', 'Repeated')).toBe(1);
   });
 
-  it('takes the good events of a batch and names the bad ones', async () => {
+  it('accepts the valid events of a batch and lists the invalid ones', async () => {
     const batch = [
       { type: 'track', event: 'In Batch', user_id: 'u1' },
       { type: 'track', user_id: 'u1' },
@@ -189,7 +189,7 @@ describe('Ingestion', () => {
     );
   });
 
-  it('shows volume by type, name and hour of receipt: accepted events, of either environment', async () => {
+  it('counts accepted events of both environments by type, name and hour of receipt', async () => {
     const { owner } = tributary;
     const { key } = await owner.post<{ key: string }>('./event-keys', {
       name: 'test',
@@ -247,7 +247,7 @@ describe('Ingestion', () => {
     expect(await counted('track', 'Never')).toBe(0);
   });
 
-  it('tells a contract’s verdict before it stores, when asked to', async () => {
+  it('answers with the verdict of the contract before storing the event, on request', async () => {
     await tributary.owner.post('./event-contracts', {
       name: 'Checked',
       event_type: 'track',

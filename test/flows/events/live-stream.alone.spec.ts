@@ -38,7 +38,7 @@ describe('The live stream', () => {
   const shown = (stream: EventStream) => stream.events<Shown>();
   const ids = (stream: EventStream) => shown(stream).map(({ message_id }) => message_id);
 
-  it('shows an event within a second of its answer', async () => {
+  it('shows an event within a second of its response', async () => {
     const stream = await open();
     await track('Warm Up');
     await stream.got(1);
@@ -56,7 +56,7 @@ describe('The live stream', () => {
     expect(shown(stream).at(-1)).toMatchObject({ event: 'Seen', outcome: 'accepted', violations: [] });
   });
 
-  it('shows what became of an event, rejected ones too, and no repeated one', async () => {
+  it('shows the outcome of each event, including rejections, and no duplicate', async () => {
     const contract = {
       name: 'orders',
       event_type: 'track',
@@ -104,7 +104,7 @@ describe('The live stream', () => {
     ]);
   });
 
-  it('goes on where it was left, without gap or repeat', async () => {
+  it('resumes after the last received event without a gap or duplicate', async () => {
     const first = await open();
     await first.got(1);
     await track('Before', {}, 'before');
@@ -137,7 +137,7 @@ describe('The live stream', () => {
     expect(stream.notices('end')).toEqual([{ reason: 'not authenticated' }]);
   });
 
-  it('comes back after the server was started again, and tells where it cannot go on', async () => {
+  it('resumes after a restart of the server, and reports a position that is no longer kept', async () => {
     const first = await open();
     await first.got(1);
     await tributary.stop();
@@ -153,7 +153,7 @@ describe('The live stream', () => {
     expect(second.notices('missed')).toEqual(onCluster ? [] : [{ count: null }]);
   });
 
-  it('500 streams, one of which does not read, cost bounded memory and no throughput', async () => {
+  it('500 streams, one with a client that does not read, cost bounded memory and no throughput', async () => {
     // On a busy machine rates vary more than the streams' cost does, and the difference of two processes at full
     // load more than that at a steady rate.
     const leastRate = IS_LONG ? 0.7 : 0.4;

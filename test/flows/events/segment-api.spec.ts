@@ -33,7 +33,7 @@ describe('The Segment API', () => {
   }
   const TAKEN = { status: 200, body: { success: true } };
 
-  it('takes a batch, and whoever watches sees the events in our words, with all that was said', async () => {
+  it('accepts a batch, and the live stream shows its calls as events with all their fields', async () => {
     const { url, idToken: token, workspaceId } = tributary;
     const stream = await openEventStream(url, { token, workspaceId });
     const userId = fresh('user');
@@ -71,7 +71,7 @@ describe('The Segment API', () => {
       expect(Date.parse(received_at) - Date.parse(at)).toBe(5_000);
   });
 
-  it('counts an event once that an SDK sends again', async () => {
+  it('counts an event once that an SDK resends', async () => {
     const event = fresh('Sent twice');
     const call = { userId: 'u', event, messageId: fresh('m') };
     for (let times = 0; times < 3; times++) expect(await post('/v1/track', call)).toEqual(TAKEN);
@@ -81,7 +81,7 @@ describe('The Segment API', () => {
     expect(volume.filter(({ event_name }) => event_name === event)).toMatchObject([{ event_count: 1 }]);
   });
 
-  it('takes what a browser sends: plain text with the key in the body, gzip, and a beacon', async () => {
+  it('accepts the requests of browsers: plain text with the key in the body, gzip, and a beacon', async () => {
     const call = { userId: 'u', event: 'E', writeKey: tributary.writeKey };
     const send = (
       path: string,
@@ -99,7 +99,7 @@ describe('The Segment API', () => {
     expect((await send('/v1/t', JSON.stringify(rest), plain)).status).toBe(401);
   });
 
-  it('keeps the good of a batch and names the bad', async () => {
+  it('accepts the valid calls of a batch and lists the invalid ones', async () => {
     const batch = [
       { type: 'track', event: 'No one' },
       { type: 'track', userId: 'u', event: 'Someone' },
@@ -111,7 +111,7 @@ describe('The Segment API', () => {
     expect(await post('/v1/batch', { batch: batch.slice(0, 1) })).toMatchObject({ status: 400 });
   });
 
-  it('tells SDKs that load settings where to send', async () => {
+  it('serves the settings that tell SDKs where to send', async () => {
     const settings = await fetch(`${tributary.url}/v1/projects/${tributary.writeKey}/settings`);
     expect(await settings.json()).toMatchObject({
       integrations: { 'Segment.io': { apiHost: `${new URL(tributary.url).host}/v1`, protocol: 'http' } },
@@ -132,7 +132,7 @@ describe('The Segment API', () => {
     }
     const identify = (userId: string, traits: object = {}) => call('/v1/identify', { userId, traits });
 
-    it('makes an anonymous visitor the user they became', async () => {
+    it('links an anonymous visitor to the user they became', async () => {
       const [device, user] = [fresh('device'), fresh('user')];
       await call('/v1/identify', { anonymousId: device, traits: { seen: 'a banner' } });
       const before = await one('anonymous_id', device);
@@ -150,7 +150,7 @@ describe('The Segment API', () => {
       expect(await one('user_id', id)).toMatchObject({ profile: { traits: { name: 'Ann' } } });
     });
 
-    it('never makes one of two people: neither of two users nor of two on one device', async () => {
+    it('never merges two people: neither two users nor two users of one device', async () => {
       const [ann, bob, tablet] = [fresh('ann'), fresh('bob'), fresh('tablet')];
       await identify(ann, { name: 'Ann' });
       await identify(bob, { name: 'Bob' });

@@ -104,7 +104,7 @@ describe('Where is my event', () => {
     ).then(({ body }) => body);
   const at = (way: Way, name: string) => way.rules.find((one) => one.name === name);
 
-  it('delivered: when it was received, what matched and why the rest did not', async () => {
+  it('delivered: the trace has the time of receipt, the matching rules and why the others did not match', async () => {
     const messageId = await send('Seen', { properties: { total: 5 } });
     const way = await settled(messageId, ['delivered']);
     expect(way.received.position.topic).toBe('events.production');
@@ -126,7 +126,7 @@ describe('Where is my event', () => {
     expect(webhook.deliveries().map(({ id }) => id)).toContain(at(way, 'all tracks')?.deliveries[0]?.id);
   });
 
-  it('found by an id of the producer’s own, sent twice', async () => {
+  it('sent twice with an id of the producer: the trace is found by that id', async () => {
     const message_id = `order/1 "${Date.now()}"`;
     await send('Seen', { message_id, properties: { total: 500 } });
     await send('Seen', { message_id, properties: { total: 500 } });
@@ -135,7 +135,7 @@ describe('Where is my event', () => {
     expect((await ask(message_id, '?environment=development')).status).toBe(404);
   });
 
-  it('rejected: by which version of the contract, and why', async () => {
+  it('rejected: the trace has the version of the contract and the reason', async () => {
     const way = await settled(await send('Ordered'), ['rejected']);
     expect(way.contract).toMatchObject({
       outcome: 'rejected',
@@ -145,7 +145,7 @@ describe('Where is my event', () => {
     expect(way.rules).toEqual([]);
   });
 
-  it('a filter that fails makes a dead delivery, and says how it failed', async () => {
+  it('filter failed: the trace has the dead delivery and the failure', async () => {
     const way = await settled(await send('Bare'), ['dead']);
     expect(at(way, 'dear ones')).toMatchObject({
       matched: false,
@@ -156,7 +156,7 @@ describe('Where is my event', () => {
     expect(at(way, 'all tracks')?.deliveries).toMatchObject([{ status: 'delivered' }]);
   });
 
-  it('its transformation made two of it, or failed', async () => {
+  it('transformed: the trace has both outputs, or the failure', async () => {
     const twice = at(await settled(await send('Twice', PRICED), ['delivered']), 'transformed');
     expect(twice).toMatchObject({ transformation: 'outputs', deliveries: [{ index: 0 }, { index: 1 }] });
     const thrown = at(await settled(await send('Thrown', PRICED), ['dead']), 'transformed');
@@ -166,14 +166,14 @@ describe('Where is my event', () => {
     });
   });
 
-  it('refused by its destination: the attempt, with its status and answer', async () => {
+  it('refused by its destination: the trace has the attempt with its status and response', async () => {
     const way = await settled(await send('Refused'), ['dead']);
     expect(at(way, 'all tracks')?.deliveries).toMatchObject([
       { status: 'dead', attempts: [{ status: 403, response: 'no', outcome: 'dead' }] },
     ]);
   });
 
-  it('on its way: retrying with when it is tried next, then dead with every attempt', async () => {
+  it('pending: the trace has the time of the next attempt, then the dead delivery with every attempt', async () => {
     const messageId = await send('Down');
     const retrying = await eventually(
       () => ask(messageId),
@@ -187,7 +187,7 @@ describe('Where is my event', () => {
     );
   });
 
-  it('never received: not found, and how far was looked', async () => {
+  it('never received: the answer is not found, with the range that was searched', async () => {
     const missing = await ask('0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01');
     expect(missing).toMatchObject({ status: 404, body: { error: 'not found', looked: { complete: true } } });
     expect((await ask('nothing of ours', `?around=${new Date().toISOString()}&subject=u`)).status).toBe(404);

@@ -86,7 +86,7 @@ describe('Mails about deletions', () => {
     await folder.remove();
   });
 
-  it('waits without a mail server, through a kill, and goes out once there is one', async () => {
+  it('a mail is kept without a mail server, through a kill, and is sent once a server is reachable', async () => {
     await notify(ADDRESS);
     await deleted(1);
     await deleted(2);
@@ -100,7 +100,7 @@ describe('Mails about deletions', () => {
     expect(mails.map(({ headers }) => headers.subject?.[0]?.slice(-1)).sort()).toEqual(['1', '2']);
   });
 
-  it('a mail says how many were deleted, and never who', async () => {
+  it('a mail states how many profiles were deleted, and no identity', async () => {
     await notify(ADDRESS);
     const emails = await deleted(3);
     await deleted(1, false);
@@ -120,7 +120,7 @@ describe('Mails about deletions', () => {
     for (const secret of [ADDRESS, USER.password]) expect(tributary.log()).not.toContain(secret);
   });
 
-  it('without an address nothing is sent: a figure and a line say so, and the deletion is answered as ever', async () => {
+  it('without an address no mail is sent: a metric and a log line report it, and the deletion succeeds', async () => {
     await notify(null);
     await deleted(2);
     await eventually(
@@ -131,7 +131,7 @@ describe('Mails about deletions', () => {
     expect(taken()).toEqual([]);
   });
 
-  it('waits while the mail server is down, and goes out when it is back', async () => {
+  it('a mail is kept while the mail server is down, and is sent when it is back', async () => {
     await server.stop();
     await notify(ADDRESS);
     await deleted(1);

@@ -41,7 +41,7 @@ describe('Profiles by events', () => {
   const valuesOf = ({ ids }: ProfileRecord, namespace: string) =>
     ((ids[namespace] ?? []) as readonly Readonly<Record<string, string>>[]).map((item) => item[namespace]);
 
-  it('identify and group are found at once by what they name, traits and groups in their places', async () => {
+  it('identify and group events write traits and groups to profiles that are found by their ids at once', async () => {
     const user = fresh('user');
     const email = `${user}@example.com`;
     await send(
@@ -64,7 +64,7 @@ describe('Profiles by events', () => {
     expect(await organization.client.search({ email: ['office@acme.example'] })).toEqual([]);
   });
 
-  it('somebody anonymous becomes somebody known: one profile, with what both said', async () => {
+  it('an anonymous visitor who becomes known has one profile with the traits of both', async () => {
     const [user, device] = [fresh('user'), fresh('device')];
     await send(['identify', { anonymous_id: device, traits: { seen: 'a banner' } }]);
     const before = await one('anonymous_id', device);
@@ -78,7 +78,7 @@ describe('Profiles by events', () => {
     expect(await one('anonymous_id', device)).toEqual(known);
   });
 
-  it('a shared device and a shared e-mail address never make one of two people', async () => {
+  it('a shared device and a shared e-mail address never merge two people', async () => {
     const [ann, bob, device] = [fresh('ann'), fresh('bob'), fresh('tablet')];
     const email = `${fresh('family')}@example.com`;
     await send(['identify', { user_id: ann, anonymous_id: device, traits: { email, name: 'Ann' } }]);
@@ -101,7 +101,7 @@ describe('Profiles by events', () => {
     expect(together.ucid).toBe(first.ucid);
   });
 
-  it('what names nobody makes no profile', async () => {
+  it('an event without an accepted identity creates no profile', async () => {
     const user = fresh('user');
     await send(
       ['identify', { user_id: 'anonymous', traits: { email: 'n/a' } }],
@@ -114,7 +114,7 @@ describe('Profiles by events', () => {
       ).toMatchObject({ status: 400 });
   });
 
-  it('who was deleted is gone, and comes back by what is received afterwards alone', async () => {
+  it('a deleted profile is created again only by events received after the deletion', async () => {
     const user = fresh('user');
     await send(['identify', { user_id: user, traits: { old: 'yes' } }]);
     const { ucid } = await one('user_id', user);
@@ -126,7 +126,7 @@ describe('Profiles by events', () => {
     expect(back.profile).toEqual({ traits: { anew: 'yes', _ts: expect.any(String) } });
   });
 
-  it(`killed (${KILLS}x) while it writes, it has written each event, and nothing twice`, async () => {
+  it(`a stage that is killed (${KILLS}x) while it writes has written each event exactly once`, async () => {
     const users = Array.from({ length: 200 }, (_, i) => fresh(`killed${i}`));
     for (let kill = 0; kill < KILLS; kill++) {
       const batch = users.flatMap((user_id, i) => [
@@ -161,7 +161,7 @@ describe('Profiles by events', () => {
     expect(Math.max(...versions)).toBeLessThanOrEqual(2 * KILLS);
   }, 300_000);
 
-  it('what development sends under a customer’s id writes no profile', async () => {
+  it('an event of the environment development writes no profile, also with a customer’s id', async () => {
     const [user, test] = [fresh('user'), fresh('test')];
     await send(['identify', { user_id: user, traits: { name: 'Ann' } }]);
     const before = await one('user_id', user);
@@ -180,7 +180,7 @@ describe('Profiles by events', () => {
     );
   });
 
-  it('profiles.changes carries every write, merge and deletion, each profile’s in order', async () => {
+  it('profiles.changes has every write, merge and deletion, in order for each profile', async () => {
     const [user, device] = [fresh('user'), fresh('device')];
     const changesOf = async (...ucids: readonly string[]) =>
       (await entriesOf(tributary, TOPIC.profileChanges))

@@ -29,7 +29,7 @@ describe('Profiles', () => {
   afterAll(() => tributary.remove());
 
   describe('a record', () => {
-    it('has its eight fields, of their types, in the answer to a write and in that to a search', async () => {
+    it('has its eight fields with their types in the responses to a write and a search', async () => {
       const before = Date.now();
       const email = fresh();
       const written = await client.call<readonly object[]>('', {
@@ -80,7 +80,7 @@ describe('Profiles', () => {
       expect(record).toMatchObject({ profile: {}, mkt_preferences: {}, consent: {} });
     });
 
-    it('keeps when it was made, and tells when it was changed', async () => {
+    it('keeps the time of its creation, and has the time of its last change', async () => {
       const email = fresh();
       const first = await client.write({ email }, { upsert: { profile: { a: { b: 1 } } } });
       const second = await client.write({ email }, { upsert: { profile: { a: { b: 2 } } } });
@@ -97,7 +97,7 @@ describe('Profiles', () => {
       expect(ids.cellphone).toContainEqual({ cellphone_md5_uppercase: 'b'.repeat(32), _ts: EPOCH_MS });
     });
 
-    it('may be written back as it is: the time of a category is taken as it was shown', async () => {
+    it('can be written back unchanged: the time of each category is accepted in the form of the response', async () => {
       const email = fresh();
       const { profile } = await client.write({ email }, { upsert: { profile: { trip: { to: 'JFK' } } } });
       const again = await client.write({ email }, { upsert: { profile } });
@@ -106,7 +106,7 @@ describe('Profiles', () => {
   });
 
   describe('a write', () => {
-    it('makes a profile, then updates it by any of its identities, attribute by attribute', async () => {
+    it('creates a profile, then updates it by any of its identities, attribute by attribute', async () => {
       const [email, phone] = [fresh(), fresh('49170')];
       const made = await client.write(
         { email, cellphone: phone },
@@ -121,7 +121,7 @@ describe('Profiles', () => {
       expect(changed.consent).toMatchObject({ ads: { value: 'no' } });
     });
 
-    it('of several people makes one: the first created stays, and the others’ ucids lead to it', async () => {
+    it('merges the profiles of all its identities: the oldest stays, and the ucids of the others resolve to it', async () => {
       const [email, phone] = [fresh(), fresh('49170')];
       const first = await client.write({ email }, { upsert: { profile: { a: { from: 'first', only: 1 } } } });
       const second = await client.write(
@@ -140,7 +140,7 @@ describe('Profiles', () => {
       expect(await client.search({ ucid: [first.ucid, second.ucid], email: [email] })).toEqual([merged]);
     });
 
-    it('may name the profile it means by ucid, also by one that was merged into it', async () => {
+    it('can address the profile by its ucid, or by one that was merged into it', async () => {
       const [email, phone] = [fresh(), fresh('49170')];
       const first = await client.write({ email });
       const second = await client.write({ cellphone: phone });
@@ -158,7 +158,7 @@ describe('Profiles', () => {
       expect(byLinked.body).toMatchObject([{ ucid: first.ucid, consent: { ads: { value: 'yes' } } }]);
     });
 
-    it('takes the other shape of the body: one region of `regions`, one value of each type in `search`', async () => {
+    it('accepts the alternative form of the body: one region in `regions`, one value of each type in `search`', async () => {
       const email = fresh();
       const body = { regions: ['us'], search: { email: [email] }, upsert: { profile: { a: { b: 1 } } } };
       const answer = await client.call<readonly object[]>('', body);
@@ -166,7 +166,7 @@ describe('Profiles', () => {
       expect(await client.search({ email: [email] }, ['us'])).toEqual(answer.body);
     });
 
-    it('at a time of its own loses to what is newer, whichever comes first', async () => {
+    it('never replaces a value with a newer `_ts`, in either order of arrival', async () => {
       const email = fresh();
       const at = (ts: string | number, city: string) =>
         client.write({ email }, { upsert: { profile: { home: { city, _ts: ts } } } });
@@ -177,7 +177,7 @@ describe('Profiles', () => {
   });
 
   describe('a search', () => {
-    it('finds what any value of any type names, each profile once, and nothing for the others', async () => {
+    it('returns each profile that has any of the values once, and ignores values without a profile', async () => {
       const [ada, bob] = [fresh('ada'), fresh('bob')];
       const first = await client.write({ email: ada, cellphone: fresh('1') });
       const second = await client.write({ email: bob });
@@ -190,7 +190,7 @@ describe('Profiles', () => {
       expect(await client.search({ email: [fresh()] })).toEqual([]);
     });
 
-    it('knows an e-mail address in any case, with blanks around it, and by its SHA-256', async () => {
+    it('finds an e-mail address in any case, with blanks around it, and by its SHA-256', async () => {
       const name = randomUUID();
       const record = await client.write({ email: ` ${name.toUpperCase()}@Example.COM ` });
       expect(record.ids.email).toEqual([{ email: `${name}@example.com`, _ts: EPOCH_MS }]);
@@ -201,7 +201,7 @@ describe('Profiles', () => {
         expect(await client.search(search)).toEqual([record]);
     });
 
-    it('looks into the regions that it names and into no other', async () => {
+    it('reads the regions that it names and no others', async () => {
       const email = fresh();
       const eu = await client.write({ email });
       expect(await client.search({ email: [email] }, ['us'])).toEqual([]);
@@ -214,7 +214,7 @@ describe('Profiles', () => {
   });
 
   describe('a deletion', () => {
-    it('takes the record and all that was merged into it, and tells what it did not find as it was sent', async () => {
+    it('deletes the record and all profiles merged into it, and returns values without a profile as they were sent', async () => {
       const [email, phone] = [fresh(), fresh('49170')];
       const first = await client.write({ email });
       const second = await client.write({ cellphone: phone });
@@ -230,7 +230,7 @@ describe('Profiles', () => {
       expect(await client.delete({ ucid: [second.ucid] })).toMatchObject({ profilesNotFound: [second.ucid] });
     });
 
-    it('by a ucid that was merged names the live record alone, once', async () => {
+    it('deletes the surviving record for a merged ucid, and lists only that one, once', async () => {
       const [email, phone] = [fresh(), fresh('49170')];
       const first = await client.write({ email });
       const second = await client.write({ cellphone: phone });
@@ -242,7 +242,7 @@ describe('Profiles', () => {
       });
     });
 
-    it('takes `regions` in place of `region`, and 400 values', async () => {
+    it('accepts `regions` in place of `region`, and 400 values', async () => {
       const email = fresh();
       const eu = await client.write({ email });
       const us = await client.write({ email }, { region: 'us' });
@@ -257,7 +257,7 @@ describe('Profiles', () => {
       );
     });
 
-    it('frees the identities: who writes one anew makes another profile', async () => {
+    it('releases the identities: a later write of one creates a new profile', async () => {
       const email = fresh();
       const { ucid } = await client.write({ email }, { upsert: { profile: { a: { b: 1 } } } });
       await client.delete({ email: [email] }, { sendEmailNotification: false });
@@ -267,7 +267,7 @@ describe('Profiles', () => {
       expect((await client.call('', { region: 'eu', ucid, ids: { email } })).status).toBe(400);
     });
 
-    it('is in the audit log of the organization: who, when, how many, which ucids, and no value', async () => {
+    it('is in the audit log of the organization: actor, time, counts and ucids, without values', async () => {
       const [email, other] = [fresh(), fresh()];
       const [first, second] = [await client.write({ email }), await client.write({ email: other })];
       await client.delete({ email: [email, 'n/a', other, `x${email}`] });
@@ -301,7 +301,7 @@ describe('Profiles', () => {
       }
     });
 
-    it('may be told of by mail', async () => {
+    it('is reported by mail on request', async () => {
       const email = fresh();
       const { ucid } = await client.write({ email });
       const deleted = await client.delete({ email: [email] }, { sendEmailNotification: true });
@@ -309,7 +309,7 @@ describe('Profiles', () => {
     });
   });
 
-  it('every path may end with a slash', async () => {
+  it('every path is accepted with a final slash', async () => {
     const email = fresh();
     const bodies = {
       '/': { region: 'eu', ids: { email } },
@@ -321,7 +321,7 @@ describe('Profiles', () => {
     expect(await client.search({ email: [email] })).toEqual([]);
   });
 
-  it('a refused call changes nothing', async () => {
+  it('a refused call changes no data', async () => {
     const email = fresh();
     const record = await client.write({ email }, { upsert: { profile: { a: { b: 1 } } } });
     const upsert = { profile: { a: { b: 2 } } };
@@ -350,7 +350,7 @@ describe('Profiles', () => {
     expect(await client.search({ email: [email] })).toEqual([record]);
   });
 
-  it('people of one organization never see, change or delete those of another', async () => {
+  it('an organization never reads, changes or deletes the profiles of another', async () => {
     const issuer = openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' });
     const stranger = tributary.owner.with({ token: await issuer.mint(fresh('stranger')) });
     const { id } = await stranger.post<{ id: string }>('/workspaces', { name: 'Elsewhere' });
@@ -375,7 +375,7 @@ describe('Profiles', () => {
     expect(await client.search({ email: [email] })).toEqual([mine]);
   });
 
-  it('a person calls with an ID token in place of a key', async () => {
+  it('an ID token is accepted in place of a key', async () => {
     const me = client.withToken(tributary.idToken);
     const email = fresh();
     const record = await me.write({ email }, { upsert: { mkt_preferences: { sms: 'no' } } });

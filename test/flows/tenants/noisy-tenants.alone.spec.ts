@@ -233,7 +233,7 @@ describe('Noisy tenants', () => {
   }
 
   it.each(ATTACKS.filter(({ isLong }) => IS_LONG || isLong === undefined))(
-    'another workspace’s latency stays low beside: $name',
+    'the latency of another workspace stays low beside: $name',
     async (one) => {
       // Among 75 events the slowest decides, which may be one that another load delayed.
       const beside = await measured(

@@ -166,7 +166,7 @@ describe('The work of tenants at the gateway', () => {
       }),
   ];
 
-  it('other workspaces’ events are received as fast beside traces, contracts, dry runs and checks of hostile ones', async () => {
+  it('events of other workspaces are received as fast beside traces, contracts, dry runs and checks of hostile workspaces', async () => {
     await prepare();
     await sendQuietly(1); // warm-up
     const statuses = new Map<unknown, number>();
@@ -202,7 +202,7 @@ describe('The work of tenants at the gateway', () => {
     expect(Math.min(...beside)).toBeLessThan(Math.max(Math.min(...alone) * 2, PAUSE_MS));
   }, 180_000);
 
-  it('a workspace’s worst contracts in use take bounded memory, and each of its events has its verdict', async () => {
+  it('the most expensive contracts of a workspace take bounded memory, and each of its events is evaluated', async () => {
     const before = residentMb(tributary.pid);
     const made: string[] = [];
     for (let n = 0; n < 100; n++) {

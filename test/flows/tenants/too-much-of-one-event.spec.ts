@@ -13,7 +13,7 @@ interface Dead {
 }
 
 /** An event with more output than a process can hold affects only its own workspace. */
-describe('Too much of one event', () => {
+describe('An event with too much output', () => {
   let tributary: Tributary;
   let webhook: Webhook;
   beforeAll(async () => {
@@ -28,7 +28,7 @@ describe('Too much of one event', () => {
     await webhook.close();
   });
 
-  it('exhausted the heap at every start: its rules share a bound, and the neighbour is delivered', {
+  it('exhausted the heap at every start: the rules of an event share a bound, and other workspaces are delivered', {
     timeout: 240_000,
   }, async () => {
     const { owner, producer } = tributary;

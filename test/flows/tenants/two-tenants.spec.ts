@@ -98,7 +98,7 @@ describe(`Two tenants (seed ${SEED})`, () => {
     );
   }
 
-  it('no route tells one of the other by an id in any one place', async () => {
+  it('no route reveals the other tenant by one of its ids in any single parameter', async () => {
     const faults: string[] = [];
     // The other slots are covered by the same calls to a gateway in process.
     const inPaths = (plan: Plan) => plan.slots.some(({ slot }) => slot.location === 'path');
@@ -110,7 +110,7 @@ describe(`Two tenants (seed ${SEED})`, () => {
   }, 600_000);
 
   it(
-    'no random call does',
+    'no random call reveals the other tenant',
     async () => {
       await fc.assert(
         fc.asyncProperty(
@@ -125,7 +125,7 @@ describe(`Two tenants (seed ${SEED})`, () => {
     LONG ? 3_600_000 : 300_000,
   );
 
-  it('the other finds all as it was', async () => {
+  it('all data of the other tenant is unchanged', async () => {
     expect(await settled()).toEqual(before);
   });
 });

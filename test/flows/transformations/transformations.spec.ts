@@ -53,7 +53,7 @@ describe('Transformations', () => {
       (found) => found.length >= count,
     );
 
-  it('is active when its test gives what it should, a draft when it does not', async () => {
+  it('a transformation is active when its test returns the expected output, otherwise a draft', async () => {
     const passing = await create({
       name: 'ok',
       source_code: source,
@@ -72,7 +72,7 @@ describe('Transformations', () => {
     expect((await rule(failing.body.id, 'Never')).status).toBe(400);
   });
 
-  it('is refused when it does not compile', async () => {
+  it('a transformation that does not compile is refused', async () => {
     expect(await create({ name: 'broken', source_code: 'function transform(event) { return' })).toMatchObject(
       {
         status: 400,
@@ -81,7 +81,7 @@ describe('Transformations', () => {
     );
   });
 
-  it('can be tried without being used, and shows what it logged', async () => {
+  it('a transformation can be tried without being active, and the result shows its logs', async () => {
     const { body } = await create({
       name: 'tried',
       source_code: 'function transform(event) { console.log("n is", event.properties.n); return null; }',
@@ -92,7 +92,7 @@ describe('Transformations', () => {
     expect(tried).toMatchObject({ ok: true, logs: [{ level: 'info', text: 'n is 7' }] });
   });
 
-  it('changes, drops and multiplies events on their way', async () => {
+  it('a transformation changes, drops and multiplies events before delivery', async () => {
     const made = await create({
       name: 'fan',
       source_code: `function transform(event) {
@@ -114,7 +114,7 @@ describe('Transformations', () => {
     expect(new Set(found.map(({ id }) => id)).size).toBe(3);
   });
 
-  it('an event it fails on is a dead delivery with the reason, and goes out once the code is mended and it is redriven', async () => {
+  it('an event whose transformation fails is a dead delivery with the reason, and is delivered once the code is corrected and it is redriven', async () => {
     const made = await create({
       name: 'fails',
       source_code:

@@ -60,7 +60,7 @@ const forget = () => test.clock.pass(60_000);
 describe('every route', () => {
   beforeEach(forget);
 
-  it('is 401 without a credential, and with one that nobody gave out', async () => {
+  it('is 401 without a credential, and with one that was never issued', async () => {
     const nobody = owner.with({});
     const routes = guarded();
     expect(await statuses(routes, nobody, { authorization: '' })).toEqual(allOf(routes, 401));
@@ -68,7 +68,7 @@ describe('every route', () => {
     expect(await statuses(routes, owner.with({ token: 'a.b.c' }))).toEqual(allOf(routes, 401));
   });
 
-  it('is 403 for a write key, but for ingestion', async () => {
+  it('is 403 for a write key, except for ingestion', async () => {
     const others = guarded().filter(
       (route) => !permissionOf(operationOf(route)).credentials.includes('write_key'),
     );
@@ -80,7 +80,7 @@ describe('every route', () => {
     expect(await statuses(scoped(), foreignKey)).toEqual(allOf(scoped(), 403));
   });
 
-  it('is 400 without the workspace in its header, 403 with another', async () => {
+  it('is 400 without the workspace header, 403 with that of another workspace', async () => {
     const routes = scoped().filter((route) =>
       permissionOf(operationOf(route)).credentials.includes('api_key'),
     );
@@ -91,7 +91,7 @@ describe('every route', () => {
     expect(await statuses(routes, owner, { 'x-workspace-id': randomUUID() })).toEqual(allOf(routes, 403));
   });
 
-  it('is 403 for a role below the one its operation needs', async () => {
+  it('is 403 for a role below the one that its operation requires', async () => {
     const lacking = (roles: readonly string[]) =>
       scoped().filter((route) => roles.includes(permissionOf(operationOf(route)).role ?? ''));
     const viewer = await owner.withApiKey('viewer');
@@ -107,7 +107,7 @@ describe('every route', () => {
     expect([...operations].toSorted()).toEqual(Object.keys(PERMISSIONS).toSorted());
   });
 
-  it('says what its success looks like', () => {
+  it('declares the schema of a successful response', () => {
     const silent = test.routes.filter(({ schema }) => {
       const answers = Object.keys((schema?.response as object | undefined) ?? {});
       return !answers.some((status) => status.startsWith('2'));
@@ -116,7 +116,7 @@ describe('every route', () => {
   });
 });
 
-it('judges the credential first, then the workspace, then the body', async () => {
+it('the gateway checks the credential first, then the workspace, then the body', async () => {
   const stranger = (await test.signIn('stranger@example.com')).with({
     workspaceId: String(owner.workspaceId),
   });
@@ -129,7 +129,7 @@ it('judges the credential first, then the workspace, then the body', async () =>
   expect(await wrong(owner)).toMatchObject({ status: 400, body: { error: 'invalid request' } });
 });
 
-it('takes JSON alone on POST and PUT', async () => {
+it('the gateway accepts only JSON on POST and PUT', async () => {
   const rename = { name: 'Renamed', region: 'eu' };
   const put = (headers: Record<string, string>) =>
     owner.call('PUT', `/workspaces/${owner.workspaceId}`, rename, headers);
@@ -145,7 +145,7 @@ it('takes JSON alone on POST and PUT', async () => {
   }
 });
 
-it('has its version in its path, and is at no other', async () => {
+it('the API is served under the version in its path and under no other', async () => {
   for (const path of ['/workspaces', '/api/workspaces', '/api/v2/workspaces', '/v1/workspaces'])
     expect(
       (await test.app.inject({ url: path, headers: { authorization: `Bearer ${owner.token}` } })).statusCode,
@@ -153,7 +153,7 @@ it('has its version in its path, and is at no other', async () => {
   expect((await owner.call('GET', '/workspaces')).status).toBe(200);
 });
 
-it('carries the request’s id in every answer, and no wording of a library', async () => {
+it('every error response has the id of the request, and no message of a library', async () => {
   const missing = await owner.call('GET', '/nowhere');
   expect(missing).toMatchObject({ status: 404, body: { error: 'not found' } });
   expect(missing.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
@@ -161,7 +161,7 @@ it('carries the request’s id in every answer, and no wording of a library', as
   expect(text).toMatchObject({ status: 415, body: { error: 'unsupported media type' } });
 });
 
-it('takes an empty body on DELETE and on a POST that needs none, whatever its content type says', async () => {
+it('an empty body is accepted with any content type on DELETE and on a POST without a body', async () => {
   const { id } = await owner.ok<{ id: string }>('POST', './api-keys', { name: 'x' });
   const json = { 'content-type': 'application/json', 'content-length': '0' };
   expect((await owner.call('DELETE', `./api-keys/${id}`, undefined, json)).status).toBe(200);
@@ -170,7 +170,7 @@ it('takes an empty body on DELETE and on a POST that needs none, whatever its co
   expect((await owner.call('POST', './event-contracts', undefined, json)).status).toBe(400);
 });
 
-it('is 503 while an engine does not answer, and says when to come back', async () => {
+it('an engine that does not answer causes 503 with Retry-After', async () => {
   const read = vi.spyOn(test.dependencies.counters, 'read').mockRejectedValue(new Unavailable('down'));
   const answer = await owner.call('GET', './event-volume');
   read.mockRestore();
@@ -188,7 +188,7 @@ describe('failed authentication', () => {
     for (let time = 0; time < times; time++) expect((await asking('nonsense')).status).toBe(401);
   };
 
-  it('is throttled from 100 a minute and address', async () => {
+  it('is throttled from 100 a minute for each address', async () => {
     await fail(100);
     for (const token of ['nonsense', 'trb_wk_prod_nonsense', unknownKey()]) {
       const answer = await asking(token);
@@ -202,7 +202,7 @@ describe('failed authentication', () => {
     expect((await asking('nonsense')).status).toBe(401);
   });
 
-  it('costs a good key or ID token of the same address nothing', async () => {
+  it('does not throttle valid keys and ID tokens of the same address', async () => {
     await fail(100);
     const server = await owner.withApiKey('viewer');
     expect((await server.call('GET', './event-contracts')).status).toBe(200);
@@ -210,7 +210,7 @@ describe('failed authentication', () => {
     expect((await writeKey.call('POST', './events/track', { event: 'E', user_id: 'u' })).status).toBe(202);
   });
 
-  it('counts a key that was revoked', async () => {
+  it('counts revoked keys', async () => {
     const { id, key } = await owner.ok<{ id: string; key: string }>('POST', './api-keys', { name: 'x' });
     await owner.ok('DELETE', `./api-keys/${id}`);
     await fail(99);
@@ -218,7 +218,7 @@ describe('failed authentication', () => {
     expect((await asking(key)).status).toBe(429);
   });
 
-  it('with keys that nobody made does not let the catalog be asked without bound', async () => {
+  it('with invented keys causes a bounded number of catalog reads', async () => {
     const catchUp = vi.spyOn(test.dependencies.catalog, 'catchUp');
     const many = await Promise.all(Array.from({ length: 60 }, () => asking(unknownKey())));
     expect(new Set(many.map(({ status }) => status))).toEqual(new Set([401]));

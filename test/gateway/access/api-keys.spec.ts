@@ -17,7 +17,7 @@ interface Key {
   readonly last_used_at: string | null;
 }
 
-it('shows the raw key once', async () => {
+it('the raw key is shown once', async () => {
   const created = await owner.call<Key>('POST', './api-keys', { name: 'Server' });
   expect(created.status).toBe(201);
   expect(created.body).toEqual({
@@ -47,7 +47,7 @@ it('shows the raw key once', async () => {
   expect(JSON.stringify(stored)).not.toContain(key);
 });
 
-it('revokes for good: 401 at once, and the same answer the second time', async () => {
+it('a revoked key is refused with 401 at once and permanently, and revoking it again has the same response', async () => {
   const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Short-lived', role: 'viewer' });
   const holder = owner.with({ token: key });
   expect((await holder.call('GET', './event-keys')).status).toBe(200);
@@ -64,7 +64,7 @@ it('revokes for good: 401 at once, and the same answer the second time', async (
   expect(listed?.status).toBe('revoked');
 });
 
-it('is 404 for a key that is unknown, malformed or another workspace’s', async () => {
+it('a key id that is unknown, malformed or of another workspace is 404', async () => {
   const other = await test.openWorkspace('other@example.com');
   const theirs = await other.ok<Key>('POST', './api-keys', { name: 'Theirs' });
   for (const id of [randomUUID(), 'no-id', theirs.id])
@@ -75,7 +75,7 @@ it('is 404 for a key that is unknown, malformed or another workspace’s', async
   expect((await other.with({ token: theirs.key }).call('GET', './event-keys')).status).toBe(200);
 });
 
-it('notes when a key was used, at most once a minute', async () => {
+it('the last use of a key is recorded at most once a minute', async () => {
   const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Used', role: 'admin' });
   const holder = owner.with({ token: key });
   const touch = vi.spyOn(test.dependencies.counters, 'touch');
@@ -90,14 +90,14 @@ it('notes when a key was used, at most once a minute', async () => {
   expect(Math.abs(Date.parse(String(listed?.last_used_at)) - test.clock.now())).toBeLessThan(30_000);
 });
 
-it('notes the use of a key that was not let do what it asked', async () => {
+it('the last use of a key is recorded also when its call was not permitted', async () => {
   const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Curious', role: 'viewer' });
   expect((await owner.with({ token: key }).call('GET', './api-keys')).status).toBe(403);
   const listed = (await owner.ok<Key[]>('GET', './api-keys')).find((shown) => shown.id === id);
   expect(listed?.last_used_at).not.toBeNull();
 });
 
-it('is refused like a revoked one from the moment it expires, and still listed as active', async () => {
+it('an expired key is refused like a revoked one, and is still listed as active', async () => {
   const expires_at = new Date(test.clock.now() + 3_600_000).toISOString();
   const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'For an hour', expires_at });
   const holder = owner.with({ token: key });
@@ -112,7 +112,7 @@ it('is refused like a revoked one from the moment it expires, and still listed a
   expect((await owner.call('DELETE', `./api-keys/${id}`)).body).toEqual({ id, status: 'revoked' });
 });
 
-it('was made before keys could expire: it does not', async () => {
+it('a key stored before keys could expire does not expire', async () => {
   const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Old' });
   const { state } = test.dependencies.catalog;
   const made = state.entity('api_key', String(owner.workspaceId), id);
@@ -131,7 +131,7 @@ it('was made before keys could expire: it does not', async () => {
   expect(listed).toMatchObject({ expires_at: null });
 });
 
-it('is listed while the engine that knows its last use is down, and the answer says what it does not know', async () => {
+it('keys are listed while the engine with their last use is down, and the response names the unknown field', async () => {
   const { id } = await owner.ok<Key>('POST', './api-keys', { name: 'Leaked' });
   const lastUsed = vi
     .spyOn(test.dependencies.counters, 'lastUsed')
@@ -155,14 +155,14 @@ it.each([
   [{ name: 'x', expires_at: 'in an hour' }, '/expires_at'],
   [{ name: 'x', expires_at: 1_900_000_000 }, '/expires_at'],
   [{ name: 'x', key: 'trb_api_mine' }, '/key'],
-])('refuses %j', async (body, path) => {
+])('a key with the fields %j is refused', async (body, path) => {
   expect(await owner.call('POST', './api-keys', body)).toMatchObject({
     status: 400,
     body: { error: 'invalid request', details: [{ path }] },
   });
 });
 
-it('takes null for the role and the expiry', async () => {
+it('null is accepted for the role and the expiry', async () => {
   expect(
     await owner.call('POST', './api-keys', { name: 'Null', role: null, expires_at: null }),
   ).toMatchObject({
@@ -171,7 +171,7 @@ it('takes null for the role and the expiry', async () => {
   });
 });
 
-it('is for admins alone', async () => {
+it('only admins manage keys', async () => {
   const editor = await owner.withApiKey('editor');
   expect((await editor.call('GET', './api-keys')).status).toBe(403);
   expect((await editor.call('POST', './api-keys', { name: 'More', role: 'admin' })).status).toBe(403);

@@ -68,7 +68,7 @@ const list = (query = '') => owner.ok<Shown[]>('GET', `./audit-log${query}`);
 const actions = async (query: string) =>
   (await list(query)).map(({ action, entity }) => `${entity.type} ${action}`);
 
-it('says who did what, when and from where, newest first', async () => {
+it('entries have actor, action, time and origin, newest first', async () => {
   const [deleted, updated, created, key, workspace, ...rest] = await list();
   expect(rest).toEqual([]);
   expect(updated).toEqual({
@@ -92,7 +92,7 @@ it('says who did what, when and from where, newest first', async () => {
   expect(workspace).toMatchObject({ entity: { type: 'workspace', id: owner.workspaceId } });
 });
 
-it('narrows by actor, entity, action and time, and by all of them together', async () => {
+it('entries are filtered by actor, entity, action and time, and by all of them together', async () => {
   const all = await list();
   expect(await actions(`?actor=${keyId.toUpperCase()}`)).toEqual(['source updated']);
   expect(await actions('?entity_type=api_key')).toEqual(['api_key created']);
@@ -106,7 +106,7 @@ it('narrows by actor, entity, action and time, and by all of them together', asy
   expect(await actions(`?${everything}&until=${updated?.at}`)).toEqual([]);
 });
 
-it('goes on page by page', async () => {
+it('entries are paged', async () => {
   const seen: string[] = [];
   let next: string | undefined = './audit-log?limit=2';
   while (next !== undefined) {
@@ -135,7 +135,7 @@ it.each([
   });
 });
 
-it('is for admins alone, each of their own workspace', async () => {
+it('only admins read the audit log, each of their own workspace', async () => {
   for (const role of ['viewer', 'editor'] as const)
     expect((await (await owner.withApiKey(role)).call('GET', './audit-log')).status).toBe(403);
   expect((await (await owner.withApiKey('admin')).call('GET', './audit-log')).status).toBe(200);

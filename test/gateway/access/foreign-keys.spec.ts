@@ -14,7 +14,7 @@ afterAll(() => test.close());
 const DENIED = { status: 403, body: { error: 'permission denied' } };
 const EVENT = { event: 'Sent', user_id: 'u1' };
 
-it('a write key of one workspace sends nothing to another, whatever its header says', async () => {
+it('a write key of one workspace sends nothing to another, with any workspace header', async () => {
   const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
     name: 'site',
     environment: 'production',

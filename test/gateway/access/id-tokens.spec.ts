@@ -38,7 +38,7 @@ const accountOf = ({ issuer }: OidcProvider, subject: string) =>
   test.dependencies.catalog.state.account(nameId('account', issuer, subject));
 
 describe('an ID token', () => {
-  it('of a person who signs in is taken, whichever of the issuers it is from', async () => {
+  it('is accepted from each of the trusted issuers', async () => {
     const ada = { sub: 'ada', email: 'Ada@theirs.example', email_verified: true };
     for (const provider of [ours, theirs]) {
       expect(await listing(await provider.signIn(ada))).toMatchObject({ status: 200, body: [] });
@@ -47,19 +47,19 @@ describe('an ID token', () => {
     expect(accountOf(ours, 'ada')?.id).not.toBe(accountOf(theirs, 'ada')?.id);
   });
 
-  it('with an e-mail address nobody verified is taken, and the address is not', async () => {
+  it('is accepted without its e-mail address if that is unverified', async () => {
     const eve = { sub: 'eve', email: 'ada@theirs.example', email_verified: false };
     expect((await listing(await ours.signIn(eve))).status).toBe(200);
     expect(accountOf(ours, 'eve')).toMatchObject({ email: null });
   });
 
-  it('makes no account for whom the issuer may not let in', async () => {
+  it('creates no account if its e-mail domain is not allowed for its issuer', async () => {
     const mallory = { sub: 'mallory', email: 'mallory@elsewhere.example', email_verified: true };
     expect(await listing(await theirs.signIn(mallory))).toMatchObject(REFUSED);
     expect(accountOf(theirs, 'mallory')).toBeUndefined();
   });
 
-  it('is one for another of our audiences, also beside others where ours asked for it', async () => {
+  it('is accepted for each configured audience, also beside others if `azp` is a configured one', async () => {
     expect((await listing(await ours.sign({ aud: 'tributary-cli' }))).status).toBe(200);
     const several = { aud: ['tributary-cli', 'elsewhere'], azp: 'tributary-cli' };
     expect((await listing(await ours.sign(several))).status).toBe(200);
@@ -83,12 +83,12 @@ describe('401 `not authenticated` is the answer to a token that', () => {
     ['has no audience', () => ours.sign({ aud: undefined })],
     ['has the wrong issuer, one that is trusted', () => ours.sign({ iss: theirs.issuer })],
     ['has the wrong issuer, with a slash more', () => ours.sign({ iss: `${ours.issuer}/` })],
-    ['is of an issuer that nobody trusts', () => strangers.sign()],
-    ['claims to be of a trusted issuer and is not', () => strangers.sign({ iss: ours.issuer })],
+    ['is of an issuer that is not trusted', () => strangers.sign()],
+    ['names a trusted issuer but is signed by another one', () => strangers.sign({ iss: ours.issuer })],
     ['names a key of another issuer and is signed with it', () => theirs.sign({ iss: ours.issuer })],
     ['names a key of another issuer', () => ours.sign({}, { kid: String(theirs.key.kid) })],
     ['names a key of ours and is signed with another’s', () => theirs.sign({}, { kid: ours.key.kid })],
-    ['brings its key along', () => bringingItsKey()],
+    ['contains its own key', () => bringingItsKey()],
     ['has `alg: none`', () => new UnsecuredJWT(claims()).encode()],
     ['has `alg: none` and the signature of a good one', async () => withHeader(await ours.sign(), 'none')],
     ['has `alg: NonE`', async () => withHeader(await ours.sign(), 'NonE')],
@@ -110,13 +110,13 @@ describe('401 `not authenticated` is the answer to a token that', () => {
     ['never expires', () => ours.sign({ exp: undefined })],
     ['does not say when it was issued', () => ours.sign({ iat: undefined })],
     ['has no subject', () => ours.sign({ sub: undefined })],
-    ['is for us and others, asked for by nobody', () => ours.sign({ aud: [CLIENT_ID, 'elsewhere'] })],
+    ['has several audiences and no `azp`', () => ours.sign({ aud: [CLIENT_ID, 'elsewhere'] })],
     [
       'is for us and others, asked for by another',
       () => ours.sign({ aud: [CLIENT_ID, 'elsewhere'], azp: 'elsewhere' }),
     ],
     ['is an access token', () => ours.sign({}, { typ: 'at+jwt' })],
-    ['asks for an extension we do not know', () => critical()],
+    ['requires an unknown extension', () => critical()],
   ])('%s', async (_, make) => {
     // The refused tokens each differ from this one as their names state.
     expect((await listing(await ours.sign())).status).toBe(200);

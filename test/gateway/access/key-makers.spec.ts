@@ -55,8 +55,8 @@ async function makeKeys({ organizationId, orgId }: Opened, maker: InjectClient) 
   return { api, write, client, server: maker.with({ token: api.key }), reader };
 }
 
-describe('an admin who was removed', () => {
-  it('does not stay by the keys made before, and the remover is told of each', async () => {
+describe('a removed admin', () => {
+  it('loses access by keys created before, and the response to the removal lists each of them', async () => {
     const place = await open();
     const { client, path } = await place.join(place.inOrganization, 'admin');
     const { api, write, client: clientKey, server, reader } = await makeKeys(place, client);
@@ -75,7 +75,7 @@ describe('an admin who was removed', () => {
     expect(again).toMatchObject({ status: 200, body: { status: 'deleted', keys: [] } });
   });
 
-  it('does not stay in a workspace by a key that a key of theirs made', async () => {
+  it('loses access by a key that was created with a key of theirs', async () => {
     const place = await open();
     const { client: admin, path } = await place.join(place.inOrganization, 'admin');
     const maker = { name: 'maker', role: 'admin', may_manage: ['keys'] };
@@ -88,7 +88,7 @@ describe('an admin who was removed', () => {
       expect(await admin.with({ token: key }).call('GET', './sources')).toMatchObject(NOT_KNOWN);
   });
 
-  it('keeps keys only by the word of somebody else: not by leaving, not by a key', async () => {
+  it('keeps keys only if another person decides it: not by leaving, not by an API key', async () => {
     const place = await open();
     const { client, path } = await place.join(place.inWorkspace, 'admin');
     const { key } = await client.ok<{ key: string }>('POST', './api-keys', { name: 'k', role: 'admin' });
@@ -106,7 +106,7 @@ describe('an admin who was removed', () => {
     expect(listed[1]).toMatchObject({ status: 'active', created_by_role: null });
   });
 
-  it('leaves by themselves without their keys', async () => {
+  it('loses the keys when leaving the workspace', async () => {
     const place = await open();
     const { client, path } = await place.join(place.inWorkspace, 'admin');
     const { key } = await client.ok<{ key: string }>('POST', './api-keys', { name: 'k', role: 'editor' });
@@ -114,7 +114,7 @@ describe('an admin who was removed', () => {
     expect(await client.with({ token: key }).call('GET', './sources')).toMatchObject(NOT_KNOWN);
   });
 
-  it('makes no key by a gateway that has not heard of the removal', async () => {
+  it('creates no key through a gateway that has not yet read the removal', async () => {
     const place = await open();
     const { client, path } = await place.join(place.inOrganization, 'admin');
     const { log } = test.dependencies;
@@ -159,8 +159,8 @@ describe('an admin who was removed', () => {
   });
 });
 
-describe('an admin who is one no longer', () => {
-  it('leaves no API key that outranks the new role, and keeps those that it covers', async () => {
+describe('a demoted admin', () => {
+  it('loses the API keys that outrank the new role, and keeps those that it covers', async () => {
     const place = await open();
     const { client, path } = await place.join(place.inWorkspace, 'admin');
     const keys = await Promise.all(
@@ -177,7 +177,7 @@ describe('an admin who is one no longer', () => {
     expect(await Promise.all(statuses)).toEqual([401, 200, 200]);
   });
 
-  it('of an organization leaves no client key and nothing in its workspaces, unless that is decided', async () => {
+  it('loses the client keys and API keys of an organization, unless the caller keeps them', async () => {
     const place = await open();
     const { client, path } = await place.join(place.inOrganization, 'admin');
     const { server, reader } = await makeKeys(place, client);
@@ -199,7 +199,7 @@ describe('an API key with the role admin', () => {
       ['members', 'DELETE', member, undefined],
     ] as const;
 
-  it('makes no keys and touches no members', async () => {
+  it('creates no keys and changes no members', async () => {
     const place = await open();
     const { path } = await place.join(place.inWorkspace, 'viewer');
     const server = await place.owner.withApiKey('admin');
@@ -212,24 +212,27 @@ describe('an API key with the role admin', () => {
     expect((await place.owner.ok<readonly object[]>('GET', './api-keys')).length).toBe(1);
   });
 
-  it.each(['keys', 'members'] as const)('that may manage %s does that and not the other', async (grant) => {
-    const place = await open();
-    const { path } = await place.join(place.inWorkspace, 'viewer');
-    const body = { name: 'granted', role: 'admin', may_manage: [grant] };
-    const made = await place.owner.call<{ key: string }>('POST', './api-keys', body);
-    expect(made).toMatchObject({ status: 201, body: { may_manage: [grant] } });
-    const server = place.owner.with({ token: made.body.key });
-    for (const [needed, method, at, fields] of calls(place, path)) {
-      const { status } = await server.call(method, at, fields);
-      expect(status < 300, `${method} ${at}`).toBe(needed === grant);
-    }
-    const handsOn = { name: 'x', role: 'admin', may_manage: [grant] };
-    expect(await server.call('POST', './api-keys', handsOn)).toMatchObject(DENIED);
-    const [listed] = (await place.owner.ok<readonly object[]>('GET', './api-keys')).slice(-1);
-    expect(listed).toMatchObject({ name: 'granted', may_manage: [grant] });
-  });
+  it.each(['keys', 'members'] as const)(
+    'has only the grant to manage %s if it was created with it',
+    async (grant) => {
+      const place = await open();
+      const { path } = await place.join(place.inWorkspace, 'viewer');
+      const body = { name: 'granted', role: 'admin', may_manage: [grant] };
+      const made = await place.owner.call<{ key: string }>('POST', './api-keys', body);
+      expect(made).toMatchObject({ status: 201, body: { may_manage: [grant] } });
+      const server = place.owner.with({ token: made.body.key });
+      for (const [needed, method, at, fields] of calls(place, path)) {
+        const { status } = await server.call(method, at, fields);
+        expect(status < 300, `${method} ${at}`).toBe(needed === grant);
+      }
+      const handsOn = { name: 'x', role: 'admin', may_manage: [grant] };
+      expect(await server.call('POST', './api-keys', handsOn)).toMatchObject(DENIED);
+      const [listed] = (await place.owner.ok<readonly object[]>('GET', './api-keys')).slice(-1);
+      expect(listed).toMatchObject({ name: 'granted', may_manage: [grant] });
+    },
+  );
 
-  it('is allowed that by admins of the organization alone, and only with its role', async () => {
+  it('gets these grants only from admins of the organization, and only with the role admin', async () => {
     const place = await open();
     const { client: guest } = await place.join(place.inWorkspace, 'admin');
     const body = { name: 'x', role: 'admin', may_manage: ['members', 'keys'] };
@@ -255,7 +258,7 @@ describe('the region of a workspace', () => {
     return { ...place, path: `/workspaces/${place.owner.workspaceId}` };
   }
 
-  it('is not changed by its guest admin, who then read the customers of another region', async () => {
+  it('was changed by a guest admin, who then read the customers of another region', async () => {
     const place = await abroad();
     const { client: guest } = await place.join(place.inWorkspace, 'admin');
     const reader = new ProfileClient(sendInto(test.app), place.orgId, {}).withToken(String(guest.token));
@@ -268,7 +271,7 @@ describe('the region of a workspace', () => {
     expect(renamed).toMatchObject({ status: 200, body: { name: 'Renamed', region: 'eu' } });
   });
 
-  it('is changed by no API key, not even one that may manage everything', async () => {
+  it('is changed by no API key, not even one with all grants', async () => {
     const place = await abroad();
     const body = { name: 'k', role: 'admin', may_manage: ['keys', 'members'] };
     const { key } = await place.owner.ok<{ key: string }>('POST', './api-keys', body);
@@ -277,7 +280,7 @@ describe('the region of a workspace', () => {
     expect((await server.call('PUT', place.path, { name: 'x', region: 'eu' })).status).toBe(200);
   });
 
-  it('is changed by no member of the organization who is an admin of the workspace alone', async () => {
+  it('is not changed by a member of the organization who is an admin only of the workspace', async () => {
     const place = await abroad();
     const email = newAddress();
     await place.owner.ok('POST', place.inOrganization, { email, role: 'member' });
@@ -292,7 +295,7 @@ describe('the region of a workspace', () => {
     expect((await admin.call('PUT', place.path, { name: 'x', region: 'mars' })).status).toBe(400);
   });
 
-  it('and its organization cannot be named otherwise by a replacement', async () => {
+  it('is replaced without its organization: another organization is refused', async () => {
     const place = await abroad();
     const other = await open();
     const fields = { name: 'x', region: 'eu', organization_id: other.organizationId };

@@ -44,7 +44,7 @@ async function join(owner: InjectClient, place: string, role: string) {
 describe.each(['members', 'guests'] as const)('the %s of an organization or a workspace', (kind) => {
   const least = kind === 'members' ? 'member' : 'viewer';
 
-  it('wait for a first sign-in, by an address in any spelling, and are there at once with it', async () => {
+  it('are invited by an address in any spelling, and become members at their first sign-in', async () => {
     const { owner, [kind]: place } = await open();
     const email = newAddress();
     const added = await owner.call<Member>('POST', place, { email: email.toUpperCase(), role: least });
@@ -62,7 +62,7 @@ describe.each(['members', 'guests'] as const)('the %s of an organization or a wo
     expect(read.body.account_id).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it('are added once, also before they signed in', async () => {
+  it('are added once, also before their first sign-in', async () => {
     const { owner, [kind]: place } = await open();
     const email = newAddress();
     const { id } = await add(owner, place, email, least);
@@ -74,7 +74,7 @@ describe.each(['members', 'guests'] as const)('the %s of an organization or a wo
     expect(await owner.call('POST', place, body)).toMatchObject(refused);
   });
 
-  it('change their role at the version that was read', async () => {
+  it('change their role at the version that the caller read', async () => {
     const { owner, [kind]: place } = await open();
     const { id } = await add(owner, place, newAddress(), least);
     const path = `${place}/${id}`;
@@ -85,7 +85,7 @@ describe.each(['members', 'guests'] as const)('the %s of an organization or a wo
     expect((await owner.call('DELETE', path, undefined, { 'if-match': '"1"' })).status).toBe(412);
   });
 
-  it('lose access when they are removed, and a second time is no fault', async () => {
+  it('lose access when they are removed, and removing them again has the same response', async () => {
     const { owner, [kind]: place } = await open();
     const { client, member } = await join(owner, place, 'admin');
     expect((await client.call('GET', place)).status).toBe(200);
@@ -99,7 +99,7 @@ describe.each(['members', 'guests'] as const)('the %s of an organization or a wo
     expect((await owner.call('DELETE', `${place}/nonsense`)).status).toBe(404);
   });
 
-  it('may leave, whatever their role, and send nobody else away', async () => {
+  it('can leave with any role, and cannot remove others with the lowest role', async () => {
     const { owner, [kind]: place } = await open();
     const { client, member } = await join(owner, place, least);
     const other = await add(owner, place, newAddress(), least);
@@ -116,7 +116,7 @@ describe.each(['members', 'guests'] as const)('the %s of an organization or a wo
     [{ email: 'a@example.com' }, '/role'],
     [{ email: 'a@example.com', role: 'root' }, '/role'],
     [{ email: 'a@example.com', role: 'admin', account_id: 'x' }, '/account_id'],
-  ])('are not made from %j', async (body, path) => {
+  ])('are not added from %j', async (body, path) => {
     const { owner, [kind]: place } = await open();
     const answer = await owner.call<{ details: readonly { path: string }[] }>('POST', place, body);
     expect(answer.status).toBe(400);
@@ -135,7 +135,7 @@ describe.each(['members', 'guests'] as const)('the %s of an organization or a wo
 });
 
 describe('owners', () => {
-  it('are made and unmade by owners alone', async () => {
+  it('are appointed and demoted only by owners', async () => {
     const { owner, members } = await open();
     const { client: admin, member } = await join(owner, members, 'admin');
     const [owning] = (await owner.ok<Member[]>('GET', members)).filter(({ role }) => role === 'owner');
@@ -149,7 +149,7 @@ describe('owners', () => {
     expect((await admin.call('PUT', `${members}/${owning?.id}`, { role: 'admin' })).status).toBe(200);
   });
 
-  it('do not leave an organization without one', async () => {
+  it('cannot leave an organization without an owner', async () => {
     const { owner, members } = await open();
     const [owning] = await owner.ok<Member[]>('GET', members);
     const conflict = { status: 409, body: { error: 'conflict', reason: 'last_owner', causes: [] } };
@@ -162,7 +162,7 @@ describe('owners', () => {
   });
 });
 
-it('a plain member of the organization sees the workspaces they were added to alone', async () => {
+it('a plain member of the organization sees only the workspaces they were added to', async () => {
   const { owner, members, guests } = await open();
   const email = newAddress();
   await add(owner, members, email, 'member');
@@ -175,7 +175,7 @@ it('a plain member of the organization sees the workspaces they were added to al
   expect((await person.call('POST', './event-contracts', {})).status).toBe(403);
 });
 
-it('who leaves the organization leaves its workspaces', async () => {
+it('a member who leaves the organization leaves its workspaces', async () => {
   const { owner, members, guests } = await open();
   const email = newAddress();
   const { id } = await add(owner, members, email, 'member');
@@ -205,7 +205,7 @@ describe('two gateways on one log', () => {
     };
   }
 
-  it('that add the same person at once make one membership', async () => {
+  it('create one membership when both add the same person at the same time', async () => {
     const { owner, members, organizationId } = await open();
     const second = await openSecond();
     for (let time = 0; time < 5; time++) {
@@ -224,7 +224,7 @@ describe('two gateways on one log', () => {
     expect(lists[1]).toEqual(lists[0]);
   });
 
-  it('through which both owners leave at once keep one', async () => {
+  it('keep one owner when both owners leave at the same time', async () => {
     const second = await openSecond();
     for (let time = 0; time < 5; time++) {
       const { owner, members, organizationId } = await open();

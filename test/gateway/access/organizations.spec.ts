@@ -33,7 +33,7 @@ const make = (client: InjectClient, fields: object = {}) =>
   client.ok<Organization>('POST', '/organizations', { name: 'Org', ...fields });
 
 describe('organizations', () => {
-  it('are created with their maker as owner and a number of their own', async () => {
+  it('are created with the caller as owner and a unique number', async () => {
     const created = await ann.call<Organization>('POST', '/organizations', {
       name: 'Flights',
       regions: ['eu', 'us-east-1'],
@@ -84,7 +84,7 @@ describe('organizations', () => {
     expect(answer.body.details.map((detail) => detail.path)).toEqual([path]);
   });
 
-  it('are replaced at the version that was read; a change that is none makes no version', async () => {
+  it('are replaced at the version that the caller read; an unchanged replacement creates no version', async () => {
     const { id } = await make(ann);
     const path = `/organizations/${id}`;
     const fields = { name: 'Renamed', regions: ['eu', 'us'], notification_email: 'ops@example.com' };
@@ -102,7 +102,7 @@ describe('organizations', () => {
     });
   });
 
-  it('keep a region while a workspace is in it', async () => {
+  it('keep a region while it has a workspace', async () => {
     const { id } = await make(ann, { regions: ['eu', 'us'] });
     const workspace = await ann.ok<{ id: string }>('POST', '/workspaces', {
       name: 'US',
@@ -118,7 +118,7 @@ describe('organizations', () => {
     expect((await ann.call('PUT', `/organizations/${id}`, onlyEu)).status).toBe(200);
   });
 
-  it('gave up a region whose people nobody could find or delete then', async () => {
+  it('gave up a region that still had profiles, which could then be neither found nor deleted', async () => {
     const { id, org_id } = await make(ann, { regions: ['eu', 'ap', 'us'] });
     const { key } = await makeClientKey(ann, id, CLIENT_KEY_SCOPES);
     const client = new ProfileClient(sendInto(test.app), Number(org_id), {}).withKey(key);
@@ -134,7 +134,7 @@ describe('organizations', () => {
     expect((await ann.call('PUT', path, { name: 'Org', regions: ['eu'] })).status).toBe(200);
   });
 
-  it('gave up a region while a write to it was under way: it has it back, and is told', async () => {
+  it('gave up a region during a write to it: the region is restored, and the response is 409', async () => {
     let looks = 0;
     const profiles = { ...NO_PROFILES, holdsProfiles: async () => ++looks > 1 };
     const other = await openTestGateway({ dependencies: { profiles } });
@@ -148,7 +148,7 @@ describe('organizations', () => {
     expect(await cid.ok('GET', `/organizations/${id}`)).toMatchObject({ regions: ['eu', 'sa'] });
   });
 
-  it('are 403 when foreign, missing or malformed', async () => {
+  it('are 403 if foreign, missing or malformed', async () => {
     const { id } = await make(ann);
     const stranger = await test.signIn('stranger@example.com');
     for (const [client, path] of [
@@ -170,7 +170,7 @@ describe('client keys', () => {
     readonly key_prefix: string;
   }
 
-  it('are shown once, listed without the key, and revoked for good', async () => {
+  it('are shown once, listed without the key, and revoked permanently', async () => {
     const { id } = await make(ann);
     const path = `/organizations/${id}/client-keys`;
     const scopes = ['profile.read', 'profile.write'];
@@ -192,7 +192,7 @@ describe('client keys', () => {
     expect(await ann.ok('GET', path)).toMatchObject([{ id: shown.id, status: 'revoked' }]);
   });
 
-  it('are 404 in an organization that does not have them', async () => {
+  it('are 404 in another organization', async () => {
     const [mine, other] = [await make(ann), await make(ann)];
     const scopes = ['profile.delete'];
     const key = await ann.ok<Key>('POST', `/organizations/${mine.id}/client-keys`, { name: 'k', scopes });

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { openTestGateway } from '../../helpers/gateway.ts';
 import { describePermissions } from './permission-reference.ts';
 
-it('docs/reference/permissions.md is what the permission table and the routes say', async () => {
+it('docs/reference/permissions.md equals the permission table and the routes', async () => {
   const { routes, close } = await openTestGateway();
   await close();
   const calls = routes.map(({ method, url, config }) => ({

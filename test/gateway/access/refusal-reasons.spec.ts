@@ -37,8 +37,8 @@ interface MadeKey {
   readonly key: string;
 }
 
-describe('a 401 says', () => {
-  it('that there is no credential, or none in the form of one, and which the call takes', async () => {
+describe('a 401 states', () => {
+  it('that the credential is missing or malformed, and which kinds the call accepts', async () => {
     expect(refusalOf(await bare({}))).toEqual({
       status: 401,
       error: undefined,
@@ -50,7 +50,7 @@ describe('a 401 says', () => {
     );
   });
 
-  it('that a key is unknown, or not even one, in the same way for every workspace', async () => {
+  it('that a key is unknown or malformed, in the same way for every workspace', async () => {
     const stranger = makeKey('api_key', randomBytes(32)).raw;
     for (const client of [owner, elsewhere, owner.with({ workspaceId: randomUUID() })]) {
       expect(await reading(client.with({ token: stranger }))).toMatchObject({
@@ -63,7 +63,7 @@ describe('a 401 says', () => {
     }
   });
 
-  it('to the holder of a whole key that it is revoked or has expired, wherever they use it', async () => {
+  it('that a key is revoked or has expired, to the holder of the complete key, in every workspace', async () => {
     const revoked = await owner.ok<MadeKey>('POST', './api-keys', { name: 'A', role: 'viewer' });
     const expires_at = new Date(test.clock.now() + 1_000).toISOString();
     const expired = await elsewhere.ok<MadeKey>('POST', './api-keys', {
@@ -82,7 +82,7 @@ describe('a 401 says', () => {
     }
   });
 
-  it('that an ID token has expired, by its own claims alone, and nothing of which issuers there are', async () => {
+  it('that an ID token has expired, by its own claims, without revealing the trusted issuers', async () => {
     const now = Math.floor(test.clock.now() / 1000);
     const forged = (issuer: string, exp: number) =>
       new UnsecuredJWT({ sub: 'eve' }).setIssuer(issuer).setIssuedAt(now).setExpirationTime(exp).encode();
@@ -96,7 +96,7 @@ describe('a 401 says', () => {
   });
 });
 
-it('a key made a moment ago at another gateway was refused with 401 while the log did not answer: 503 now', async () => {
+it('a key just created at another gateway was refused with 401 while the log did not answer: it is 503', async () => {
   const fresh = owner.with({ token: makeKey('write_key', randomBytes(32)).raw });
   const catchingUp = vi
     .spyOn(test.dependencies.catalog, 'catchUp')
@@ -109,8 +109,8 @@ it('a key made a moment ago at another gateway was refused with 401 while the lo
   expect((await send()).status).toBe(401);
 });
 
-describe('a 403 says', () => {
-  it('which kind of credential is missing, also where there is no such workspace', async () => {
+describe('a 403 states', () => {
+  it('which kind of credential is required, also for a workspace that does not exist', async () => {
     const { key } = await owner.ok<MadeKey>('POST', './event-keys', { name: 'W', environment: 'production' });
     for (const workspaceId of [owner.workspaceId, elsewhere.workspaceId, randomUUID()])
       expect(await reading(owner.with({ token: key, workspaceId: String(workspaceId) }))).toMatchObject({
@@ -137,7 +137,7 @@ describe('a 403 says', () => {
     expect(refusalOf(await owner.call('GET', '/system')).reason).toMatch(/for operators/);
   });
 
-  it('the same of a workspace that is foreign, archived or none', async () => {
+  it('the same reason for a workspace that is foreign, archived or missing', async () => {
     const archived = await test.openWorkspace('third@example.com');
     await archived.ok('DELETE', `/workspaces/${archived.workspaceId}`);
     const answers = [];
@@ -148,7 +148,7 @@ describe('a 403 says', () => {
     expect((await reading(archived)).reason).toBe('the workspace is archived');
   });
 
-  it('the same of an organization that is foreign or none, and the missing role of one’s own', async () => {
+  it('the same reason for a foreign and a missing organization, and the missing role in the caller’s own', async () => {
     const organizationOf = async (client: InjectClient) => {
       const [first] = await client.ok<{ id: string }[]>('GET', '/organizations');
       return first?.id;
@@ -167,7 +167,7 @@ describe('a 403 says', () => {
 });
 
 describe('a call of the profile API', () => {
-  it('names all that it lacks at once, and where the number of the organization is', async () => {
+  it('is refused with all missing headers and fields at once, and with the place of the organization’s number', async () => {
     const { status, body } = await owner.call<{ details: { path: string; message: string }[] }>(
       'POST',
       '/cdp/v1/users/_search',
@@ -186,7 +186,7 @@ describe('a call of the profile API', () => {
     expect(said.orgId).toMatch(/org_id in GET \/api\/v1\/organizations/);
   });
 
-  it('is 403 with the scope that is missing, and the same for a foreign organization and none', async () => {
+  it('is 403 with the missing scope, and in the same way for a foreign and a missing organization', async () => {
     const [organization] = await owner.ok<{ id: string; org_id: number }[]>('GET', '/organizations');
     const ofOther = await elsewhere.ok<{ org_id: number; role: string }[]>('GET', '/organizations');
     const foreign = ofOther.find(({ role }) => role === 'owner');

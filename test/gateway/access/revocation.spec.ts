@@ -47,7 +47,7 @@ describe.each([embedded, distributed])(
     const missing = name === distributed.name && engines() === undefined;
 
     it.skipIf(missing)(
-      'is refused by another within a second, for good, and by one that starts later',
+      'is refused by another gateway within a second and permanently, and by one that starts later',
       async () => {
         const folder = await mkdtemp(join(tmpdir(), 'tributary-revocation-'));
         const chosen = environment();

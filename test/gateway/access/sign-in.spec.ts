@@ -42,7 +42,7 @@ async function factsAbout({ dependencies }: TestGateway, subject: string): Promi
 }
 
 describe('the keys of a provider', () => {
-  it('may change while the gateway runs: the new one is taken at once, the old one no more', async () => {
+  it('can change while the gateway runs: the new one is accepted at once, the old one is refused', async () => {
     const gateway = await open();
     const before = await provider.signIn({ sub: 'ada' });
     expect((await listing(gateway, before)).status).toBe(200);
@@ -53,7 +53,7 @@ describe('the keys of a provider', () => {
     expect(await listing(gateway, before)).toMatchObject(REFUSED);
   });
 
-  it('that were taken back are not taken for long where nobody shows a new one', async () => {
+  it('are refused within an hour of their withdrawal, also if no token uses a new one', async () => {
     const gateway = await open();
     const stolen = await provider.signIn({ sub: 'ada' });
     expect((await listing(gateway, stolen)).status).toBe(200);
@@ -62,7 +62,7 @@ describe('the keys of a provider', () => {
     expect(await listing(gateway, stolen)).toMatchObject(REFUSED);
   });
 
-  it('are not asked for more often because somebody makes them up', async () => {
+  it('are not fetched more often because of tokens with invented key ids', async () => {
     const gateway = await open();
     const asking = async () => listing(gateway, await provider.sign({}, { kid: crypto.randomUUID() }));
     for (let i = 0; i < 20; i++) expect(await asking()).toMatchObject(REFUSED);
@@ -74,7 +74,7 @@ describe('the keys of a provider', () => {
 });
 
 describe('a provider that is down', () => {
-  it('at the start does not keep the gateway from it; sign-ins wait for the provider, keys do not', async () => {
+  it('does not prevent the start: API keys work, ID tokens are 503 until it is back', async () => {
     const token = await provider.signIn({ sub: 'ada' });
     await provider.goDown();
     const gateway = await open();
@@ -90,7 +90,7 @@ describe('a provider that is down', () => {
     expect((await listing(gateway, token)).status).toBe(200);
   });
 
-  it('is missed by nobody whose key is known, for hours', async () => {
+  it('does not affect tokens with a known key, for hours', async () => {
     const gateway = await open();
     const token = await provider.signIn({ sub: 'ada' });
     expect((await listing(gateway, token)).status).toBe(200);
@@ -104,7 +104,7 @@ describe('a provider that is down', () => {
     );
   });
 
-  it('leaves what can be decided without it as it is', async () => {
+  it('does not change the answer to tokens that are invalid by their claims', async () => {
     await provider.goDown();
     const gateway = await open();
     const now = Math.floor(Date.now() / 1000);
@@ -112,7 +112,7 @@ describe('a provider that is down', () => {
       expect(await listing(gateway, await provider.sign(changes))).toMatchObject(REFUSED);
   });
 
-  it('is signed in with again once it is back, with new keys', async () => {
+  it('accepts sign-ins again once it is back, with new keys', async () => {
     const gateway = await open();
     expect((await listing(gateway, await provider.signIn({ sub: 'ada' }))).status).toBe(200);
     await provider.goDown();
@@ -124,7 +124,7 @@ describe('a provider that is down', () => {
     expect((await listing(gateway, after)).status).toBe(200);
   });
 
-  it('or takes connections and says nothing, makes nobody wait but its own people', async () => {
+  it('delays only its own users if it accepts connections without responding', async () => {
     const other = await startOidcProvider();
     onTestFinished(() => other.close());
     const token = await provider.signIn({ sub: 'ada' });
@@ -151,7 +151,7 @@ describe('the account of a person', () => {
   const signedIn = async (gateway: TestGateway, person: Person) =>
     expect((await listing(gateway, await provider.signIn(person))).status).toBe(200);
 
-  it('is one, also when they sign in at two gateways at once', async () => {
+  it('is created once, also by sign-ins at two gateways at the same time', async () => {
     const one = await open();
     const other = await open([provider], one.folder);
     const token = await provider.signIn(ada);
@@ -172,13 +172,13 @@ describe('the account of a person', () => {
     expect(seen.body).toMatchObject([{ id, role: 'admin' }]);
   });
 
-  it('costs one fact, however often they come', async () => {
+  it('costs one fact for any number of sign-ins', async () => {
     const gateway = await open();
     for (let i = 0; i < 3; i++) await signedIn(gateway, ada);
     expect((await factsAbout(gateway, 'ada')).map(({ type }) => type)).toEqual(['account.created']);
   });
 
-  it('learns a new e-mail address once it is verified, with one fact, at two gateways at once too', async () => {
+  it('gets a new e-mail address once it is verified, with one fact, also at two gateways at the same time', async () => {
     const one = await open();
     const other = await open([provider], one.folder);
     await signedIn(one, { ...ada, email_verified: false });
@@ -204,7 +204,7 @@ describe('the account of a person', () => {
     expect(accountOf(one, 'ada')?.version).toBe(3);
   });
 
-  it('does not go back to an address of an older token that is still good', async () => {
+  it('keeps the newer address when an older token is still valid', async () => {
     const gateway = await open();
     const now = Math.floor(Date.now() / 1000);
     const told = (email: string, iat: number) => provider.sign({ email, email_verified: true, iat });
@@ -215,7 +215,7 @@ describe('the account of a person', () => {
     expect(await factsAbout(gateway, 'ada')).toHaveLength(2);
   });
 
-  it('lets them in while a new address cannot be noted, and takes it later', async () => {
+  it('gives access while a new address cannot be recorded, and gets it later', async () => {
     const gateway = await open();
     await signedIn(gateway, { sub: 'ada' });
     const { catalog } = gateway.dependencies;
@@ -229,7 +229,7 @@ describe('the account of a person', () => {
     expect(accountOf(gateway, 'ada')).toMatchObject({ email: 'ada@example.com' });
   });
 
-  it('that cannot be made yet is 503, not 401', async () => {
+  it('is 503, not 401, if it cannot be created yet', async () => {
     const gateway = await open();
     const propose = vi
       .spyOn(gateway.dependencies.catalog, 'propose')

@@ -18,7 +18,7 @@ interface Source {
 const shop = { name: 'Shop', type: 'web' };
 const make = (body: object = shop) => owner.ok<Source>('POST', './sources', body);
 
-it('is made, read, listed, changed and deleted', async () => {
+it('a source is created, read, listed, changed and deleted', async () => {
   const created = await owner.call<Source>('POST', './sources', { ...shop, description: 'The front' });
   expect(created.status).toBe(201);
   expect(created.body).toEqual({
@@ -51,7 +51,7 @@ it('is made, read, listed, changed and deleted', async () => {
   expect((await owner.call('GET', path)).status).toBe(404);
 });
 
-it('is listed newest first, page by page', async () => {
+it('sources are listed newest first, page by page', async () => {
   for (const name of ['one', 'two', 'three']) await make({ name, type: 'web' });
   const first = await owner.call<Source[]>('GET', './sources?limit=2');
   expect(first.body.map(({ name }) => name)).toEqual(['three', 'two']);
@@ -59,7 +59,7 @@ it('is listed newest first, page by page', async () => {
   expect((await owner.ok<Source[]>('GET', next))[0]?.name).toBe('one');
 });
 
-it('changes under the version that the caller saw alone', async () => {
+it('a source is changed only at the version that the caller read', async () => {
   const { id } = await make();
   const put = (match: string) => owner.call('PUT', `./sources/${id}`, shop, { 'if-match': match });
   expect((await put('"2"')).status).toBe(412);
@@ -68,7 +68,7 @@ it('changes under the version that the caller saw alone', async () => {
   expect((await owner.call('DELETE', `./sources/${id}`, undefined, { 'if-match': '"7"' })).status).toBe(412);
 });
 
-it('was not to be changed behind a proxy that compresses: its weak tag of a version is one, and * is any', async () => {
+it('a source could not be changed behind a compressing proxy: a weak version tag is accepted, and * matches any', async () => {
   const { id } = await make();
   const put = (name: string, tag: string) =>
     owner.call('PUT', `./sources/${id}`, { name, type: 'web' }, { 'if-match': tag });
@@ -90,7 +90,7 @@ it.each([
   'bell\u0007',
   'a\u202eb',
   '\u0085x',
-])('was named by what nobody can see or read: %j', async (name) => {
+])('a source could have an invisible or misleading name: %j', async (name) => {
   expect(await owner.call('POST', './sources', { name, type: 'web' })).toMatchObject({
     status: 400,
     body: {
@@ -101,14 +101,14 @@ it.each([
   });
 });
 
-it.each(['  Web  ', 'café', '店', '👩‍👩‍👧', 'שלום\u200f', '-'])('may be named %j', async (name) => {
+it.each(['  Web  ', 'café', '店', '👩‍👩‍👧', 'שלום\u200f', '-'])('a source can be named %j', async (name) => {
   expect(await owner.call('POST', './sources', { name, type: 'web' })).toMatchObject({
     status: 201,
     body: { name },
   });
 });
 
-it('stays while an active write key names it', async () => {
+it('a source is kept while an active write key references it', async () => {
   const { id } = await make();
   const body = { name: 'Web', environment: 'production', source_id: id };
   const key = await owner.ok<Source>('POST', './event-keys', body);
@@ -121,7 +121,7 @@ it('stays while an active write key names it', async () => {
   expect((await owner.call('POST', './event-keys', body)).status).toBe(400);
 });
 
-it('is 404 when it is unknown, malformed or another workspace’s', async () => {
+it('a source that is unknown, malformed or of another workspace is 404', async () => {
   const { id } = await make();
   const other = await test.openWorkspace('other@example.com');
   for (const client of [other])
@@ -137,14 +137,14 @@ it.each([
   [{ name: 'x', type: 'Web Site' }, '/type'],
   [{ name: 'x', type: '' }, '/type'],
   [{ name: 'x', type: 'web', status: 'paused' }, '/status'],
-])('refuses %j', async (body, path) => {
+])('a source with the fields %j is refused', async (body, path) => {
   expect(await owner.call('POST', './sources', body)).toMatchObject({
     status: 400,
     body: { error: 'invalid request', details: [{ path }] },
   });
 });
 
-it('is read by viewers and made by editors, with an API key too', async () => {
+it('sources are read by viewers and created by editors, also with an API key', async () => {
   const [viewer, editor] = [await owner.withApiKey('viewer'), await owner.withApiKey('editor')];
   expect((await viewer.call('GET', './sources')).status).toBe(200);
   expect((await viewer.call('POST', './sources', shop)).status).toBe(403);

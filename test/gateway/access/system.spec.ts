@@ -39,7 +39,7 @@ interface Topic {
 }
 
 describe('the view of the installation', () => {
-  it('is for the people whom the configuration names, by an address that was verified', async () => {
+  it('is given only to the operators in the configuration, by a verified address', async () => {
     for (const email of ['ops@example.com', 'second@example.com']) {
       const operator = await test.signIn(email);
       expect((await operator.call('GET', '/system')).status).toBe(200);
@@ -51,7 +51,7 @@ describe('the view of the installation', () => {
     expect(await owner.ok('GET', '/me')).toMatchObject({ email: 'owner@example.com', operator: false });
   });
 
-  it('is for no key, also of an operator', async () => {
+  it('is given to no key, not even one of an operator', async () => {
     const operator = await test.openWorkspace('ops@example.com');
     const key = await operator.withApiKey('admin');
     expect((await key.call('GET', '/system')).status).toBe(403);
@@ -59,7 +59,7 @@ describe('the view of the installation', () => {
     expect((await operator.with({ token: 'nonsense' }).call('GET', '/system')).status).toBe(401);
   });
 
-  it('has every stage with its partitions and their owners, the processes, and the engines as the worst finds them', async () => {
+  it('has every stage with its partitions and owners, the processes, and the worst reported state of each engine', async () => {
     const [one, silent, other] = [
       report('0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01'),
       report('0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a02', {

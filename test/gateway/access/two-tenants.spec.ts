@@ -102,7 +102,7 @@ describe(`two tenants (seed ${SEED})`, () => {
     });
 
     it.runIf(isSwept)(
-      'is told of them by no route, in any one place',
+      'learns nothing of the other tenant from any route, in any single parameter',
       async () => {
         const faults: string[] = [];
         for (const plan of sweep(test.routes, LONG ? 4 : 1).filter(isBounded)) {
@@ -115,7 +115,7 @@ describe(`two tenants (seed ${SEED})`, () => {
     );
 
     it(
-      'is told of them by no random call',
+      'learns nothing of the other tenant from random calls',
       async () => {
         await fc.assert(
           fc.asyncProperty(randomPlan(test.routes, isBounded), async (plan) => {
@@ -127,7 +127,7 @@ describe(`two tenants (seed ${SEED})`, () => {
       LONG ? 3_600_000 : 300_000,
     );
 
-    it('changes nothing of theirs', async () => {
+    it('changes no data of the other tenant', async () => {
       expect(await everythingOfVictim()).toEqual(before);
     });
   });

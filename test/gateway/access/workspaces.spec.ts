@@ -15,7 +15,7 @@ interface Workspace {
   readonly org_id: number;
 }
 
-it('creates a workspace in an organization of its own, with the caller as its admin', async () => {
+it('a workspace is created in a new organization, with the caller as its admin', async () => {
   const ann = await test.signIn('ann@example.com');
   const created = await ann.call<Workspace>('POST', '/workspaces', { name: 'Shop' });
   expect(created.status).toBe(201);
@@ -37,13 +37,13 @@ it('creates a workspace in an organization of its own, with the caller as its ad
   expect(read.headers.etag).toBe('"1"');
 });
 
-it('takes null for what may be left out', async () => {
+it('null is accepted for optional fields', async () => {
   const ann = await test.signIn('ann@example.com');
   const answer = await ann.call('POST', '/workspaces', { name: 'Null', organization_id: null, region: null });
   expect(answer).toMatchObject({ status: 201, body: { region: 'eu' } });
 });
 
-it('adds to an organization of the caller, and to nobody else’s', async () => {
+it('a workspace is added only to an organization of the caller', async () => {
   const bea = await test.signIn('bea@example.com');
   const first = await bea.ok<Workspace>('POST', '/workspaces', { name: 'One' });
   const inside = { name: 'Two', organization_id: first.organization_id };
@@ -70,14 +70,14 @@ it.each([
   [{ name: 'x', region: 'mars' }, '/region'],
   [{ name: 'x', organization_id: 'org' }, '/organization_id'],
   [{ name: 'x', colour: 'red' }, '/colour'],
-])('refuses %j', async (body, path) => {
+])('a workspace with the fields %j is refused', async (body, path) => {
   const ann = await test.signIn('ann@example.com');
   const answer = await ann.call<{ details: readonly { path: string }[] }>('POST', '/workspaces', body);
   expect(answer).toMatchObject({ status: 400, body: { error: 'invalid request' } });
   expect(answer.body.details.map((detail) => detail.path)).toEqual([path]);
 });
 
-it('lists the caller’s own, newest first, page by page', async () => {
+it('the caller’s workspaces are listed newest first, page by page', async () => {
   const cat = await test.signIn('cat@example.com');
   const names = ['1', '2', '3', '4', '5'];
   for (const name of names) await cat.ok('POST', '/workspaces', { name });
@@ -96,7 +96,7 @@ it('lists the caller’s own, newest first, page by page', async () => {
 });
 
 it.each(['limit=0', 'limit=1001', 'limit=ten', 'limit=1&limit=2', 'cursor=zzz', 'colour=red'])(
-  'refuses a list with %s',
+  'a list with the query %s is refused',
   async (query) => {
     const ann = await test.signIn('ann@example.com');
     expect(await ann.call('GET', `/workspaces?${query}`)).toMatchObject({
@@ -106,7 +106,7 @@ it.each(['limit=0', 'limit=1001', 'limit=ten', 'limit=1&limit=2', 'cursor=zzz', 
   },
 );
 
-it('is 403 for a workspace that is foreign or missing', async () => {
+it('a foreign or missing workspace is 403', async () => {
   const owner = await test.openWorkspace();
   const stranger = (await test.signIn('stranger@example.com')).with({
     workspaceId: String(owner.workspaceId),
@@ -117,7 +117,7 @@ it('is 403 for a workspace that is foreign or missing', async () => {
   expect((await owner.call('GET', '/workspaces/no-id')).status).toBe(403);
 });
 
-it('tells a guest the number that the profile API needs, of an organization the guest may not read', async () => {
+it('a guest gets the organization number that the profile API requires, without access to the organization', async () => {
   const owner = await test.openWorkspace('host@example.com');
   const guest = await test.signIn('guest@example.com');
   await owner.ok('POST', './members', { email: 'guest@example.com', role: 'viewer' });
@@ -130,7 +130,7 @@ it('tells a guest the number that the profile API needs, of an organization the 
   expect((await guest.call('POST', '/cdp/v1/users/_search', search, headers)).status).toBe(200);
 });
 
-it('tells an API key its own role', async () => {
+it('an API key gets its own role', async () => {
   const owner = await test.openWorkspace();
   const viewer = await owner.withApiKey('viewer');
   expect(await viewer.call('GET', `/workspaces/${owner.workspaceId}`)).toMatchObject({
@@ -140,7 +140,7 @@ it('tells an API key its own role', async () => {
 });
 
 describe('a workspace', () => {
-  it('is renamed and moved among the regions of its organization', async () => {
+  it('is renamed and moved between the regions of its organization', async () => {
     const ann = await test.signIn('ann@example.com');
     const organization = await ann.ok<{ id: string }>('POST', '/organizations', {
       name: 'Org',
@@ -168,7 +168,7 @@ describe('a workspace', () => {
     expect((await inside.call('PUT', `/workspaces/${id}`, { name: 'x' })).status).toBe(400);
   });
 
-  it('that is archived takes nothing any more, and its admins can still see and archive it', async () => {
+  it('that is archived accepts no calls, except reading and archiving by its admins', async () => {
     const owner = await test.openWorkspace('archivist@example.com');
     const path = `/workspaces/${owner.workspaceId}`;
     const server = await owner.withApiKey('admin');
@@ -202,7 +202,7 @@ describe('a workspace', () => {
   });
 });
 
-it('says who is told of destinations that say nothing themselves, until a PUT leaves it out', async () => {
+it('a workspace keeps the receivers of notices for destinations without their own until a PUT omits them', async () => {
   const owner = await test.openWorkspace('dan@example.com');
   const path = `/workspaces/${owner.workspaceId}`;
   const { id } = await owner.ok<{ id: string }>('POST', './destinations', {

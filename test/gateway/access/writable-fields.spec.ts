@@ -38,7 +38,7 @@ const writable = () =>
       ].map((field) => keyOf(resourceOf(route), field)),
     );
 
-it('every writable field of every route says in the walk what it lets one reach', () => {
+it('every writable field of every route is listed with the access that it gives', () => {
   const walked = new Set(
     WRITABLE_FIELDS.flatMap(({ resource, fields }) => fields.map((field) => keyOf(resource, field))),
   );
@@ -46,7 +46,7 @@ it('every writable field of every route says in the walk what it lets one reach'
   expect(writable().filter((field) => !walked.has(field))).toEqual([]);
 });
 
-it('the walk names each field once, and none that is not there', () => {
+it('the list has each writable field once, and no other', () => {
   const walked = WRITABLE_FIELDS.flatMap(({ resource, fields }) =>
     fields.map((field) => keyOf(resource, field)),
   );

@@ -54,7 +54,7 @@ async function countPastWeeks() {
 }
 
 describe('an alert', () => {
-  it('is made with defaults, read, listed, changed and deleted', async () => {
+  it('is created with defaults, read, listed, changed and deleted', async () => {
     const created = await owner.call<Alert>('POST', './alerts', {
       name: 'Orders',
       watch: { kind: 'volume' },
@@ -117,7 +117,7 @@ describe('an alert', () => {
     expect((await owner.call('GET', path)).status).toBe(404);
   });
 
-  it('of each kind has the fields of that kind, with defaults', async () => {
+  it('has the fields of its kind, with defaults', async () => {
     const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
       name: 'CRM',
       type: 'webhook',
@@ -141,7 +141,7 @@ describe('an alert', () => {
       expect(await make({ name: 'x', watch })).toMatchObject({ watch: { ...watch, ...stored } });
   });
 
-  it('is refused with what is wrong', async () => {
+  it('is refused with the path of each fault', async () => {
     expect(await refusals({ watch: { kind: 'silence', share: 0.5, tolerance: 1 } })).toEqual([
       '/watch/tolerance is not a field of the kind silence',
       '/watch/share is not a field of the kind silence',
@@ -171,7 +171,7 @@ describe('an alert', () => {
     ).toHaveLength(1);
   });
 
-  it('is not told at the destination that it is about', async () => {
+  it('is not reported to the destination that it watches', async () => {
     const settings = { url: 'https://crm.example.com' };
     const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
       name: 'd',
@@ -184,7 +184,7 @@ describe('an alert', () => {
     ]);
   });
 
-  it('of another workspace is as good as missing', async () => {
+  it('is answered like a missing one if it belongs to another workspace', async () => {
     const { id } = await make();
     const other = await test.openWorkspace();
     expect((await other.call('GET', `./alerts/${id}`)).status).toBe(404);
@@ -192,7 +192,7 @@ describe('an alert', () => {
   });
 });
 
-it('is refused while processes of an older release may run, which would stop at it', async () => {
+it('is refused while processes of an older release may run, because they would stop at its fact', async () => {
   const upgrading = await openTestGateway({ dependencies: { isUpgradePending: () => true } });
   try {
     const person = await upgrading.openWorkspace();
@@ -210,7 +210,7 @@ describe('a dry run', () => {
   const dryRun = (body: object) =>
     owner.ok<{ changes: { at: string; state: string }[] }>('POST', './alerts/dry-run', body);
 
-  it('says when an alert would have fired and recovered, by which numbers', async () => {
+  it('states when an alert would have fired and recovered, and with which numbers', async () => {
     const run = await dryRun({ watch: orders });
     expect(run).toMatchObject({
       evaluations: 168,
@@ -226,7 +226,7 @@ describe('a dry run', () => {
     expect(run.changes.map(({ at }) => Date.parse(at))).toEqual([hour - 71 * HOUR, hour - 70 * HOUR]);
   });
 
-  it('leaves out quiet hours and a tolerated deviation', async () => {
+  it('applies quiet hours and the tolerated deviation', async () => {
     const days = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'];
     const quiet_hours = [{ days, from: '00:00', until: '00:00' }];
     expect(await dryRun({ watch: orders, quiet_hours })).toMatchObject({ quiet: 168, changes: [] });
@@ -234,7 +234,7 @@ describe('a dry run', () => {
     expect(await dryRun({ watch: orders, days: 2 })).toMatchObject({ evaluations: 48, changes: [] });
   });
 
-  it('says how much it could not evaluate', async () => {
+  it('states how much it could not evaluate', async () => {
     const run = await dryRun({ watch: orders, days: 28 });
     expect(run).toMatchObject({ evaluations: 28 * 24 });
     expect(run).toMatchObject({ unknown: { few_events: 0, never_counted: 0 } });
@@ -247,7 +247,7 @@ describe('a dry run', () => {
     });
   });
 
-  it('of a backlog there is none', async () => {
+  it('is refused for an alert on a backlog', async () => {
     expect((await owner.call('POST', './alerts/dry-run', { watch: { kind: 'backlog' } })).status).toBe(400);
   });
 
@@ -258,7 +258,7 @@ describe('a dry run', () => {
     });
   });
 
-  it('is within the days that are kept', async () => {
+  it('is limited to the retained days', async () => {
     for (const days of [0, 29])
       expect((await owner.call('POST', './alerts/dry-run', { watch: orders, days })).status).toBe(400);
   });

@@ -117,7 +117,7 @@ describe('the list of', () => {
   ];
 
   it.each(lists.map(({ path }) => path))(
-    '%s is filtered, sorted, counted and paged as a model is',
+    '%s is filtered, sorted, counted and paged like a model',
     async (path) => {
       const list = lists.find((one) => one.path === path);
       if (list === undefined) throw new Error(path);
@@ -179,7 +179,7 @@ describe('the list of', () => {
     },
   );
 
-  it('rules is narrowed to those that take events of a type, name and environment', async () => {
+  it('rules is filtered by the type, name and environment of matching events', async () => {
     const { id: destination_id } = await owner.ok<Item>('POST', './destinations', {
       name: 'D',
       type: 'ndjson',
@@ -201,7 +201,7 @@ describe('the list of', () => {
     expect(await names(`destination_id=${randomUUID()}`)).toEqual([]);
   });
 
-  it('members is searched by e-mail address, and narrowed by role and status', async () => {
+  it('members is searched by e-mail address, and filtered by role and status', async () => {
     const add = (email: string, role: string) => owner.ok('POST', './members', { email, role });
     await add('Ada@example.com', 'viewer');
     await add('grace@example.org', 'editor');
@@ -212,7 +212,7 @@ describe('the list of', () => {
     expect(await emails('status=pending&sort=created_at')).toEqual(['ada@example.com', 'grace@example.org']);
   });
 
-  it('workspaces and organizations is searched by name, over all that the account belongs to', async () => {
+  it('workspaces and organizations is searched by name, over all to which the account belongs', async () => {
     const one = await owner.ok<Item>('POST', '/workspaces', { name: 'Café Nord' });
     await owner.ok('POST', '/workspaces', { name: 'Café Süd', organization_id: one.organization_id });
     const names = async (path: string) => (await owner.ok<Item[]>('GET', path)).map(({ name }) => name);
@@ -238,7 +238,7 @@ describe('the list of', () => {
     expect((await owner.call('GET', path)).status).toBe(400);
   });
 
-  it('another order does not take the cursor of this one', async () => {
+  it('in one order refuses the cursor of another order', async () => {
     for (const name of NAMES) await owner.ok('POST', './sources', { name, type: 'web' });
     const first = await owner.call('GET', './sources?limit=2&sort=name');
     const cursor = new URL(

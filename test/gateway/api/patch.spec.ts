@@ -17,7 +17,7 @@ function content({ version: _, updated_at: __, ...rest }: Record<string, unknown
   return rest;
 }
 
-it('every PUT of a resource has a PATCH beside it, but for the tracking plan, which is a document', () => {
+it('every resource with a PUT has a PATCH, except the tracking plan, which is a document', () => {
   const of = (method: string) => test.routes.filter((route) => route.method === method).map(({ url }) => url);
   const without = of('PUT').filter((url) => !of('PATCH').includes(url));
   expect(without).toEqual([expect.stringMatching(/tracking-plan$/)]);
@@ -48,7 +48,7 @@ const makers: readonly [path: string, body: object, change: object][] = [
   ['./alerts', { name: 'Orders', watch: { kind: 'silence', minutes: 45 } }, { enabled: false }],
 ];
 
-it.each(makers)('%s: what is not stated stays', async (path, body, change) => {
+it.each(makers)('PATCH of %s keeps absent fields', async (path, body, change) => {
   const made = await owner.ok<Resource>('POST', path, body);
   const before = await owner.call<Resource>('GET', `${path}/${made.id}`);
   const changed = await owner.call<Resource>('PATCH', `${path}/${made.id}`, change);
@@ -58,7 +58,7 @@ it.each(makers)('%s: what is not stated stays', async (path, body, change) => {
   expect((await owner.call('GET', `${path}/${made.id}`)).body).toEqual(changed.body);
 });
 
-it('a rule, a workspace and an organization are changed in the same way', async () => {
+it('PATCH changes a rule, a workspace and an organization in the same way', async () => {
   const { id: destination_id } = await owner.ok<Resource>('POST', './destinations', {
     name: 'D',
     type: 'ndjson',
@@ -85,7 +85,7 @@ it('a rule, a workspace and an organization are changed in the same way', async 
   });
 });
 
-it('settings are merged by name, and the secrets of a destination are kept', async () => {
+it('PATCH merges settings by name, and keeps the secrets of a destination', async () => {
   const made = await owner.ok<Resource>('POST', './destinations', {
     name: 'Hook',
     type: 'webhook',
@@ -99,7 +99,7 @@ it('settings are merged by name, and the secrets of a destination are kept', asy
   expect(stored()).toEqual(before);
 });
 
-it('is checked as a PUT is: versions, fields, permissions, what is missing', async () => {
+it('PATCH is checked like a PUT: versions, fields, permissions, missing resources', async () => {
   const { id } = await owner.ok<Resource>('POST', './sources', { name: 'S', type: 'web' });
   const path = `./sources/${id}`;
   expect((await owner.call('PATCH', path, { name: 'x' }, { 'if-match': '"9"' })).status).toBe(412);
@@ -114,7 +114,7 @@ it('is checked as a PUT is: versions, fields, permissions, what is missing', asy
   expect([unchanged.status, unchanged.body.name, unchanged.headers.etag]).toEqual([200, 'y', '"2"']);
 });
 
-it('the role of a member and the profile settings of an organization are changed in the same way', async () => {
+it('PATCH changes the role of a member and the profile settings of an organization in the same way', async () => {
   const [organization] = await owner.ok<Resource[]>('GET', '/organizations');
   const path = `/organizations/${organization?.id}`;
   const member = await owner.ok<Resource>('POST', `${path}/members`, {
@@ -147,7 +147,7 @@ it('the role of a member and the profile settings of an organization are changed
   expect(await owner.ok('GET', settings)).toMatchObject({ default_country: null });
 });
 
-it('is JSON Merge Patch by its media type too, which no other method takes', async () => {
+it('PATCH accepts the media type of JSON Merge Patch, which no other method accepts', async () => {
   const type = { 'content-type': 'application/merge-patch+json; charset=utf-8' };
   const source = await owner.ok<Resource>('POST', './sources', { name: 'Typed', type: 'web' });
   const path = `./sources/${source.id}`;
@@ -160,7 +160,7 @@ it('is JSON Merge Patch by its media type too, which no other method takes', asy
   expect((await owner.call('POST', './sources', { name: 'x', type: 'web' }, type)).status).toBe(415);
 });
 
-it('loses no change of two that come at once: what was answered 200 is there, the other is 409', async () => {
+it('two concurrent PATCH calls lose no change: one is 200 and stored, the other is 409', async () => {
   const made = await owner.ok<Resource>('POST', './sources', { name: 'Both', type: 'web', description: 'a' });
   const path = `./sources/${made.id}`;
   for (let round = 0; round < 20; round++) {
@@ -179,7 +179,7 @@ it('loses no change of two that come at once: what was answered 200 is there, th
   }
 });
 
-it('is refused when the resource changes between the merge and the handler', async () => {
+it('PATCH is refused if the resource changes between the merge and the handler', async () => {
   const made = await owner.ok<Resource>('POST', './sources', { name: 'Late', type: 'web' });
   const path = `./sources/${made.id}`;
   const state = test.dependencies.catalog.state;

@@ -175,21 +175,24 @@ const CASES: Readonly<Record<QuotaName, readonly [create: Create, before: number
 /** The number of creations before the first refusal. */
 const ROOM: Partial<Record<QuotaName, number>> = { catalog_characters: 0 };
 
-describe('a workspace grew without bound', () => {
-  it.each(QUOTA_NAMES)('%s: 409 names the quota, and what is there stays', async (quota) => {
-    const setting = await setUp();
-    const [create, before] = CASES[quota];
-    const room = ROOM[quota] ?? LIMITS[quota] - before;
-    for (let n = 0; n < room; n++) expect((await create(setting, n)).status).toBe(201);
-    expect(await create(setting, 900)).toMatchObject({
-      status: 409,
-      body: { error: 'quota exceeded', quota, limit: LIMITS[quota] },
-    });
-    // Other organizations are not affected.
-    if (ROOM[quota] === undefined) expect((await create(await setUp(), 901)).status).toBe(201);
-  });
+describe('a workspace', () => {
+  it.each(QUOTA_NAMES)(
+    'grew without a bound by %s: the response is 409 with the name of the quota, and existing entities are kept',
+    async (quota) => {
+      const setting = await setUp();
+      const [create, before] = CASES[quota];
+      const room = ROOM[quota] ?? LIMITS[quota] - before;
+      for (let n = 0; n < room; n++) expect((await create(setting, n)).status).toBe(201);
+      expect(await create(setting, 900)).toMatchObject({
+        status: 409,
+        body: { error: 'quota exceeded', quota, limit: LIMITS[quota] },
+      });
+      // Other organizations are not affected.
+      if (ROOM[quota] === undefined) expect((await create(await setUp(), 901)).status).toBe(201);
+    },
+  );
 
-  it('by its 40 creates at once', async () => {
+  it('exceeded a quota by 40 concurrent creates', async () => {
     const { owner } = await setUp();
     const answers = await Promise.all(
       Array.from({ length: 40 }, (_, n) => owner.call('POST', './sources', { name: `s${n}`, type: 'web' })),
@@ -199,7 +202,7 @@ describe('a workspace grew without bound', () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201, 409]));
   });
 
-  it('by creates at two gateways at once, past the few that one of them had under way', async () => {
+  it('exceeded a quota by concurrent creates at two gateways: only those in progress at one of them can exceed it', async () => {
     const other = await openTestGateway({ env, folder: test.folder });
     onTestFinished(() => other.close());
     const { owner } = await setUp();
@@ -221,7 +224,7 @@ describe('a workspace grew without bound', () => {
       expect((await client.call('POST', './destinations', destination(99))).status).toBe(409);
   });
 
-  it('by rules that were made disabled and enabled later: that counts, too', async () => {
+  it('exceeded a quota by rules that were created disabled and enabled later: enabling counts too', async () => {
     const setting = await setUp();
     const { owner } = setting;
     const rules: Record<string, unknown>[] = [];
@@ -238,7 +241,7 @@ describe('a workspace grew without bound', () => {
     expect((await enable({ ...third }, true)).status).toBe(200);
   });
 
-  it('by versions of a transformation: what is kept of it counts', async () => {
+  it('grew without a bound by versions of a transformation: the retained versions count', async () => {
     const { owner } = await setUp();
     const { id } = await owner.ok<{ id: string }>('POST', './event-transformations', program(0, 3_000));
     const change = (n: number) => owner.call('PUT', `./event-transformations/${id}`, program(n, 3_000 + n));
@@ -252,7 +255,7 @@ describe('a workspace grew without bound', () => {
   });
 });
 
-it('a catalog grew with each of a million changes: they have a rate, and what removes something has none', async () => {
+it('the catalog grew with each of a million changes: changes have a rate limit, and removals have none', async () => {
   const rates = { perScope: 5, perAccount: 50 };
   const quotas = Object.fromEntries(QUOTA_NAMES.map((name) => [name, QUOTAS[name].fallback])) as Quotas;
   const changeLimits = new ChangeLimits({ quotas, rates, elapsed: () => 0 });
@@ -276,7 +279,7 @@ it('a catalog grew with each of a million changes: they have a rate, and what re
 });
 
 describe('the quotas', () => {
-  it('are those of every fact that makes something, accounts apart', async () => {
+  it('cover every fact that creates an entity, except accounts', async () => {
     const makes = QUOTA_FACTS.filter((type) => /\.(created|added)$/.test(type));
     expect(makes.toSorted()).toEqual([
       'alert.created',
@@ -296,7 +299,7 @@ describe('the quotas', () => {
     ]);
   });
 
-  it('are walked above for every route that creates', () => {
+  it('are tested above for every route that creates an entity', () => {
     const creating = test.routes
       .filter(({ method, schema }) => method === 'POST' && '201' in ((schema?.response ?? {}) as object))
       .map(({ config }) => config?.operation)

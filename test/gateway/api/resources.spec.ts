@@ -74,7 +74,7 @@ const written: Readonly<Record<string, () => Readonly<Record<string, unknown>>>>
   sources: () => ({ name: 'Shop', type: 'web', description: 'The front' }),
 };
 
-it.each(Object.keys(written))('%s show every field as it was sent, UUIDs, and times in UTC', async (list) => {
+it.each(Object.keys(written))('%s have every field as it was sent, UUIDs, and times in UTC', async (list) => {
   const sent = written[list]?.() ?? {};
   const { status, body } = await owner.call('POST', `./${list}`, sent);
   expect(status).toBe(201);
@@ -91,18 +91,21 @@ it.each(Object.keys(written))('%s show every field as it was sent, UUIDs, and ti
   expect(listed.body.find(({ id }) => id === body.id)).toMatchObject(sent);
 });
 
-it.each(Object.keys(written))('%s name the account that made them, also by an API key', async (list) => {
-  const accountOf = async (client: InjectClient) =>
-    (await client.ok<Made>('POST', './sources', { name: 'Shop', type: 'web' })).created_by;
-  const account = await accountOf(owner);
-  expect(await accountOf(await test.openWorkspace('other@example.com'))).not.toBe(account);
-  for (const client of [owner, await owner.withApiKey('admin', ['keys'])]) {
-    const { created_by } = await client.ok<Made>('POST', `./${list}`, another(list));
-    expect(created_by).toBe(account);
-  }
-});
+it.each(Object.keys(written))(
+  '%s name the account that created them, also through an API key',
+  async (list) => {
+    const accountOf = async (client: InjectClient) =>
+      (await client.ok<Made>('POST', './sources', { name: 'Shop', type: 'web' })).created_by;
+    const account = await accountOf(owner);
+    expect(await accountOf(await test.openWorkspace('other@example.com'))).not.toBe(account);
+    for (const client of [owner, await owner.withApiKey('admin', ['keys'])]) {
+      const { created_by } = await client.ok<Made>('POST', `./${list}`, another(list));
+      expect(created_by).toBe(account);
+    }
+  },
+);
 
-it.each(Object.keys(written))('%s say when they were changed last, and when they were made', async (list) => {
+it.each(Object.keys(written))('%s have the times of their creation and last change', async (list) => {
   const fields = another(list);
   const made = await owner.ok<Made>('POST', `./${list}`, fields);
   expect(made.updated_at).toBe(made.created_at);

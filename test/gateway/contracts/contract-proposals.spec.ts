@@ -35,7 +35,7 @@ interface Inferred {
 describe('an inferred contract', () => {
   const infer = (body: object) => owner.ok<Inferred>('POST', './event-contracts/infer', body);
 
-  it('can be created as it is, and takes what it was inferred from', async () => {
+  it('can be created unchanged, and accepts the events it was inferred from', async () => {
     const lines = [{ sku: 'a', n: 1 }];
     await put([
       ...Array.from({ length: 30 }, (_, n) => event({ properties: { amount: n / 2, lines, note: null } })),
@@ -66,7 +66,7 @@ describe('an inferred contract', () => {
     });
   });
 
-  it('is none where there was no event, and counts those of an environment and time alone', async () => {
+  it('is null without events, and is made only of events of the given environment and time', async () => {
     await put([event({ environment: 'development' })]);
     const body = { event_type: 'track', event_name: 'Paid' };
     expect(await infer({ ...body, environment: 'production' })).toMatchObject({
@@ -80,13 +80,13 @@ describe('an inferred contract', () => {
     });
   });
 
-  it('for any name is made of the events whose name has no contract of its own', async () => {
+  it('is made of the events whose name has no contract if no name is given', async () => {
     await owner.ok('POST', './event-contracts', paid);
     await put([event({ properties: { amount: 1 } }), event({ event: 'Seen', properties: { page: 'x' } })]);
     expect((await infer({ event_type: 'track' })).fields.map(({ path }) => path)).toEqual(['/page']);
   });
 
-  it('is made of as many events as were asked for, and says so', async () => {
+  it('is made of at most the requested number of events, and states it', async () => {
     await put(Array.from({ length: 20 }, () => event()));
     expect(await infer({ event_type: 'track', event_name: 'Paid', events: 7 })).toMatchObject({
       events: 7,
@@ -115,7 +115,7 @@ describe('a dry run', () => {
   const good = () => event({ properties: { amount: 1 } });
   const bad = (message_id: string) => event({ message_id, properties: { amount: 'much' } });
 
-  it('tells how many events had lost fields to another contract before', async () => {
+  it('states how many events had already lost fields by another contract', async () => {
     await put([event({ properties: { amount: 1 } })]);
     await putJudged(test.dependencies.log, [event({ properties: { amount: 2 } })], TOPIC.accepted, 'omitted');
     expect(await owner.ok('POST', './event-contracts?dry_run=true', paid)).toMatchObject({
@@ -128,7 +128,7 @@ describe('a dry run', () => {
     ).toMatchObject({ events: 2, coverage: { omitted: 1 } });
   });
 
-  it('of a contract made to be slow lets the gateway do other things all the while', async () => {
+  it('does not block the gateway with a deliberately slow contract', async () => {
     const wrong = { allOf: Array.from({ length: 80 }, () => ({ type: 'string' })) };
     const slow = { ...paid, schema_definition: { properties: { list: { items: wrong } } } };
     await put(Array.from({ length: 400 }, () => event({ properties: { list: Array(15_000).fill(1) } })));
@@ -156,7 +156,7 @@ describe('a dry run', () => {
     expect(longest).toBeLessThan(500);
   });
 
-  it('of a change says what recent events would have met, and stores nothing', async () => {
+  it('states the outcome of a change for recent events, and stores nothing', async () => {
     const { id } = await owner.ok<{ id: string }>('POST', './event-contracts', {
       ...paid,
       enforcement_mode: 'warn',
@@ -209,14 +209,14 @@ describe('a dry run', () => {
     ).toMatchObject({ outcome: 'accepted' });
   });
 
-  it('of a new contract creates none', async () => {
+  it('creates no contract', async () => {
     await put([good(), bad('m')]);
     const run = await owner.call('POST', './event-contracts?dry_run=true&events=10', paid);
     expect(run).toMatchObject({ status: 200, body: { events: 2, outcomes: { accepted: 1, rejected: 1 } } });
     expect(await owner.ok('GET', './event-contracts')).toEqual([]);
   });
 
-  it('is refused for what the change would be refused for', async () => {
+  it('is refused like the change itself', async () => {
     const { id } = await owner.ok<{ id: string }>('POST', './event-contracts', paid);
     const other = await owner.ok<{ id: string }>('POST', './event-contracts', {
       ...paid,

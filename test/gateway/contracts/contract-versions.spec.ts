@@ -40,12 +40,12 @@ function forgetPast(): void {
 
 const at = (path = '') => `./event-contracts/${id}/versions${path}`;
 
-it.each(['the catalog', 'history'])('shows each version as it was, from %s', async (source) => {
+it.each(['the catalog', 'history'])('each version is returned as it was, from %s', async (source) => {
   if (source === 'history') forgetPast();
   for (const version of shown) expect(await owner.ok('GET', at(`/${version.version}`))).toEqual(version);
 });
 
-it('lists them newest first, a page at a time', async () => {
+it('versions are listed newest first, page by page', async () => {
   expect(await owner.ok('GET', at())).toEqual(shown.toReversed());
   for (const limit of [1, 2, 3, 5]) {
     const seen: Contract[] = [];
@@ -60,7 +60,7 @@ it('lists them newest first, a page at a time', async () => {
   }
 });
 
-it('lists the newest one also while history does not know it, and when it has forgotten all', async () => {
+it('the current version is listed also if history does not have it', async () => {
   const young = await owner.ok<Contract>('POST', './event-contracts', {
     name: 'young',
     event_type: 'identify',
@@ -72,7 +72,7 @@ it('lists the newest one also while history does not know it, and when it has fo
   ).toBeUndefined();
 });
 
-it('is 404 for what is no version, unknown, or another workspace’s', async () => {
+it('an invalid or unknown version, or one of another workspace, is 404', async () => {
   for (const version of ['0', '6', '-1', '1.0', '01', 'one', '99999999999'])
     expect((await owner.call('GET', at(`/${version}`))).status).toBe(404);
   const other = await test.openWorkspace('other@example.com');

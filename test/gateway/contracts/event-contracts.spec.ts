@@ -24,7 +24,7 @@ const paid = { name: 'Paid', event_type: 'track', event_name: 'Paid', schema_def
 const create = (body: object = paid) => owner.ok<Contract>('POST', './event-contracts', body);
 
 describe('a contract', () => {
-  it('stays as it is, without a version or a fact more, when nothing of it is to change', async () => {
+  it('is not changed by an identical PUT: no new version and no fact', async () => {
     const { id } = await create();
     const put = (body: object) => owner.call<Contract>('PUT', `./event-contracts/${id}`, body);
     const before = test.dependencies.catalog.position;
@@ -37,7 +37,7 @@ describe('a contract', () => {
     expect((await put(paid)).body.version).toBe(3);
   });
 
-  it('is created with the defaults for what is left out, and read back the same', async () => {
+  it('is created with defaults for absent fields, and read back the same', async () => {
     const created = await owner.call<Contract>('POST', './event-contracts', {
       name: 'People',
       event_type: 'identify',
@@ -66,7 +66,7 @@ describe('a contract', () => {
     expect(await owner.ok('GET', './event-contracts')).toEqual([created.body]);
   });
 
-  it('takes null for what may be left out', async () => {
+  it('accepts null for optional fields', async () => {
     const nothing = { event_name: null, description: null, enforcement_mode: null, undeclared_fields: null };
     expect(await owner.call('POST', './event-contracts', { ...paid, ...nothing })).toMatchObject({
       status: 201,
@@ -93,7 +93,7 @@ describe('a contract', () => {
     });
   });
 
-  it('is refused with a schema that cannot judge, and told where', async () => {
+  it('is refused with an unusable schema and the path of the fault', async () => {
     for (const schema_definition of [
       { properties: { amount: { type: 'money' } } },
       { properties: { amount: { type: 'string', pattern: '(a)\\1' } } },
@@ -108,7 +108,7 @@ describe('a contract', () => {
     }
   });
 
-  it('is the only active one of its type and name', async () => {
+  it('is the only active contract of its type and name', async () => {
     const first = await create();
     expect(await owner.call('POST', './event-contracts', paid)).toMatchObject({
       status: 409,
@@ -130,7 +130,7 @@ describe('a contract', () => {
     expect(changed.headers.etag).toBe('"2"');
   });
 
-  it('is changed only at the version that was named', async () => {
+  it('is changed only at the version of If-Match', async () => {
     const { id } = await create();
     let times = 0;
     const put = (tag: string) =>
@@ -146,7 +146,7 @@ describe('a contract', () => {
     expect((await remove('"5"')).status).toBe(200);
   });
 
-  it('lets one of several writers at one version win, and tells the others', async () => {
+  it('accepts one of several concurrent changes of a version, and refuses the others', async () => {
     const { id } = await create();
     const answers = await Promise.all(
       [1, 2, 3, 4].map((writer) =>
@@ -161,7 +161,7 @@ describe('a contract', () => {
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412]);
   });
 
-  it('is archived by DELETE, and listed only when asked for', async () => {
+  it('is archived by DELETE, and then listed only on request', async () => {
     const { id } = await create();
     const archived = { status: 200, body: { id, status: 'archived' } };
     expect(await owner.call('DELETE', `./event-contracts/${id}`)).toMatchObject(archived);
@@ -174,7 +174,7 @@ describe('a contract', () => {
     expect((await owner.call('PUT', `./event-contracts/${id}`, paid)).status).toBe(409);
   });
 
-  it('is 404 when unknown, malformed or another workspace’s', async () => {
+  it('is 404 if unknown, malformed or of another workspace', async () => {
     const { id } = await create();
     const other = await test.openWorkspace('other@example.com');
     for (const missing of [randomUUID(), 'no-id', id]) {
@@ -233,7 +233,7 @@ describe('its violations', () => {
   const seconds = (n: number) => start + n * 1_000;
   const iso = (ms: number) => new Date(ms).toISOString();
 
-  it('are listed newest first, narrowed and paged', async () => {
+  it('are listed newest first, filtered and paged', async () => {
     const { id } = await create();
     const other = await create({ ...paid, event_name: 'Other' });
     await test.dependencies.history.put([
@@ -262,7 +262,7 @@ describe('its violations', () => {
     expect([first.body.length, second.body.length]).toEqual([2, 1]);
   });
 
-  it('are counted by the hour, narrowed as they are listed', async () => {
+  it('are counted by the hour, with the filters of the list', async () => {
     const { id } = await create();
     const hour = Math.floor(Date.now() / 3_600_000) * 3_600_000;
     await test.dependencies.history.put([
@@ -306,11 +306,11 @@ describe('its violations', () => {
   });
 });
 
-describe('a trial', () => {
+describe('the evaluation of an event without storing it', () => {
   const validate = (id: string, event: object) =>
     owner.call('POST', `./event-contracts/${id}/validate`, event);
 
-  it('shows a good event as it would be accepted', async () => {
+  it('returns a valid event as it would be accepted', async () => {
     const { id } = await create();
     expect(await validate(id, { user_id: 'u', properties: { amount: 3 } })).toMatchObject({
       status: 200,
@@ -322,7 +322,7 @@ describe('a trial', () => {
     });
   });
 
-  it('names what is wrong, by the mode of the contract', async () => {
+  it('returns the violations, by the mode of the contract', async () => {
     const { id } = await create();
     const bad = { event: 'Paid', user_id: 'u', properties: {} };
     const violations = [{ kind: 'required', path: '/amount', contract_id: id, contract_version: 1 }];
@@ -341,14 +341,14 @@ describe('a trial', () => {
     });
   });
 
-  it('shows the event without the fields that would be omitted', async () => {
+  it('returns the event without the fields that would be omitted', async () => {
     const { id } = await create({ ...paid, undeclared_fields: 'omit' });
     const { body } = await validate(id, { user_id: 'u', properties: { amount: 3, extra: 1 } });
     expect(body).toMatchObject({ outcome: 'omitted', event: { properties: { amount: 3 } } });
     expect((body.event as { properties: object }).properties).not.toHaveProperty('extra');
   });
 
-  it('sends nothing', async () => {
+  it('stores and forwards nothing', async () => {
     const { id } = await create();
     const ends = () =>
       Promise.all([0, 1].map((partition) => test.dependencies.log.end('events.development', partition)));
@@ -364,7 +364,7 @@ describe('a trial', () => {
     [{ user_id: 'u', type: 'identify' }, '/type'],
     [{ user_id: 'u', event: 'Refunded' }, '/event'],
     [{ user_id: 'u', timestamp: 'now' }, '/timestamp'],
-  ])('refuses %j as ingestion would, and what the contract is not for', async (event, path) => {
+  ])('refuses %j as ingestion would, and events of another type or name', async (event, path) => {
     const { id } = await create();
     expect(await validate(id, event)).toMatchObject({
       status: 400,

@@ -55,14 +55,14 @@ async function ruleNaming(transformationId: string): Promise<{ id: string }> {
 }
 
 describe('a transformation', () => {
-  it('stays as it is when nothing of it is to change', async () => {
+  it('is not changed by an identical PUT', async () => {
     const { id } = await create();
     const put = (body: object) => owner.ok('PUT', `./event-transformations/${id}`, body);
     expect(await put(doubling)).toMatchObject({ version: 1, status: 'active' });
     expect(await put({ ...doubling, name: 'Twice' })).toMatchObject({ version: 2 });
   });
 
-  it('is 413 in our words when it outgrows the log only by being written down', async () => {
+  it('is 413 with a clear message if only its stored form is too large', async () => {
     const numbers = Array.from({ length: 90_000 }, () => '1e20').join(',');
     const body = `{"name":"Grows","source_code":"function transform() {}","test_input":{"n":[${numbers}]}}`;
     const path = `/api/v1/workspaces/${owner.workspaceId}/event-transformations`;
@@ -78,7 +78,7 @@ describe('a transformation', () => {
     }
   });
 
-  it('is active when it passes its test, and read back as it was written', async () => {
+  it('is active if it passes its test, and read back as it was written', async () => {
     const created = await owner.call<Transformation>('POST', './event-transformations', doubling);
     expect(created.status).toBe(201);
     expect(created.body).toEqual({
@@ -100,7 +100,7 @@ describe('a transformation', () => {
     expect(await owner.ok('GET', './event-transformations')).toEqual([created.body]);
   });
 
-  it('is a draft without a test, and says which part of it is missing', async () => {
+  it('is a draft without a test, and states which part of it is missing', async () => {
     const { test_input, test_output, ...untested } = doubling;
     for (const [body, missing] of [
       [untested, 'no test_input and no test_output'],
@@ -116,7 +116,7 @@ describe('a transformation', () => {
     }
   });
 
-  it('is a draft that says how its test failed', async () => {
+  it('is a draft with the failure if its test fails', async () => {
     expect(await create({ ...doubling, test_output: event({ n: 5 }) })).toMatchObject({
       status: 'draft',
       test_error: 'output: differs from test_output at /properties/n',
@@ -128,7 +128,7 @@ describe('a transformation', () => {
     });
   });
 
-  it('may return several events, or none', async () => {
+  it('can return several events, or none', async () => {
     const twice = 'function transform(event) { return [event, event]; }';
     const [input, output] = [event({ n: 1 }), [event({ n: 1 }), event({ n: 1 })]];
     expect(
@@ -173,14 +173,14 @@ describe('a transformation', () => {
     });
   });
 
-  it('is 413 when no record of the catalog could hold it', async () => {
+  it('is 413 if it is larger than a record of the catalog', async () => {
     const source_code = `${doubling.source_code} // ${'x'.repeat(600 * 1024)}`;
     expect((await owner.call('POST', './event-transformations', { ...doubling, source_code })).status).toBe(
       413,
     );
   });
 
-  it('is replaced by PUT, at the version that was named', async () => {
+  it('is replaced by PUT at the version of If-Match', async () => {
     const { id } = await create({ ...doubling, description: 'x' });
     const put = (body: object, tag: string) =>
       owner.call('PUT', `./event-transformations/${id}`, body, { 'if-match': tag });
@@ -193,7 +193,7 @@ describe('a transformation', () => {
     expect(await put(doubling, '"2"')).toMatchObject({ status: 200, body: { status: 'active', version: 3 } });
   });
 
-  it('stays active while an enabled rule names it', async () => {
+  it('is kept active while an enabled rule references it', async () => {
     const { id } = await create();
     const rule = await ruleNaming(id);
     const failing = { ...doubling, test_output: event({ n: 5 }) };
@@ -206,7 +206,7 @@ describe('a transformation', () => {
     expect((await owner.call('PUT', `./event-transformations/${id}`, failing)).status).toBe(200);
   });
 
-  it('is active again by PUT after it failed in production', async () => {
+  it('is active again after a PUT that follows failures in production', async () => {
     const { id } = await create();
     await ruleNaming(id);
     const verdict = await test.dependencies.catalog.propose({
@@ -229,7 +229,7 @@ describe('a transformation', () => {
     });
   });
 
-  it('is deleted once, and the same answer comes the second time', async () => {
+  it('is deleted once, and deleting it again has the same response', async () => {
     const { id } = await create();
     const deleted = { status: 200, body: { id, status: 'deleted' } };
     expect(await owner.call('DELETE', `./event-transformations/${id}`)).toMatchObject(deleted);
@@ -238,7 +238,7 @@ describe('a transformation', () => {
     expect((await owner.call('PUT', `./event-transformations/${id}`, doubling)).status).toBe(404);
   });
 
-  it('is 404 when unknown, malformed or another workspace’s', async () => {
+  it('is 404 if unknown, malformed or of another workspace', async () => {
     const { id } = await create();
     const other = await test.openWorkspace('other@example.com');
     for (const missing of [randomUUID(), 'no-id', id]) {
@@ -250,7 +250,7 @@ describe('a transformation', () => {
     }
   });
 
-  it('is written by editors', async () => {
+  it('is changed only by editors', async () => {
     const viewer = await owner.withApiKey('viewer');
     expect((await viewer.call('POST', './event-transformations', doubling)).status).toBe(403);
     const { id } = await create();
@@ -262,7 +262,7 @@ describe('a transformation', () => {
 describe('a test run', () => {
   const run = (id: string, body?: object) => owner.call('POST', `./event-transformations/${id}/test`, body);
 
-  it('runs what is stored on its test_input, without a body', async () => {
+  it('runs the stored source on its test_input without a body', async () => {
     const { id } = await create();
     expect(await run(id)).toMatchObject({
       status: 200,
@@ -282,7 +282,7 @@ describe('a test run', () => {
     expect(await owner.ok('GET', `./event-transformations/${id}`)).toMatchObject({ ...doubling, version: 1 });
   });
 
-  it('answers null for an event that is dropped', async () => {
+  it('returns null for a dropped event', async () => {
     const { id } = await create();
     expect(await run(id, { source_code: 'function transform() { return null; }' })).toMatchObject({
       status: 200,
@@ -290,7 +290,7 @@ describe('a test run', () => {
     });
   });
 
-  it('says how it failed', async () => {
+  it('states how it failed', async () => {
     const { id } = await create();
     expect(await run(id, { source_code: 'function transform() { throw new Error("boom"); }' })).toMatchObject(
       {
@@ -304,7 +304,7 @@ describe('a test run', () => {
     });
   });
 
-  it('shows what was logged, with its level, how long it took, and where it failed', async () => {
+  it('returns logs with levels, the duration, and the place of a failure', async () => {
     const { id } = await create();
     const source_code = `function transform(event) {
   console.log('n', event.properties.n); console.debug('d'); console.info('i'); console.warn('w'); console.error('e');
@@ -330,7 +330,7 @@ describe('a test run', () => {
     expect((await run(id)).body).toMatchObject({ line: null, column: null });
   });
 
-  it('has the time of its event, UTC, and always the same numbers', async () => {
+  it('has the time of its event, in UTC, and deterministic random numbers', async () => {
     const { id } = await create();
     const source_code =
       'const transform = (event) => ({ ...event, properties: { at: new Date(), n: Math.random() } })';
@@ -346,7 +346,7 @@ describe('a test run', () => {
     expect(other).not.toMatchObject({ n: (once as { n: number }).n });
   });
 
-  it('needs an event from somewhere', async () => {
+  it('requires an event in the body or a test_input', async () => {
     const { id } = await create({ name: 'Untested', source_code: doubling.source_code });
     expect(await run(id)).toMatchObject({ status: 400, body: { details: [{ path: '/event' }] } });
     expect((await run(id, { event: event({ n: 1 }) })).status).toBe(200);

@@ -65,7 +65,7 @@ async function text(method: 'GET' | 'PUT', path: string, payload?: string) {
 }
 
 describe('the plan of a workspace', () => {
-  it('is imported and exported as one document, and the import of an export changes nothing', async () => {
+  it('is imported and exported as one document, and importing an export changes nothing', async () => {
     expect(await plan()).toMatchObject({ version: 0, contracts: [] });
     expect(await put([order, home])).toMatchObject({
       created: 2,
@@ -93,7 +93,7 @@ describe('the plan of a workspace', () => {
     expect(await other.ok('GET', './tracking-plan')).toEqual(exported);
   });
 
-  it('is compared first where a dry run is asked for: what it would create, change and leave', async () => {
+  it('is only compared by a dry run: the response has what it would create, change and keep', async () => {
     await put([order, home]);
     const wanted = [
       { ...order, description: 'New.' },
@@ -136,7 +136,7 @@ describe('the plan of a workspace', () => {
   });
 
   it.each(['segment', 'segment-csv', 'rudderstack', 'rudderstack-csv'])(
-    'says the same in the form %s',
+    'has the same content in the format %s',
     async (format) => {
       await put([order, home]);
       const { body, type } = await text('GET', `tracking-plan?format=${format}`);
@@ -149,7 +149,7 @@ describe('the plan of a workspace', () => {
     },
   );
 
-  it('is refused whole, by path or line, and nothing of it is stored', async () => {
+  it('is refused as a whole, by path or line, and nothing of it is stored', async () => {
     const refused = await owner.call<{ details: readonly object[] }>('PUT', './tracking-plan', {
       contracts: [
         order,
@@ -188,7 +188,7 @@ describe('the plan of a workspace', () => {
     });
   });
 
-  it('has a version, which an import may name', async () => {
+  it('has a version, which an import can require', async () => {
     await put([order]);
     const read = await owner.call('GET', './tracking-plan');
     expect(read.headers.etag).toBe('"1"');
@@ -210,7 +210,7 @@ describe('the plan of a workspace', () => {
     expect((await plan()).contracts.map(({ event_name }) => event_name)).toEqual(['Home']);
   });
 
-  it('may be read by viewers and imported by editors', async () => {
+  it('is read by viewers and imported by editors', async () => {
     const viewer = await owner.withApiKey('viewer');
     expect(await viewer.call('GET', './tracking-plan')).toMatchObject({ status: 200 });
     expect(await viewer.call('PUT', './tracking-plan', { contracts: [] })).toMatchObject({ status: 403 });
@@ -219,7 +219,7 @@ describe('the plan of a workspace', () => {
     ).toMatchObject({ status: 200 });
   });
 
-  it('is imported by the same request again after a refusal in the middle, which says how far it came', async () => {
+  it('is completed by repeating an import that was refused in the middle, and the refusal states its progress', async () => {
     const limited = await openTestGateway({ env: { TRIBUTARY_QUOTA_CONTRACTS: '2' } });
     try {
       const client = await limited.openWorkspace();
@@ -242,14 +242,14 @@ describe('the plan of a workspace', () => {
   });
 });
 
-describe('a plan compared with what came', () => {
+describe('a plan compared with received events', () => {
   const compare = (query = '') =>
     owner.ok<{ readonly events: readonly object[]; readonly coverage: object; readonly events_cut: boolean }>(
       'GET',
       `./tracking-plan/comparison${query}`,
     );
 
-  it('shows events and fields that never came, and those that no contract declares', async () => {
+  it('has events and fields that were never received, and those that no contract declares', async () => {
     await put([
       { ...order, schema_definition: { properties: { id: { type: 'string', required: true }, coupon: {} } } },
       home,
@@ -323,7 +323,7 @@ describe('a plan compared with what came', () => {
     ]);
   });
 
-  it('looks at as many events and hours as it was asked to, and refuses more than a week', async () => {
+  it('reads at most the requested events and hours, and refuses more than a week', async () => {
     await putJudged(
       test.dependencies.log,
       Array.from({ length: 9 }, () => trackEvent(String(owner.workspaceId))),

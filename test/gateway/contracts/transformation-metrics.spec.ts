@@ -31,7 +31,7 @@ describe('the metrics of a transformation', () => {
   const hour = () => Math.floor(Date.now() / 3_600_000) * 3_600_000;
   const nothing = { runs: 0, errors: 0, dropped: 0, fanned_out: 0, outputs: 0, p50_ms: null, p99_ms: null };
 
-  it('are what its runs came to in the hours looked back to', async () => {
+  it('are the totals of its runs in the requested hours', async () => {
     const { id } = await create();
     const metrics = (query = '') => owner.ok('GET', `./event-transformations/${id}/metrics${query}`);
     expect(await metrics()).toEqual({ transformation_id: id, hours: 24, ...nothing, hourly: [] });

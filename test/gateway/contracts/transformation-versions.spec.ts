@@ -48,7 +48,7 @@ describe('the versions of a transformation', () => {
     ]);
   });
 
-  it('are 404 where there is none of that number', async () => {
+  it('are 404 for an unknown number', async () => {
     await put({ ...times(2), name: 'Twice' });
     for (const version of ['2', '9', '0', '-1', '1.0', 'latest'])
       expect((await owner.call('GET', `${at}/versions/${version}`)).status).toBe(404);
@@ -57,7 +57,7 @@ describe('the versions of a transformation', () => {
     expect((await other.call('POST', `${at}/rollback`, { version: 1 })).status).toBe(404);
   });
 
-  it('come back by a rollback, as a new version', async () => {
+  it('are restored by a rollback, as a new version', async () => {
     await put(times(3));
     const back = await owner.call('POST', `${at}/rollback`, { version: 1 });
     expect(back).toMatchObject({
@@ -70,7 +70,7 @@ describe('the versions of a transformation', () => {
     expect((await owner.ok<{ version: number }>('POST', `${at}/rollback`, { version: 3 })).version).toBe(3);
   });
 
-  it('do not come back against the version that was named, nor one that fails its test under an enabled rule', async () => {
+  it('are not restored at another version than that of If-Match, nor if the test fails under an enabled rule', async () => {
     await put({ ...times(3), test_output: event({ n: 7 }) });
     await put(times(4));
     const headers = { 'if-match': '"2"' };
@@ -89,7 +89,7 @@ describe('the versions of a transformation', () => {
     expect((await owner.call('POST', `${at}/rollback`, { version: 1 })).status).toBe(200);
   });
 
-  it('come back by a number that is one of theirs alone', async () => {
+  it('are restored only by an existing version number', async () => {
     for (const body of [{}, { version: '1' }, { version: 0 }, { version: 1.5 }, { version: 1, more: 1 }])
       expect((await owner.call('POST', `${at}/rollback`, body)).status).toBe(400);
     expect(await owner.call('POST', `${at}/rollback`, { version: 7 })).toMatchObject({
@@ -98,7 +98,7 @@ describe('the versions of a transformation', () => {
     });
   });
 
-  it('tell who wrote them, and are brought back by editors', async () => {
+  it('name their authors, and are restored by editors', async () => {
     const [viewer, editor] = [await owner.withApiKey('viewer'), await owner.withApiKey('editor')];
     await editor.ok('PUT', at, times(3));
     expect((await viewer.call('POST', `${at}/rollback`, { version: 1 })).status).toBe(403);

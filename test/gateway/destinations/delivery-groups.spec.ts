@@ -39,7 +39,7 @@ function entryOf(fields: Outcome = {}, about: Partial<Delivery> = {}): HistoryEn
   return deadDelivery(received, fields, { ...of, ...about });
 }
 
-describe('deliveries that failed in the same way', () => {
+describe('groups of deliveries with the same failure', () => {
   interface Group {
     readonly group: string;
     readonly deliveries: number;
@@ -59,7 +59,7 @@ describe('deliveries that failed in the same way', () => {
     };
   };
 
-  it('are counted by status, destination, rule, cause and failure, with the oldest and an example', async () => {
+  it('have counts by status, destination, rule, cause and failure, with the oldest and an example', async () => {
     const refused = { reason: 'answered 400' };
     const first = await happened(refused, answered(400));
     await happened(refused, answered(400));
@@ -95,7 +95,7 @@ describe('deliveries that failed in the same way', () => {
     expect(await other.ok('GET', './deliveries/groups')).toEqual({ groups: [], more: false });
   });
 
-  it('are listed, redriven and discarded by their group alone, and leave it', async () => {
+  it('list, redrive and discard only their own deliveries, which then leave the group', async () => {
     for (let n = 0; n < 3; n++) await happened({ reason: 'answered 400' }, answered(400));
     for (let n = 0; n < 2; n++) await happened({ reason: 'answered 422' }, answered(422));
     const [many, few] = await groups();
@@ -107,7 +107,7 @@ describe('deliveries that failed in the same way', () => {
     expect(discarded).toEqual({ discarded: 3, more: false, cursor: null });
   });
 
-  it.each(['group=x', 'group='])('refuses %s rather than take everything', async (query) => {
+  it.each(['group=x', 'group='])('refuse the query %s instead of matching every delivery', async (query) => {
     expect((await owner.call('POST', `./deliveries/discard?${query}`)).status).toBe(400);
     expect((await owner.call('GET', `./deliveries?${query}`)).status).toBe(400);
   });

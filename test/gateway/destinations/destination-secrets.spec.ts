@@ -69,7 +69,7 @@ it.each([
   ['s3', 'secret_access_key', BUCKET, { bucket: 'of-somebody-else' }, 'bucket is another'],
   ['segment-posthog', 'api_key', POSTHOG, { endpoint: 'https://eu.i.posthog.com' }, 'endpoint is another'],
 ] as const)(
-  'keeps no secret that would travel in a weaker way or to another party: %s %s %j %j',
+  'a change that weakens the transport of a secret or its recipient requires it again: %s %s %j %j',
   async (type, secret, settings, change, because) => {
     const stated = secret === 'headers' ? { authorization: 'Bearer x' } : 'a-password-of-long-standing';
     const asked = (of: object) => ({ name: 'x', type, settings: of });
@@ -89,7 +89,7 @@ it.each([
   },
 );
 
-it('keeps a secret that would travel in a safer way', async () => {
+it('a change that secures the transport of a secret keeps it', async () => {
   const settings = { ...BROKER, sasl_mechanism: 'plain', tls: false };
   const asked = (of: object) => ({ name: 'x', type: 'kafka', settings: of });
   const { id } = await owner.ok<Destination>('POST', './destinations', asked({ ...settings, password: 'p' }));
@@ -102,7 +102,7 @@ it('keeps a secret that would travel in a safer way', async () => {
   expect(stored(id).password).toEqual(password);
 });
 
-it('a webhook’s secret was replaced at once: its receiver refused every retry', async () => {
+it('the secret of a webhook was replaced at once, so its receiver refused every retry', async () => {
   const secretOf = (byte: number) => `whsec_${Buffer.alloc(24, byte).toString('base64')}`;
   const url = 'https://hooks.example.com/in';
   const asked = (of: object) => ({ name: 'x', type: 'webhook', settings: { url, ...of } });

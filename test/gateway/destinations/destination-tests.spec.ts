@@ -56,7 +56,7 @@ async function testOf(type: keyof typeof KINDS, owner: InjectClient): Promise<st
   return `./destinations/${id}/test`;
 }
 
-it('connection tests of every kind end with the server, and leave no connection behind', async () => {
+it('a connection test of every type ends with the server, and leaves no connection open', async () => {
   const kinds = Object.keys(KINDS) as (keyof typeof KINDS)[];
   // No workspace has more than four at a time.
   const owners = await Promise.all(kinds.map((type) => gateway.openWorkspace(`${type}@example.com`)));
@@ -71,7 +71,7 @@ it('connection tests of every kind end with the server, and leave no connection 
   expect(performance.now() - began).toBeLessThan(5_000);
 });
 
-it('connection tests of one workspace are four at a time; more wait, and too many are told to come again', async () => {
+it('a workspace runs four connection tests at a time; more are queued, and too many are refused with 429', async () => {
   const path = await testOf('webhook', owner);
   const answers = Array.from({ length: 30 }, () => owner.call('POST', path));
   await expect.poll(() => taken, { timeout: 5_000 }).toBe(4);

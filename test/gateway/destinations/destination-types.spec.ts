@@ -25,7 +25,7 @@ afterAll(() => test.close());
 
 const types = () => viewer.ok<DestinationType[]>('GET', './destination-types');
 
-it('are all that a destination may be, each the same by its name', async () => {
+it('the list has every type of destination, each as it is returned by its name', async () => {
   const listed = await types();
   const names = listed.map(({ type }) => type);
   expect(names).toEqual([...test.dependencies.connectors.descriptions.keys()]);
@@ -37,7 +37,7 @@ it('are all that a destination may be, each the same by its name', async () => {
   });
 });
 
-it('tell which settings are secret, in the schema and by name', async () => {
+it('each type names its secret settings, in the schema and in a list', async () => {
   for (const { type, settings_schema, secrets } of await types()) {
     const marked = Object.entries(settings_schema.properties).filter(([, { writeOnly }]) => writeOnly);
     expect(
@@ -55,7 +55,7 @@ it('tell which settings are secret, in the schema and by name', async () => {
   });
 });
 
-it('have a schema that says of settings what creating a destination says', async () => {
+it('the schema of a type accepts the same settings as the creation of a destination', async () => {
   const { settings_schema } = await viewer.ok<DestinationType>('GET', './destination-types/webhook');
   const validate = new Ajv2020({ strict: true }).compile(settings_schema);
   const good = { url: 'https://hooks.example.com/in', batch_size: 10 };
@@ -65,7 +65,7 @@ it('have a schema that says of settings what creating a destination says', async
   }
 });
 
-it('show the presets and actions of the Segment pack, and where a connection is not tested', async () => {
+it('the types of the Segment pack have presets and actions, and state if a connection is not tested', async () => {
   const amplitude = await viewer.ok<DestinationType>('GET', './destination-types/segment-amplitude');
   expect(amplitude.presets).toContainEqual({
     name: 'Page Calls',
@@ -78,6 +78,6 @@ it('show the presets and actions of the Segment pack, and where a connection is 
   expect(braze.connection_test).toBe(false);
 });
 
-it('are listed whole: there is nothing to ask for', async () => {
+it('the list is complete and accepts no query', async () => {
   expect((await viewer.call('GET', './destination-types?limit=1')).status).toBe(400);
 });

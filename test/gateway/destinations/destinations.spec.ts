@@ -27,7 +27,7 @@ const create = (settings: object = { url }) =>
 const stored = (id: string) =>
   test.dependencies.catalog.state.entity('destination', String(owner.workspaceId), id)?.settings ?? {};
 
-it('shows the secret it made once, and never again', async () => {
+it('a destination shows its generated secret once', async () => {
   const created = await owner.call<Destination>('POST', './destinations', webhook());
   expect(created.status).toBe(201);
   const secret = created.body.settings.secret;
@@ -57,7 +57,7 @@ it('shows the secret it made once, and never again', async () => {
   expect(await owner.ok('GET', './destinations')).toEqual([masked]);
 });
 
-it('keeps secrets sealed, those of the user too, and shows neither', async () => {
+it('a destination stores its secrets sealed, and shows neither generated nor given ones', async () => {
   const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
   const { id, settings } = await create({ url, secret, headers: { authorization: 'Bearer x' } });
   expect(settings).toEqual({ url, secret: MASK, headers: MASK });
@@ -66,7 +66,7 @@ it('keeps secrets sealed, those of the user too, and shows neither', async () =>
   expect(stored(id).url).toBe(url);
 });
 
-it('keeps a secret that a PUT masks or leaves out, and takes a new one', async () => {
+it('a PUT keeps a masked or absent secret, and accepts a new one', async () => {
   const { id } = await create();
   const before = stored(id);
   const put = (settings: object) => owner.call('PUT', `./destinations/${id}`, webhook(settings));
@@ -84,7 +84,7 @@ it('keeps a secret that a PUT masks or leaves out, and takes a new one', async (
   expect(stored(id).secret).not.toEqual(before.secret);
 });
 
-it('keeps no secret beside settings that it does not go with, nor for a place of somebody else', async () => {
+it('a PUT does not keep a secret beside conflicting settings, nor for another host', async () => {
   const place = { url: 'https://search.example.com', index: 'events' };
   const asked = (settings: object) => ({ name: 'Search', type: 'elasticsearch', settings });
   const api_key = 'c2VjcmV0';
@@ -122,14 +122,14 @@ it.each([
   [{ name: '', type: 'webhook', settings: { url } }, '/name'],
   [{ name: 'x', type: 'webhook', settings: { url }, enabled: 1 }, '/enabled'],
   [{ name: 'x', type: 'webhook', settings: { url }, secret: 'x' }, '/secret'],
-])('refuses %j', async (body, path) => {
+])('a destination with the fields %j is refused', async (body, path) => {
   expect(await owner.call('POST', './destinations', body)).toMatchObject({
     status: 400,
     body: { error: 'invalid request', details: [{ path }] },
   });
 });
 
-it('keeps its type', async () => {
+it('a PUT cannot change the type of a destination', async () => {
   const { id } = await create();
   const files = { name: 'Files', type: 'ndjson', settings: { folder: 'out' } };
   expect(await owner.call('PUT', `./destinations/${id}`, files)).toMatchObject({
@@ -138,7 +138,7 @@ it('keeps its type', async () => {
   });
 });
 
-it('is replaced by PUT, at the version that was named', async () => {
+it('a destination is replaced by PUT at the version of If-Match', async () => {
   const { id } = await create();
   const put = (tag: string) =>
     owner.call('PUT', `./destinations/${id}`, { ...webhook(), enabled: false }, { 'if-match': tag });
@@ -146,7 +146,7 @@ it('is replaced by PUT, at the version that was named', async () => {
   expect((await put('"1"')).status).toBe(412);
 });
 
-it('is deleted once, and the same answer comes the second time', async () => {
+it('a destination is deleted once, and deleting it again has the same response', async () => {
   const { id } = await create();
   const deleted = { status: 200, body: { id, status: 'deleted' } };
   expect(await owner.call('DELETE', `./destinations/${id}`)).toMatchObject(deleted);
@@ -154,7 +154,7 @@ it('is deleted once, and the same answer comes the second time', async () => {
   expect((await owner.call('GET', `./destinations/${id}`)).status).toBe(404);
 });
 
-it('is 404 when unknown, malformed or another workspace’s', async () => {
+it('a destination that is unknown, malformed or of another workspace is 404', async () => {
   const { id } = await create();
   const other = await test.openWorkspace('other@example.com');
   for (const missing of [randomUUID(), 'no-id', id]) {
@@ -164,7 +164,7 @@ it('is 404 when unknown, malformed or another workspace’s', async () => {
   }
 });
 
-it('is written by editors', async () => {
+it('a destination is changed only by editors', async () => {
   const viewer = await owner.withApiKey('viewer');
   expect((await viewer.call('POST', './destinations', webhook())).status).toBe(403);
   expect((await viewer.call('GET', './destinations')).status).toBe(200);
@@ -172,7 +172,7 @@ it('is written by editors', async () => {
   expect((await editor.call('POST', './destinations', webhook())).status).toBe(201);
 });
 
-it('keeps limits of its own, which a PUT without them takes back', async () => {
+it('a destination has its own limits, which a PUT without them resets', async () => {
   const limits = { max_concurrency: 2, rate_limit_per_second: 0.5 };
   const created = await owner.ok<Destination>('POST', './destinations', { ...webhook(), ...limits });
   expect(created).toMatchObject(limits);
@@ -191,12 +191,12 @@ it.each([
   ['/max_concurrency', { max_concurrency: '5' }],
   ['/rate_limit_per_second', { rate_limit_per_second: 0 }],
   ['/rate_limit_per_second', { rate_limit_per_second: 1e6 }],
-])('refuses a limit that none can keep: %s %j', async (path, limits) => {
+])('an impossible limit is refused: %s %j', async (path, limits) => {
   const answer = await owner.call('POST', './destinations', { ...webhook(), ...limits });
   expect(answer).toMatchObject({ status: 400, body: { details: [{ path }] } });
 });
 
-it('is paused and limited to environments by PUT, and open to all again without them', async () => {
+it('a destination is paused and limited to environments by PUT, and a PUT without these fields resets them', async () => {
   const { id } = await create();
   const replace = (fields: object) => owner.ok('PUT', `./destinations/${id}`, { ...webhook(), ...fields });
   expect(await replace({ paused: true, environments: ['production'] })).toMatchObject({
@@ -208,7 +208,7 @@ it('is paused and limited to environments by PUT, and open to all again without 
   expect(none.status).toBe(400);
 });
 
-it('says who is told when it turns bad, by itself or as the organization says', async () => {
+it('a destination has the receivers of its notices, its own or those of the organization', async () => {
   const ops = await create();
   const alerts = { destination_id: ops.id.toUpperCase(), email: 'Ops@Example.com' };
   const made = await owner.ok<Destination>('POST', './destinations', { ...webhook(), alerts });
@@ -222,7 +222,7 @@ it('says who is told when it turns bad, by itself or as the organization says', 
   expect(await put({})).toMatchObject({ alerts: null });
 });
 
-it('is not told of to an address that is none, to another workspace, or to itself', async () => {
+it('a destination sends no notices to an invalid address, to another workspace, or to itself', async () => {
   const { id } = await create();
   const put = (alerts: object) => owner.call('PUT', `./destinations/${id}`, { ...webhook(), alerts });
   const other = await test.openWorkspace('other@example.com');
@@ -239,7 +239,7 @@ it('is not told of to an address that is none, to another workspace, or to itsel
     expect(await put(alerts)).toMatchObject({ status: 400, body: { details: [{ path }] } });
 });
 
-it('shows how it is, as people were told last; a turn changes no version', async () => {
+it('the health of a destination has its last reported state, whose changes create no version', async () => {
   const { id } = await create();
   const health = () => owner.ok('GET', `./destinations/${id}/health`);
   expect(await health()).toMatchObject({ state: 'well', because: null, state_since: null });
@@ -269,7 +269,7 @@ it('shows how it is, as people were told last; a turn changes no version', async
   expect((await owner.call('GET', `./destinations/${id}`)).headers.etag).toBe('"1"');
 });
 
-it('shows that processors paused it, and why, until a person lets it go on', async () => {
+it('a destination shows that processors paused it, with the reason, until a person resumes it', async () => {
   const { id } = await create();
   const at = new Date(test.clock.now()).toISOString();
   await test.dependencies.catalog.propose({
@@ -294,7 +294,7 @@ it('shows that processors paused it, and why, until a person lets it go on', asy
   expect(await put({ paused: true })).toMatchObject({ paused: true, paused_because: null });
 });
 
-it('is tested as it is, with its secrets, and says why it cannot be reached', async () => {
+it('a connection test uses the stored settings and secrets, and states why the destination cannot be reached', async () => {
   const files = { name: 'Files', type: 'ndjson', settings: { folder: 'tested' } };
   const { id } = await owner.ok<Destination>('POST', './destinations', files);
   expect(await owner.ok('POST', `./destinations/${id}/test`)).toMatchObject({ ok: true, reason: null });
@@ -313,7 +313,7 @@ it('is tested as it is, with its secrets, and says why it cannot be reached', as
   expect((await owner.call('POST', `./destinations/${randomUUID()}/test`)).status).toBe(404);
 });
 
-it('tells how it is doing, as the processes that deliver told last', async () => {
+it('the health of a destination has the figures that the delivering processes reported last', async () => {
   const { id } = await create();
   const rests = await owner.ok('GET', `./destinations/${id}/health`);
   expect(rests).toMatchObject({ id, active: false, circuit: null, delivered_per_second: 0, last_errors: [] });

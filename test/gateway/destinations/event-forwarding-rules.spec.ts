@@ -38,7 +38,7 @@ async function createTransformation(tested: boolean): Promise<string> {
 const rule = (fields: object = {}) => ({ name: 'All', destination_id: destinationId, ...fields });
 const create = (fields: object = {}) => owner.ok<Entity>('POST', './event-forwarding-rules', rule(fields));
 
-it('is created with the defaults for what is left out, and read back the same', async () => {
+it('a rule is created with defaults for absent fields, and read back the same', async () => {
   const created = await owner.call<Entity>('POST', './event-forwarding-rules', rule());
   expect(created.status).toBe(201);
   expect(created.body).toEqual({
@@ -63,7 +63,7 @@ it('is created with the defaults for what is left out, and read back the same', 
   expect(await owner.ok('GET', './event-forwarding-rules')).toEqual([created.body]);
 });
 
-it('takes everything the specification names, and null for what may be left out', async () => {
+it('a rule accepts every field of the specification, and null for optional fields', async () => {
   const full = {
     event_types: ['track', 'page'],
     event_names: ['Paid'],
@@ -99,14 +99,14 @@ it.each([
   [{ transformation_id: randomUUID() }, '/transformation_id'],
   [{ enabled: 'yes' }, '/enabled'],
   [{ id: randomUUID() }, '/id'],
-])('is refused with %j', async (fields, path) => {
+])('a rule with the fields %j is refused', async (fields, path) => {
   expect(await owner.call('POST', './event-forwarding-rules', rule(fields))).toMatchObject({
     status: 400,
     body: { error: 'invalid request', details: [{ path }] },
   });
 });
 
-it('names nothing of another workspace', async () => {
+it('a rule cannot reference a destination or transformation of another workspace', async () => {
   const other = await test.openWorkspace('other@example.com');
   const theirs = await createDestination(other);
   expect(
@@ -117,7 +117,7 @@ it('names nothing of another workspace', async () => {
   });
 });
 
-it('names a draft only while it is disabled', async () => {
+it('a rule can reference a draft only while it is disabled', async () => {
   const draft = await createTransformation(false);
   const refused = { status: 400, body: { details: [{ path: '/transformation_id' }] } };
   const named = { transformation_id: draft };
@@ -129,7 +129,7 @@ it('names a draft only while it is disabled', async () => {
   expect(await owner.call('PUT', at, other)).toMatchObject({ status: 200, body: { name: 'Still off' } });
 });
 
-it('keeps the destination it names, while it is enabled', async () => {
+it('an enabled rule keeps its destination from being deleted', async () => {
   const { id } = await create();
   expect(await owner.call('DELETE', `./destinations/${destinationId}`)).toMatchObject({
     status: 409,
@@ -139,7 +139,7 @@ it('keeps the destination it names, while it is enabled', async () => {
   expect((await owner.call('DELETE', `./destinations/${destinationId}`)).status).toBe(200);
 });
 
-it('is replaced by PUT, at the version that was named', async () => {
+it('a rule is replaced by PUT at the version of If-Match', async () => {
   const { id } = await create({ event_names: ['Paid'] });
   const put = (tag: string) =>
     owner.call('PUT', `./event-forwarding-rules/${id}`, rule({ name: 'New' }), { 'if-match': tag });
@@ -147,14 +147,14 @@ it('is replaced by PUT, at the version that was named', async () => {
   expect(await put('"1"')).toMatchObject({ status: 412, body: { error: 'version mismatch' } });
 });
 
-it('stays as it is when nothing of it is to change', async () => {
+it('a rule is not changed by an identical PUT', async () => {
   const { id } = await create({ event_names: ['Paid'] });
   const put = (fields: object) => owner.ok('PUT', `./event-forwarding-rules/${id}`, rule(fields));
   expect(await put({ event_names: ['Paid'], event_types: [], enabled: true })).toMatchObject({ version: 1 });
   expect(await put({ event_names: ['Paid', 'Sold'] })).toMatchObject({ version: 2 });
 });
 
-it('is deleted once, at the version that was named, and the same answer comes the second time', async () => {
+it('a rule is deleted once, at the version of If-Match, and deleting it again has the same response', async () => {
   const { id } = await create();
   const remove = (tag?: string) =>
     owner.call('DELETE', `./event-forwarding-rules/${id}`, undefined, tag ? { 'if-match': tag } : {});
@@ -164,7 +164,7 @@ it('is deleted once, at the version that was named, and the same answer comes th
   expect((await owner.call('GET', `./event-forwarding-rules/${id}`)).status).toBe(404);
 });
 
-it('is 404 when unknown, malformed or another workspace’s', async () => {
+it('a rule that is unknown, malformed or of another workspace is 404', async () => {
   const { id } = await create();
   const other = await test.openWorkspace('other@example.com');
   const theirs = { ...rule(), destination_id: await createDestination(other) };
@@ -176,7 +176,7 @@ it('is 404 when unknown, malformed or another workspace’s', async () => {
   }
 });
 
-it('keeps a filter, and refuses a text that is none, saying why', async () => {
+it('a rule has a filter, and an invalid filter is refused with the reason', async () => {
   const filter = 'event.properties.total > 100';
   const { id } = await create({ filter });
   expect(await owner.ok('GET', `./event-forwarding-rules/${id}`)).toMatchObject({ filter });
@@ -193,7 +193,7 @@ it('keeps a filter, and refuses a text that is none, saying why', async () => {
     });
 });
 
-it('tries a filter on recent accepted events, counts what it says of them, and stores nothing', async () => {
+it('a dry run evaluates a filter on recent accepted events, counts the results, and stores nothing', async () => {
   const made = (properties: JsonObject, fields: Partial<CanonicalEvent> = {}) =>
     trackEvent(String(owner.workspaceId), {
       properties,
@@ -232,7 +232,7 @@ it('tries a filter on recent accepted events, counts what it says of them, and s
   expect(refused).toMatchObject({ status: 400, body: { details: [{ path: '/filter' }] } });
 });
 
-it('ends a dry run whose filter takes too much work', async () => {
+it('a dry run ends if its filter takes too much work', async () => {
   const list = Array.from({ length: 900 }, () => 1);
   const costly = Array.from({ length: 60 }, () =>
     trackEvent(String(owner.workspaceId), { properties: { list }, environment: 'production' }),
@@ -247,7 +247,7 @@ it('ends a dry run whose filter takes too much work', async () => {
   expect(tried).toMatchObject({ events: 60, not_evaluated: 60, matched: 0 });
 });
 
-it('says of an event whether it would be forwarded, or why not', async () => {
+it('the test of a rule states whether it would forward an event, or why not', async () => {
   const { id } = await create({ event_names: ['Paid'], filter: 'event.properties.total > 100' });
   const paid = { type: 'track', event: 'Paid', user_id: 'u', properties: { total: 120 } };
   const tested = (event: object, more: object = {}) =>
@@ -265,7 +265,7 @@ it('says of an event whether it would be forwarded, or why not', async () => {
   expect(bad).toMatchObject({ status: 400, body: { error: 'invalid request' } });
 });
 
-it('tries every rule with one event, and says why the others do not take it', async () => {
+it('the test of all rules with one event states which would forward it, and why others would not', async () => {
   const { id: destination_id } = await owner.ok<{ id: string }>('POST', './destinations', {
     name: 'D',
     type: 'ndjson',

@@ -23,7 +23,7 @@ async function processorMs(work: () => Promise<unknown>, times: number): Promise
   return (user + system) / 1_000;
 }
 
-describe('a body of somebody who has shown no key', () => {
+describe('a body without a key in a header', () => {
   /** 500 KiB that take long to parse: structure as dense as possible. */
   const costly = (beside: string) =>
     `{"batch":[${Array.from({ length: 32_000 }, (_, n) => `{"k${n}":{}}`).join(',')}],"a":"${beside}"}`;
@@ -38,7 +38,7 @@ describe('a body of somebody who has shown no key', () => {
     return statusCode;
   };
 
-  it('is not even parsed when there is none in it, whatever else it is', async () => {
+  it('is not parsed if it contains no key', async () => {
     expect(await post('{"batch":[')).toBe(401);
     expect(await post(`{"batch":[],"writeKey":"${key}"`)).toBe(400);
     const nested = { type: 'track', ...track, properties: { writeKey: key } };
@@ -50,7 +50,7 @@ describe('a body of somebody who has shown no key', () => {
     expect(refusing).toBeLessThan(parsing);
   });
 
-  it('is 429 when too many of its address were refused, and taken all the same when its key is good', async () => {
+  it('is 429 after too many refusals of its address, and still accepted if its key is valid', async () => {
     const address = '203.0.113.6';
     for (let n = 0; n < 100; n++) expect(await post('{}', address)).toBe(401);
     expect(await post(costly(''), address)).toBe(429);
@@ -67,11 +67,11 @@ describe('a body of somebody who has shown no key', () => {
   });
 });
 
-describe('bodies under way', () => {
+describe('bodies in progress', () => {
   /** More than would fit if each counted with its maximum size. */
   const MANY = Math.ceil(getHeapStatistics().heap_size_limit / 64 / (4 * 1024 * 1024)) + 1;
 
-  it('count for what they are once they are there, and for nothing once they were answered', async () => {
+  it('count with their actual size once received, and are released once answered', async () => {
     const good = JSON.stringify({ batch: [{ type: 'track', ...track }], writeKey: key });
     for (let round = 0; round < 3; round++) {
       const answers = await Promise.all(
@@ -89,7 +89,7 @@ describe('bodies under way', () => {
   });
 });
 
-describe('a compressed body of somebody who has shown no key', () => {
+describe('a compressed body without a key in a header', () => {
   /** 256 MiB that take about a second to inflate, compressed to some hundred bytes. */
   const BOMB = brotliCompressSync(Buffer.alloc(256 * 1024 * 1024), {
     params: { [constants.BROTLI_PARAM_QUALITY]: 5 },
@@ -98,24 +98,21 @@ describe('a compressed body of somebody who has shown no key', () => {
   it.each([
     ['br', BOMB],
     ['gzip', gzipSync(Buffer.alloc(64 * 1024 * 1024))],
-  ])(
-    'went on inflating behind its 413, with nobody left to read it: it ends there (%s)',
-    async (encoding, payload) => {
-      const { statusCode } = await test.app.inject({
-        method: 'POST',
-        url: '/v1/track',
-        headers: { ...JSON_BODY, 'content-encoding': encoding },
-        payload,
-      });
-      expect(statusCode).toBe(413);
-      const used = process.cpuUsage();
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      const { user, system } = process.cpuUsage(used);
-      expect((user + system) / 1_000).toBeLessThan(150);
-    },
-  );
+  ])('was inflated further after its 413: inflation ends at the limit (%s)', async (encoding, payload) => {
+    const { statusCode } = await test.app.inject({
+      method: 'POST',
+      url: '/v1/track',
+      headers: { ...JSON_BODY, 'content-encoding': encoding },
+      payload,
+    });
+    expect(statusCode).toBe(413);
+    const used = process.cpuUsage();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const { user, system } = process.cpuUsage(used);
+    expect((user + system) / 1_000).toBeLessThan(150);
+  });
 
-  it('cost half a second of everybody’s time before its 401: it is 512 KiB at most, inflated; with a key in a header 4 MiB', async () => {
+  it('blocked the thread for half a second before its 401: the inflated limit is 512 KiB, and 4 MiB with a key in a header', async () => {
     const event = { type: 'track', ...track, properties: { text: 'x'.repeat(30_000) } };
     const batch = Array.from({ length: 20 }, () => event);
     const payload = gzipSync(JSON.stringify({ batch, writeKey: key }));
@@ -136,7 +133,7 @@ describe('a compressed body of somebody who has shown no key', () => {
     expect([await post(gzipSync(half), packed), await post(half, {})]).toEqual([200, 200]);
   });
 
-  it('was read where nobody has to show one: what pages find out about themselves is not even inflated', async () => {
+  it('was read on the route without credentials: metrics of analytics.js are not inflated', async () => {
     const answer = await test.app.inject({
       method: 'POST',
       url: '/v1/m',
@@ -153,7 +150,7 @@ describe('a compressed body of somebody who has shown no key', () => {
     ['gzip', gzipSync('{"a":').subarray(0, 20), 400],
     ['GZIP', gzipSync(JSON.stringify(track)), 401],
     ['identity', JSON.stringify(track), 401],
-  ])('says what it is not: %s', async (encoding, payload, status) => {
+  ])('is refused with the status of its encoding and content: %s', async (encoding, payload, status) => {
     const { statusCode } = await test.app.inject({
       method: 'POST',
       url: '/v1/track',

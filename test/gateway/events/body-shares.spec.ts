@@ -92,16 +92,16 @@ const statusesOf = (attacks: readonly Attack[]) => attacks.map(({ status }) => s
 const refused = (attacks: readonly Attack[]) =>
   statusesOf(attacks).filter((status) => status === '503').length;
 
-describe('bodies that never end', () => {
+describe('bodies that are never completed', () => {
   const LARGE = { bodies: 192 * MIB, unauthenticatedBodies: 32 * MIB };
 
   it.each([
     ['90 with one public write key that announce 3 MiB', 90, 'content-length: 3145728', true],
     ['200 without a key that announce 400 KiB', 200, 'content-length: 409600', false],
-    ['150 in chunks', 150, 'transfer-encoding: chunked', true],
+    ['150 chunked ones', 150, 'transfer-encoding: chunked', true],
     ['110 compressed ones', 110, 'content-length: 3000000\r\ncontent-encoding: gzip', true],
   ])(
-    'counted as what they announced: %s refused the larger bodies of everybody',
+    'counted with their announced size: %s caused refusals of larger bodies of others',
     async (_, many, line, withKey) => {
       const { begun, halfSend, workspace } = await open({ dependencies: { memory: LARGE } });
       const [attacker, neighbour] = [await workspace('a@example.com'), await workspace('b@example.com')];
@@ -137,11 +137,11 @@ describe('bodies that never end', () => {
   );
 });
 
-describe('memory for bodies that is really filled', () => {
+describe('memory for bodies that is full', () => {
   const memory = { bodies: 16 * MIB, unauthenticatedBodies: 4 * MIB };
   const PART = Buffer.alloc(700 * KIB, ' ');
 
-  it('was one workspace’s, by one key or many: beyond its share it is refused, and all others go on', async () => {
+  it('was filled by one workspace with one key or many: it is refused beyond its share, and others are accepted', async () => {
     const { workspace } = await open({ dependencies: { memory } });
     const [attacker, neighbour] = [await workspace('a@example.com'), await workspace('b@example.com')];
     const keys = [attacker.key];
@@ -158,7 +158,7 @@ describe('memory for bodies that is really filled', () => {
     await expect.poll(() => attacker.send(KIB * 60)).toBe(202);
   });
 
-  it('was one address’s of those that share a public key: others that have the key go on', async () => {
+  it('was filled by one address of a shared public key: other addresses with the key are accepted', async () => {
     const { workspace } = await open({ dependencies: { memory } });
     const shop = await workspace('a@example.com');
     const attacks = Array.from({ length: 40 }, () => shop.attack(PART, { from: '127.0.0.9' }));
@@ -166,7 +166,7 @@ describe('memory for bodies that is really filled', () => {
     for (let n = 0; n < 4; n++) expect(await shop.send(MIB)).toBe(202);
   });
 
-  it('was filled by several workspaces together: unfinished bodies end for one below its share, the oldest first', async () => {
+  it('was filled by several workspaces together: unfinished bodies are ended, the oldest first, for a workspace below its share', async () => {
     const { workspace } = await open({ dependencies: { memory } });
     const neighbour = await workspace('b@example.com');
     const attacks: Attack[] = [];
@@ -179,7 +179,7 @@ describe('memory for bodies that is really filled', () => {
     for (let n = 0; n < 4; n++) expect(await neighbour.send(2 * MIB)).toBe(202);
   });
 
-  it('was one address’s of those without a key: a key in a body from another address is read', async () => {
+  it('was filled by one address without a key: a key in a body from another address is read', async () => {
     const { halfSend, post, workspace } = await open({ dependencies: { memory } });
     const { key } = await workspace('b@example.com');
     const attacks = Array.from({ length: 40 }, () =>
@@ -189,7 +189,7 @@ describe('memory for bodies that is really filled', () => {
     for (let n = 0; n < 4; n++) expect(await post('/v1/batch', batchOf(400 * KIB, key))).toBe(200);
   });
 
-  it('is given back by bodies that were answered, refused or left alone', async () => {
+  it('is released by bodies that were answered, refused or abandoned', async () => {
     const { workspace } = await open({ dependencies: { memory } });
     const { send, attack } = await workspace('a@example.com');
     for (let round = 0; round < 3; round++) {
@@ -203,7 +203,7 @@ describe('memory for bodies that is really filled', () => {
 });
 
 describe('events that the log does not confirm', () => {
-  it('were those of one workspace, for which everybody was refused: others are taken, and confirmed with them', async () => {
+  it('caused refusals for all workspaces: events of other workspaces are accepted and confirmed', async () => {
     let confirm = () => {};
     const { gateway, workspace } = await open();
     const [attacker, neighbour] = [await workspace('a@example.com'), await workspace('b@example.com')];

@@ -26,7 +26,7 @@ interface WriteKey {
 it.each([
   ['production', /^trb_wk_prod_/],
   ['development', /^trb_wk_dev_/],
-] as const)('makes a key for %s and shows it once', async (environment, form) => {
+] as const)('a write key for %s is created and shown once', async (environment, form) => {
   const created = await owner.call<WriteKey>('POST', './event-keys', { name: 'Web', environment });
   expect(created.status).toBe(201);
   const { key, enabled_rules, ...shown } = created.body;
@@ -50,7 +50,7 @@ it.each([
   expect((await owner.ok<WriteKey[]>('GET', './event-keys'))[0]).toEqual(shown);
 });
 
-it('writes to a dedicated topic where the operator declared it', async () => {
+it('a write key writes to a dedicated topic that the operator declared', async () => {
   const body = { name: 'Big', environment: 'production', pubsub_topic: DEDICATED_TOPIC };
   expect(await owner.call('POST', './event-keys', body)).toMatchObject({
     status: 201,
@@ -69,14 +69,14 @@ it.each([
   [{ environment: 'production' }, '/name'],
   [{ name: 'x', environment: 'production', pubsub_topic: 'catalog' }, '/pubsub_topic'],
   [{ name: 'x', environment: 'production', pubsub_topic: 'events.development' }, '/pubsub_topic'],
-])('refuses %j', async (body, path) => {
+])('a write key with the fields %j is refused', async (body, path) => {
   expect(await owner.call('POST', './event-keys', body)).toMatchObject({
     status: 400,
     body: { error: 'invalid request', details: [{ path }] },
   });
 });
 
-it('names a source of its workspace, and no other', async () => {
+it('a write key references only a source of its workspace', async () => {
   const source = await owner.ok<{ id: string }>('POST', './sources', { name: 'Shop', type: 'web' });
   const body = { name: 'Web', environment: 'production' };
   expect(await owner.call('POST', './event-keys', { ...body, source_id: source.id })).toMatchObject({
@@ -96,7 +96,7 @@ it('names a source of its workspace, and no other', async () => {
     });
 });
 
-it('is 503 when its topic is not declared any more: events got 500, and nobody knew why', async () => {
+it('a write key whose topic is no longer declared caused an unexplained 500: it is 503', async () => {
   const made = await owner.ok<WriteKey>('POST', './event-keys', { name: 'Big', environment: 'production' });
   const { catalog } = test.dependencies;
   const stored = catalog.state.entity('write_key', String(owner.workspaceId), made.id);
@@ -131,7 +131,7 @@ it('is 503 when its topic is not declared any more: events got 500, and nobody k
   error.mockRestore();
 });
 
-it('sends events until it is revoked', async () => {
+it('a write key sends events until it is revoked', async () => {
   const { id, key } = await owner.ok<WriteKey>('POST', './event-keys', {
     name: 'Web',
     environment: 'production',
@@ -145,7 +145,7 @@ it('sends events until it is revoked', async () => {
   expect(await owner.call('DELETE', `./event-keys/${id}`)).toMatchObject(revoked);
 });
 
-it('shows when its last event came', async () => {
+it('a write key shows the time of its last event', async () => {
   const { id } = await owner.ok<WriteKey>('POST', './event-keys', { name: 'Web', environment: 'production' });
   const at = test.clock.now();
   await test.dependencies.counters.apply({
@@ -160,19 +160,19 @@ it('shows when its last event came', async () => {
   expect(listed?.last_used_at).toBe(new Date(at).toISOString());
 });
 
-it('is 404 for a key that is unknown or malformed', async () => {
+it('an unknown or malformed write key is 404', async () => {
   for (const id of [randomUUID(), 'no-id'])
     expect((await owner.call('DELETE', `./event-keys/${id}`)).status).toBe(404);
 });
 
-it('is listed for viewers, made by admins', async () => {
+it('write keys are listed by viewers and created by admins', async () => {
   const editor = await owner.withApiKey('editor');
   expect((await editor.call('GET', './event-keys')).status).toBe(200);
   const body = { name: 'x', environment: 'production' };
   expect((await editor.call('POST', './event-keys', body)).status).toBe(403);
 });
 
-it('says how many rules take events of its environment: by default those of production alone', async () => {
+it('a new write key states how many rules match its environment, which by default are those of production', async () => {
   const client = await test.openWorkspace('rules@example.com');
   const destination = await client.ok<{ id: string }>('POST', './destinations', {
     name: 'D',

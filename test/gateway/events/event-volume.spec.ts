@@ -44,20 +44,20 @@ const record = (ago: number, event_name: string, event_count: number) => ({
   event_count,
 });
 
-it('is the current hour and the 23 before it, oldest first, both environments', async () => {
+it('the volume has the current hour and the 23 before it, oldest first, of both environments', async () => {
   expect(await owner.call('GET', './event-volume')).toMatchObject({
     status: 200,
     body: [record(23, 'Yesterday', 3), record(0, 'Now', 7)],
   });
 });
 
-it('looks back as far as it is told', async () => {
+it('the volume has the requested number of hours', async () => {
   expect(await owner.ok('GET', './event-volume?hours=1')).toEqual([record(0, 'Now', 7)]);
   expect(await owner.ok('GET', './event-volume?hours=25')).toHaveLength(3);
   expect(await owner.ok('GET', './event-volume?hours=720')).toHaveLength(3);
 });
 
-it('narrows to an environment', async () => {
+it('the volume is filtered by environment', async () => {
   expect(await owner.ok('GET', './event-volume?environment=development')).toEqual([record(0, 'Now', 5)]);
 });
 
@@ -78,14 +78,14 @@ it.each([
   'environment=',
   'environment=staging',
   'days=1',
-])('refuses %s', async (query) => {
+])('the query %s is refused', async (query) => {
   expect(await owner.call('GET', `./event-volume?${query}`)).toMatchObject({
     status: 400,
     body: { error: 'invalid request', details: [{ path: query.split('=')[0] }] },
   });
 });
 
-it('shows a workspace its own events alone', async () => {
+it('the volume has only events of the workspace', async () => {
   const other = await test.openWorkspace('other@example.com');
   expect(await other.ok('GET', './event-volume')).toEqual([]);
 });

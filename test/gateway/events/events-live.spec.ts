@@ -62,7 +62,7 @@ const numbers = (stream: EventStream) => stream.events<{ n: number }>().map(({ n
 const upTo = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
 
 describe('a live stream', () => {
-  it('is Server-Sent Events that no proxy keeps or holds back', async () => {
+  it('has Server-Sent Events that no proxy caches or buffers', async () => {
     await send(3);
     const stream = await open();
     expect(stream.status).toBe(200);
@@ -81,7 +81,7 @@ describe('a live stream', () => {
     expect(numbers(stream)).toEqual(upTo(0, 5));
   });
 
-  it('brings an event at once, and the headers before there is any', async () => {
+  it('has its headers before the first event, and each event at once', async () => {
     const stream = await open();
     expect(stream.status).toBe(200);
     await sleep(100);
@@ -91,7 +91,7 @@ describe('a live stream', () => {
     expect((stream.messages[0]?.at ?? Number.NaN) - sentAt).toBeLessThan(200);
   });
 
-  it('goes on behind Last-Event-ID without gap or repeat, and tells what is kept no more', async () => {
+  it('resumes after Last-Event-ID without a gap or duplicate, and reports a position that is no longer kept', async () => {
     await send(10);
     const first = await open();
     await first.got(10);
@@ -112,7 +112,7 @@ describe('a live stream', () => {
     expect(stranger.notices('missed')).toEqual([{ count: null }]);
   });
 
-  it('narrows to an environment, and comments carry the place behind what was left out', async () => {
+  it('is filtered by environment, and comments carry the position after omitted events', async () => {
     const stream = await open({ query: '?environment=development' });
     await send(2);
     await send(1, { environment: 'development' });
@@ -133,7 +133,7 @@ describe('a live stream', () => {
     expect(await owner.call('GET', './events/live?hours=2')).toMatchObject({ status: 400 });
   });
 
-  it('says every while that it is still there', async () => {
+  it('sends a comment at intervals to keep the connection open', async () => {
     const stream = await open();
     await eventually(
       () => stream.comments.length,
@@ -143,7 +143,7 @@ describe('a live stream', () => {
     expect(stream.messages).toEqual([]);
   });
 
-  it('is not read by HEAD, which it would keep busy for ever', async () => {
+  it('does not accept HEAD, which would never end', async () => {
     const path = `/api/v1/workspaces/${owner.workspaceId}/events/live`;
     const headers = { authorization: `Bearer ${owner.token}`, 'x-workspace-id': String(owner.workspaceId) };
     // This path is the HEAD of an event called `live`.
@@ -156,10 +156,10 @@ describe('a live stream', () => {
   });
 });
 
-describe('a live stream ends', () => {
+describe('an open live stream', () => {
   const within = 1_000;
 
-  it('when its token expires', async () => {
+  it('ends when its token expires', async () => {
     const stream = await open();
     test.clock.pass(3_600_000 + 31_000);
     const from = performance.now();
@@ -169,7 +169,7 @@ describe('a live stream ends', () => {
     expect((await open()).status).toBe(200); // the identity's own clock did not advance
   });
 
-  it('when its key is revoked, and cannot be opened again', async () => {
+  it('ends when its key is revoked, and cannot be opened again', async () => {
     const { key, id } = await owner.ok<{ key: string; id: string }>('POST', './api-keys', {
       name: 'x',
       role: 'viewer',
@@ -188,7 +188,7 @@ describe('a live stream ends', () => {
     expect(other.isOver).toBe(false);
   });
 
-  it('when the member is removed', async () => {
+  it('ends when the member is removed', async () => {
     const viewer = await test.signIn('viewer@example.com');
     const member = { email: 'viewer@example.com', role: 'viewer' };
     const { id } = await owner.ok<{ id: string }>('POST', './members', member);
@@ -201,14 +201,14 @@ describe('a live stream ends', () => {
     expect(other.isOver).toBe(false);
   });
 
-  it('when the workspace is archived', async () => {
+  it('ends when the workspace is archived', async () => {
     const stream = await open();
     await owner.ok('DELETE', `/workspaces/${owner.workspaceId}`);
     await stream.over(within);
     expect(stream.notices('end')).toEqual([{ reason: 'permission denied' }]);
   });
 
-  it('when the catalog is too old to tell who may watch, and not before', async () => {
+  it('ends when the catalog is too old to decide who may watch, and not before', async () => {
     const age = vi.spyOn(test.dependencies.catalog, 'age', 'get').mockReturnValue(TRUSTED_MS);
     onTestFinished(() => age.mockRestore());
     const stream = await open();
@@ -222,7 +222,7 @@ describe('a live stream ends', () => {
     expect(stream.notices('end')).toEqual([{ reason: 'unavailable' }]);
   });
 
-  it('when the server stops, which waits for nobody who does not read', async () => {
+  it('ends when the server stops, which does not wait for clients that do not read', async () => {
     const stream = await open();
     await open({ paused: true });
     const from = performance.now();
@@ -264,7 +264,7 @@ describe('too many live streams', () => {
     );
   });
 
-  it('of one person were ten workspaces of theirs: all of them, with keys and organizations, have one share', async () => {
+  it('were opened by one person through ten workspaces: an account has one share over its workspaces, keys and organizations', async () => {
     const streams: EventStream[] = [];
     for (let n = 0; n < LIMITS.accountStreams + 2; n++) {
       const workspace = await test.openWorkspace(); // and an organization
@@ -291,7 +291,7 @@ describe('too many live streams', () => {
     expect(streams.slice(0, 3).map(({ isOver }) => isOver)).toEqual([false, false, false]);
   });
 
-  it('are not counted where they could not be opened, or were left before', async () => {
+  it('are not counted if they could not be opened, or the client disconnected before', async () => {
     const follow = vi.spyOn(test.dependencies.liveTail, 'follow');
     follow.mockRejectedValue(new Unavailable('down'));
     for (const _ of upTo(0, 10)) {
@@ -337,7 +337,7 @@ describe('a client that does not read', () => {
     }
   }
 
-  it('is told how many it missed once it reads again, and holds up nobody', async () => {
+  it('gets the number of missed events once it reads again, and delays no other client', async () => {
     const [slow, quick] = [await open({ paused: true }), await open()];
     await sendMuch(quick);
     expect(slow.isOver).toBe(false);
@@ -352,7 +352,7 @@ describe('a client that does not read', () => {
     expect(numbers(slow)).toEqual(numbers(slow).toSorted((a, b) => a - b));
   });
 
-  it('is cut off when it reads nothing for too long', async () => {
+  it('is disconnected if it does not read for too long', async () => {
     const [slow, quick] = [await open({ paused: true }), await open()];
     await sendMuch(quick);
     await eventually(openSockets, (count) => count === 1);

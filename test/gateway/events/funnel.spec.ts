@@ -70,7 +70,7 @@ const read = (query = '') => owner.ok<Funnel>('GET', `./funnel${query}`);
 const at = (time: number) => new Date(time).toISOString();
 
 describe('the funnel', () => {
-  it('is the last day by hours, with totals, reasons and latency', async () => {
+  it('has the last day by hours, with totals, reasons and latency', async () => {
     expect(await read()).toEqual({
       from: at(hour - 24 * HOUR),
       to: at(hour + HOUR),
@@ -97,7 +97,7 @@ describe('the funnel', () => {
     });
   });
 
-  it('looks back as far as it is asked, by an interval that suits the range', async () => {
+  it('covers the requested range, by an interval that suits the range', async () => {
     const ago = (ms: number) => `?from=${at(hour + HOUR / 2 - ms)}`;
     expect((await read(ago(HOUR / 2))).interval).toBe('minute');
     expect(await read(ago(29 * HOUR))).toMatchObject({ interval: 'hour', totals: { received: 14 } });
@@ -106,7 +106,7 @@ describe('the funnel', () => {
     expect(await read(`${ago(30 * 24 * HOUR)}&interval=hour`)).toMatchObject({ totals: { received: 21 } });
   });
 
-  it('narrows by each dimension', async () => {
+  it('is filtered by each dimension', async () => {
     expect((await read('?environment=development')).totals).toEqual({ received: 4, accepted: 4 });
     expect((await read('?source=s2')).totals).toEqual({ received: 4, accepted: 4 });
     expect((await read('?name=Left&type=track')).totals).toEqual({ received: 4, accepted: 4 });
@@ -115,7 +115,7 @@ describe('the funnel', () => {
     expect((await read(`?destination=${PLACE}&name=Paid`)).totals).not.toHaveProperty('received');
   });
 
-  it('groups, the largest first, and counts what it left out', async () => {
+  it('is grouped, the largest group first, with a count of the omitted ones', async () => {
     expect(await read('?group_by=type,name')).toMatchObject({
       groups: [
         { group: { type: 'track', name: 'Paid' }, totals: { received: 10 } },
@@ -146,14 +146,14 @@ describe('the funnel', () => {
     });
   });
 
-  it('refuses hours by name for longer than two days, which would be a document for each name and hour', async () => {
+  it('refuses hourly groups by name for more than two days, which would read a document for each name and hour', async () => {
     const from = at(hour - 72 * HOUR);
     expect((await owner.call('GET', `./funnel?group_by=name&interval=hour&from=${from}`)).status).toBe(400);
     expect((await read(`?group_by=name&from=${from}`)).interval).toBe('day');
     expect((await read(`?name=Paid&group_by=name&interval=hour&from=${from}`)).interval).toBe('hour');
   });
 
-  it('shows a workspace its own events alone, to its members', async () => {
+  it('has only events of the workspace, for its members', async () => {
     const other = await test.openWorkspace('other@example.com');
     expect(await other.ok('GET', './funnel')).toMatchObject({ totals: {}, series: [] });
     expect(await other.ok('GET', './funnel/samples?measure=received')).toEqual({ message_ids: [] });
@@ -163,7 +163,7 @@ describe('the funnel', () => {
 describe('its samples', () => {
   const samples = (query: string) => owner.ok('GET', `./funnel/samples?${query}`);
 
-  it('are message ids behind a count', async () => {
+  it('are the message ids behind a count', async () => {
     expect(await samples('measure=dead')).toEqual({ message_ids: ['gone'] });
     expect(await samples('measure=rejected&reason=c1/type&name=Paid')).toEqual({ message_ids: ['bad'] });
     expect(await samples('measure=accepted&source=s1')).toEqual({ message_ids: ['m0', 'm23'] });

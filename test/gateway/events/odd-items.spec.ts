@@ -51,7 +51,7 @@ const ODD = [
 ] as const;
 
 describe.each(ODD)('an event of a batch with %s', (_, odd, path, change) => {
-  it('is refused by its index and place on the native API; its neighbours are taken', async () => {
+  it('is refused with its index and path on the native API, and the other items are accepted', async () => {
     const { status, body, events } = await postNative(
       'batch',
       `{"batch":[${native(0)},${native(1)},${native(2, `,${odd}`)},${native(3)}]}`,
@@ -70,13 +70,13 @@ describe.each(ODD)('an event of a batch with %s', (_, odd, path, change) => {
     expect(events.map(({ user_id }) => user_id)).toEqual(['u0', 'u1', 'u3']);
   });
 
-  it('is 400 with its place when it is alone on the native API', async () => {
+  it('is 400 as a single event on the native API', async () => {
     const single = native(0, `,${odd}`).replace('"type":"track",', '');
     expect(await postNative('track', single)).toMatchObject({ status: 400, events: [] });
   });
 
   it.each(['/v1/batch', '/v1/import', '/v1/track'])(
-    'is taken at %s, and says what was changed',
+    'is accepted at %s, and lists what was changed',
     async (url) => {
       const call = sdk(1, `,${odd}`);
       const text = url === '/v1/track' ? call : `{"batch":[${sdk(0)},${call}]}`;
@@ -90,7 +90,7 @@ describe.each(ODD)('an event of a batch with %s', (_, odd, path, change) => {
 });
 
 describe('a body', () => {
-  it('that is odd outside of its events is 400 on the native API', async () => {
+  it('that is malformed outside of its events is 400 on the native API', async () => {
     expect(await postNative('batch', `{"batch":[${native(0)}],"batch":[${native(1)}]}`)).toMatchObject({
       status: 400,
       body: { details: [{ path: '/batch' }] },
@@ -98,7 +98,7 @@ describe('a body', () => {
     expect(await postNative('batch', `{"batch":[${native(0)}`)).toMatchObject({ status: 400 });
   });
 
-  it('that is odd beside its calls has them say so', async () => {
+  it('that is malformed beside its calls has the changes listed in each event', async () => {
     const { events } = await post('/v1/batch', `{"batch":[${sdk(0)},${sdk(1)}],"context":{"a":1,"a":2}}`);
     const tributary = { changed: [{ path: '/context/a', change: 'last_taken', in: 'body' }] };
     expect(events.map(({ context }) => context)).toEqual([
@@ -120,7 +120,7 @@ describe('a number that a double cannot hold', () => {
     expect(texts.at(-1)).toContain(`"properties":${numbers}`);
   });
 
-  it('keeps its digits at /v1, and as text where it is an id', async () => {
+  it('keeps its digits at /v1, and becomes text if it is an id', async () => {
     const { texts, events } = await post(
       '/v1/track',
       `{"event":"E","userId":4412589630147852369,"properties":${numbers},"version":4412589630147852369}`,
@@ -133,7 +133,7 @@ describe('a number that a double cannot hold', () => {
     });
   });
 
-  it.each(['properties', 'context'])('is no %s', async (name) => {
+  it.each(['properties', 'context'])('is not accepted as %s', async (name) => {
     const big = `"${name}":4412589630147852369`;
     expect(await postNative('track', `{"event":"E","user_id":"u",${big}}`)).toMatchObject({
       status: 400,
@@ -144,7 +144,7 @@ describe('a number that a double cannot hold', () => {
     );
   });
 
-  it('is judged as a double by a contract that is asked for first', async () => {
+  it('is evaluated as a double by a contract with `check=contract`', async () => {
     await gateway.owner.ok('POST', './event-contracts', {
       name: 'c',
       event_type: 'track',
@@ -167,7 +167,7 @@ describe('a time', () => {
     ['2024-07-08', '2024-07-08T00:00:00.000Z'],
     ['2024-07-08T09:10', '2024-07-08T09:10:00.000Z'],
     ['2024-07-08T09:10:11.123456789+02:00', '2024-07-08T07:10:11.123456789Z'],
-  ])('%s is kept as it was sent, beside its one form', async (timestamp, canonical) => {
+  ])('%s is normalized, and the original is kept', async (timestamp, canonical) => {
     const ours = await postNative(
       'track',
       native(0, `,"timestamp":"${timestamp}"`).replace('"type":"track",', ''),
@@ -177,7 +177,7 @@ describe('a time', () => {
     expect(theirs.events[0]).toMatchObject({ timestamp: canonical, context: { segment: { timestamp } } });
   });
 
-  it('in the one form adds nothing', async () => {
+  it('in the normalized form adds no field', async () => {
     const timestamp = '2024-07-08T09:10:11.120Z';
     const { events } = await post('/v1/track', sdk(0, `,"timestamp":"${timestamp}"`));
     expect(events[0]).toMatchObject({ timestamp });
@@ -185,7 +185,7 @@ describe('a time', () => {
   });
 
   it.each(['"2022-03-04T05:06:07.089:Z"', '"2022-3-04T05:06:07Z"', '""', '1646370367', '"x 05:06"'])(
-    '%s that cannot be read is the server’s at /v1, and 400 on the native API',
+    '%s that cannot be parsed is replaced by the server’s time at /v1, and is 400 on the native API',
     async (timestamp) => {
       const { status, events } = await post('/v1/track', sdk(0, `,"timestamp":${timestamp}`));
       expect(status).toBe(200);
@@ -197,7 +197,7 @@ describe('a time', () => {
   );
 });
 
-describe('an event as large as a producer may send it', () => {
+describe('an event of the maximum size', () => {
   const sized = (item: Record<string, unknown>, name: string, bytes: number, filler = 'x') => {
     const place = { ...(item[name] as object), filler: '' };
     const empty = { ...item, [name]: place };
@@ -208,7 +208,7 @@ describe('an event as large as a producer may send it', () => {
   };
   const LARGEST = 32 * 1024;
 
-  it('was refused for the fields that ingestion adds', async () => {
+  it('was refused because of fields that ingestion adds', async () => {
     const item = { event: 'E', user_id: 'u', timestamp: '2024-07-08' };
     for (const filler of ['x', 'é', '€']) {
       const fits = await postNative('track', sized(item, 'properties', LARGEST, filler));
@@ -245,7 +245,7 @@ describe('an event as large as a producer may send it', () => {
     });
   });
 
-  it('in RudderStack’s form has twice its traits, and no more', async () => {
+  it('has its traits twice at most in RudderStack’s form', async () => {
     const call = { type: 'identify', userId: 'u', context: { traits: {} } };
     const room = LARGEST - JSON.stringify(call).length - 10;
     const text = JSON.stringify({ ...call, context: { traits: { a: 'x'.repeat(room) } } });
@@ -254,7 +254,7 @@ describe('an event as large as a producer may send it', () => {
     expect(Buffer.byteLength(texts[0] ?? '')).toBeLessThanOrEqual(MAX_CANONICAL_EVENT_BYTES);
   });
 
-  it('counts what stands beside a batch as its own', async () => {
+  it('includes the fields beside its batch', async () => {
     const call = { type: 'track', event: 'E', userId: 'u' };
     const beside = (bytes: number) => {
       const said = '"context":{"a":"b"}';
@@ -264,7 +264,7 @@ describe('an event as large as a producer may send it', () => {
     expect(await post('/v1/batch', beside(LARGEST + 1))).toMatchObject({ status: 413 });
   });
 
-  it('had its note of changes count without a bound', async () => {
+  it('had a list of changes without a bound', async () => {
     const odd = Array.from({ length: 30 }, (_, n) => `"${'k'.repeat(400)}${n}":1e999`);
     const { events } = await post('/v1/track', sdk(0, `,"properties":{${odd}}`));
     expect(JSON.stringify(events[0]?.context?.tributary).length).toBeLessThan(4_096);

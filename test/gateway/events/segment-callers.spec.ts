@@ -17,7 +17,7 @@ const TAKEN = { status: 200, body: { success: true } };
 describe('the write key', () => {
   const bodyOf = (extra: object = {}) => ({ ...track, ...extra });
 
-  it('may be the user of Basic, a bearer, in the body or in the query', async () => {
+  it('is accepted as the user of Basic, as a bearer token, in the body or in the query', async () => {
     expect(await send('/v1/track', bodyOf())).toMatchObject(TAKEN);
     expect(await send('/v1/track', bodyOf(), basic(key, 'a password'))).toMatchObject(TAKEN);
     expect(await send('/v1/track', bodyOf(), { authorization: `Bearer ${key}` })).toMatchObject(TAKEN);
@@ -30,19 +30,19 @@ describe('the write key', () => {
     ).toMatchObject(TAKEN);
   });
 
-  it('is never kept', async () => {
+  it('is never stored', async () => {
     const { events } = await send('/v1/track', bodyOf({ writeKey: key }), {});
     expect(JSON.stringify(events)).not.toContain(key);
   });
 
-  it('of a header is the one that counts, whatever stands elsewhere', async () => {
+  it('takes precedence in a header over one in the body or query', async () => {
     for (const authorization of ['Basic !', 'Digest x', basic('nonsense').authorization, ''])
       expect(await send('/v1/track', bodyOf({ writeKey: key }), { authorization })).toMatchObject({
         status: 401,
       });
   });
 
-  it('that is missing, of another kind or revoked is refused, in words that SDKs read', async () => {
+  it('is refused in the format that SDKs read if it is missing, of another kind or revoked', async () => {
     expect(await send('/v1/track', track, {})).toMatchObject({
       status: 401,
       body: {
@@ -70,7 +70,7 @@ describe('the write key', () => {
     });
   });
 
-  it('of an archived workspace is 403, in the body as in a header', async () => {
+  it('is 403 for an archived workspace, in the body as in a header', async () => {
     const other = await test.openWorkspace('other@example.com');
     const made = await other.ok<{ key: string }>('POST', './event-keys', {
       name: 'k',
@@ -84,7 +84,7 @@ describe('the write key', () => {
     });
   });
 
-  it('in a body opens no call of the platform API', async () => {
+  it('is not accepted in a body by the platform API', async () => {
     const answer = await test.app.inject({
       method: 'POST',
       url: `/api/v1/workspaces/${owner.workspaceId}/events/track?writeKey=${key}`,
@@ -94,7 +94,7 @@ describe('the write key', () => {
   });
 });
 
-describe('what SDKs load before they send', () => {
+describe('the settings that SDKs load', () => {
   const get = async (url: string, headers: Readonly<Record<string, string>> = {}) => {
     const answer = await test.app.inject({
       method: 'GET',
@@ -104,7 +104,7 @@ describe('what SDKs load before they send', () => {
     return { status: answer.statusCode, body: answer.json(), headers: answer.headers };
   };
 
-  it('tells analytics.js to send to where it asked', async () => {
+  it('tell analytics.js to send to the host it loaded them from', async () => {
     expect(await get(`/v1/projects/${key}/settings`)).toMatchObject({
       status: 200,
       body: {
@@ -115,7 +115,7 @@ describe('what SDKs load before they send', () => {
     expect(await get('/v1/projects/nonsense/settings')).toMatchObject({ status: 401 });
   });
 
-  it('tells RudderStack’s SDKs that the source is on', async () => {
+  it('tell RudderStack’s SDKs that the source is enabled', async () => {
     for (const [url, headers] of [
       ['/sourceConfig/?p=web&v=3', basic(key)],
       [`/sourceConfig?writeKey=${key}`, {}],
@@ -127,7 +127,7 @@ describe('what SDKs load before they send', () => {
     expect(await get('/sourceConfig')).toMatchObject({ status: 401 });
   });
 
-  it('takes what analytics.js measures of itself, and stores none of it', async () => {
+  it('include a route that accepts metrics of analytics.js and stores none of them', async () => {
     const series = [{ type: 'Counter', metric: 'analytics_js.invoke', value: 1, tags: {} }];
     expect(await send('/v1/m', { series }, { 'content-type': 'text/plain' })).toMatchObject({
       ...TAKEN,
@@ -150,7 +150,7 @@ describe('a page of another origin', () => {
       })
     ).headers;
 
-  it('may send, with the headers its SDK adds and what the browser adds to a beacon', async () => {
+  it('can send, with the headers of its SDK and those of a beacon', async () => {
     for (const path of [
       '/v1/batch',
       '/beacon/v1/batch?writeKey=x',
@@ -164,7 +164,7 @@ describe('a page of another origin', () => {
       });
   });
 
-  it('was told not to send the headers that tracing in a page adds by itself', async () => {
+  it('could not send with the headers that tracing adds in a page', async () => {
     const crossOrigin = { origins: ['https://shop.example'] };
     const gateway = await openTestGateway({ folder: test.folder, dependencies: { crossOrigin } });
     onTestFinished(() => gateway.close());
@@ -187,7 +187,7 @@ describe('a page of another origin', () => {
     }
   });
 
-  it('asked again before each event, and could not send to a private network', async () => {
+  it('sent a preflight request before each event, and could not send to a private network', async () => {
     const ask = async (url: string) => {
       const asked = {
         'access-control-request-method': 'POST',
@@ -205,7 +205,7 @@ describe('a page of another origin', () => {
     expect(await ask('/api/v1/workspaces')).not.toHaveProperty('access-control-allow-private-network');
   });
 
-  it('may do so at no other address that looks like it', async () => {
+  it('can call no other route with a similar path', async () => {
     for (const path of ['/v1', '/v2/batch', '/api/v1/workspaces', '/cdp/v1/users'])
       expect(await preflight(path, 'authorization')).not.toHaveProperty('access-control-allow-origin');
   });
@@ -219,7 +219,7 @@ describe('the address that analytics.js is told to send to', () => {
     return `${protocol}://${apiHost}`;
   };
 
-  it('was the inner one behind a proxy, with no word of what would change that', async () => {
+  it('was the internal one behind a proxy, without a hint at the setting for it', async () => {
     const warn = vi.spyOn(test.dependencies.logger, 'warn');
     const proxied = { 'x-forwarded-proto': 'https' };
     expect(await told(test)).toBe('http://inner:8080/v1');
@@ -232,7 +232,7 @@ describe('the address that analytics.js is told to send to', () => {
     warn.mockRestore();
   });
 
-  it('is the public one where that is configured', async () => {
+  it('is the public one if it is configured', async () => {
     const publicUrl = 'https://collect.shop.example:8443';
     const gateway = await openTestGateway({ folder: test.folder, dependencies: { publicUrl } });
     onTestFinished(() => gateway.close());

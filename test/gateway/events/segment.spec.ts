@@ -30,7 +30,7 @@ describe('a call of the Segment API', () => {
     ['identify', { traits: { plan: 'pro' } }, { traits: { plan: 'pro' } }],
     ['page', { name: 'Home', properties: { url: '/' } }, { name: 'Home', properties: { url: '/' } }],
     ['group', { groupId: 'g', traits: { name: 'G' } }, { group_id: 'g', traits: { name: 'G' } }],
-  ])('%s is taken at its name and at its letter', async (type, fields, ours) => {
+  ])('%s is accepted at its name and at its letter', async (type, fields, ours) => {
     for (const path of [`/v1/${type}`, `/v1/${type.slice(0, 1)}`, `/v1/${type}/`]) {
       const sent = await send(path, { ...fields, userId: 'u', anonymousId: 'a', messageId: 'm' });
       expect(sent).toMatchObject(TAKEN);
@@ -40,7 +40,7 @@ describe('a call of the Segment API', () => {
     }
   });
 
-  it('screen and alias become a page and an identify that say what they were', async () => {
+  it('screen and alias become a page and an identify with the original type', async () => {
     for (const path of ['/v1/screen', '/v1/s'])
       expect((await send(path, { userId: 'u', name: 'Home' })).events).toMatchObject([
         { type: 'page', name: 'Home', context: { screen: { name: 'Home' }, segment: { type: 'screen' } } },
@@ -51,13 +51,13 @@ describe('a call of the Segment API', () => {
       ]);
   });
 
-  it('has the type of its path, whatever it says', async () => {
+  it('has the type of its path, whatever its body states', async () => {
     expect((await send('/v1/track', { ...track, type: 'identify' })).events).toMatchObject([
       { type: 'track' },
     ]);
   });
 
-  it('that lacks what its type needs is 400, in the words of who sent it', async () => {
+  it('is 400 without a field that its type requires, with the field’s name in the Segment API', async () => {
     const sent = await send('/v1/track', { event: 'E' });
     expect(sent).toMatchObject({
       status: 400,
@@ -80,7 +80,7 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('that is too large is 413', async () => {
+  it('is 413 if it is too large', async () => {
     const large = { ...track, properties: { text: 'x'.repeat(33 * 1024) } };
     expect(await send('/v1/track', large)).toMatchObject({
       status: 413,
@@ -88,11 +88,11 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('gets a message id where it has none', async () => {
+  it('gets a message id if it has none', async () => {
     expect((await send('/v1/track', track)).events[0]?.message_id).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it('has its time by the server’s clock', async () => {
+  it('has its time corrected by the server’s clock', async () => {
     const { events } = await send('/v1/track', {
       ...track,
       timestamp: '2020-01-01T00:00:00Z',
@@ -109,7 +109,7 @@ describe('a body', () => {
     'text/plain;charset=UTF-8',
     'application/x-www-form-urlencoded',
     'application/json',
-  ])('of %s is JSON, plain or in gzip', async (type) => {
+  ])('is parsed as JSON with the type %s, plain or in gzip', async (type) => {
     const text = JSON.stringify(track);
     expect(await send('/v1/track', text, { ...basic(key), 'content-type': type })).toMatchObject(TAKEN);
     expect(
@@ -130,7 +130,7 @@ describe('a body', () => {
     'text/json; charset=utf-8',
     'application/x-json',
     'application/vnd.events+json',
-  ])('was 415 that says %s of its type', async (type) => {
+  ])('was 415 with the content type %s', async (type) => {
     const headers = { ...basic(key), ...(type === undefined ? {} : { 'content-type': type }) };
     const body = Buffer.from(JSON.stringify(track));
     const answer = await test.app.inject({ method: 'POST', url: '/v1/track', headers, payload: body });
@@ -150,7 +150,7 @@ describe('a body', () => {
     ['identity, Gzip', gzipSync],
     ['gzip, gzip', (text: string) => gzipSync(gzipSync(text))],
     ['zstd,deflate', (text: string) => deflateSync(zstdCompressSync(text))],
-  ])('was refused that is %s, with a byte order mark or without', async (encoding, encoded) => {
+  ])('was refused in %s, with a byte order mark or without', async (encoding, encoded) => {
     for (const mark of ['', '\ufeff'])
       expect(
         await send('/v1/track', encoded(`${mark}${JSON.stringify(track)}`), {
@@ -164,7 +164,7 @@ describe('a body', () => {
     expect(await send('/v1/track', encoded(withKey), inBody)).toMatchObject(TAKEN);
   });
 
-  it('with a byte order mark was no JSON to the platform API', async () => {
+  it('was refused with a byte order mark as invalid JSON by the platform API', async () => {
     const url = `/api/v1/workspaces/${owner.workspaceId}/events/track`;
     const text = `\ufeff${JSON.stringify({ event: 'E', user_id: 'u' })}`;
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
@@ -194,7 +194,7 @@ describe('a body', () => {
     expect(await sendAs('zstd', window)).toMatchObject({ status: 400 });
   });
 
-  it('of other types is 415, and the platform API takes JSON alone', async () => {
+  it('is 415 with other types, and the platform API accepts only JSON', async () => {
     expect(await send('/v1/track', 'x', { ...basic(key), 'content-type': 'application/xml' })).toMatchObject({
       status: 415,
     });
@@ -208,7 +208,7 @@ describe('a batch', () => {
   const good = { type: 'track', ...track };
 
   it.each(['/v1/batch', '/v1/b', '/v1/import', '/beacon/v1/batch'])(
-    'at %s takes calls of all types',
+    'is accepted at %s with calls of all types',
     async (path) => {
       const batch = [
         good,
@@ -231,7 +231,7 @@ describe('a batch', () => {
     },
   );
 
-  it('takes the good and names the bad, so that SDKs send none again', async () => {
+  it('is accepted with a list of its invalid calls, so that SDKs resend none', async () => {
     const batch = [
       { type: 'nonsense', userId: 'u' },
       good,
@@ -259,7 +259,7 @@ describe('a batch', () => {
     expect(sent.events).toHaveLength(1);
   });
 
-  it('of bad ones alone is 400, and an empty one is nothing', async () => {
+  it('is 400 with only invalid calls, and accepted if it is empty', async () => {
     expect(await send('/v1/batch', { batch: [{ type: 'track' }] })).toMatchObject({
       status: 400,
       body: { error: 'invalid request', rejected: [{ index: 0 }] },
@@ -268,7 +268,7 @@ describe('a batch', () => {
     expect(await send('/v1/batch', { batch: [] })).toMatchObject({ ...TAKEN, events: [] });
   });
 
-  it('keeps what it says of itself with each of its events, and never its write key', async () => {
+  it('stores its own fields with each of its events, and never its write key', async () => {
     const said = { messageId: 'the batch’s', sequence: 3, channel: 'server', writeKey: key };
     const { status, events } = await send('/v1/batch', { batch: [good, good], ...said });
     const { writeKey, ...kept } = said;
@@ -280,7 +280,7 @@ describe('a batch', () => {
     expect(JSON.stringify(events)).not.toContain(writeKey);
   });
 
-  it('is as large as if each of its events said what it says for all of them', async () => {
+  it('counts its own fields in the size of each of its events', async () => {
     const refused = {
       status: 413,
       body: { code: 'payload_too_large', details: [{ path: '' }] },
@@ -300,14 +300,14 @@ describe('a batch', () => {
     expect(await send('/v1/batch', { ...large, context: { text: 'x' } })).toMatchObject(TAKEN);
   });
 
-  it('that is none, or of too many, is 400', async () => {
+  it('is 400 if it is not an array or has too many calls', async () => {
     expect(await send('/v1/batch', track)).toMatchObject({ status: 400 });
     expect(await send('/v1/batch', { batch: {} })).toMatchObject({ status: 400 });
     const many = Array.from({ length: 2_501 }, () => good);
     expect(await send('/v1/batch', { batch: many })).toMatchObject({ status: 400, events: [] });
   });
 
-  it('is 429 with Retry-After, and none of it taken, for a key that sends more than it may', async () => {
+  it('is 429 with Retry-After and entirely refused for a key beyond its rate limit', async () => {
     let now = 0;
     const events = new TokenBuckets({ perSecond: 1, burst: 2, clock: () => now });
     const limited = await openTestGateway({ folder: test.folder, dependencies: { limits: { events } } });
@@ -327,7 +327,7 @@ describe('a batch', () => {
     expect((await batchOf(1)).statusCode).toBe(200);
   });
 
-  it('is 503 with Retry-After, and the ids to send again with, while the log does not answer', async () => {
+  it('is 503 with Retry-After and the message ids for the retry while the log does not answer', async () => {
     const append = vi.spyOn(test.dependencies.log, 'append').mockRejectedValue(new Unavailable('down'));
     const answer = await test.app.inject({
       method: 'POST',
@@ -346,7 +346,7 @@ describe('a batch', () => {
   });
 });
 
-describe('the address that events come from', () => {
+describe('the client’s address', () => {
   const PLACE = '203.0.113.77';
   const sendFrom = async (of: object, context?: object) => {
     const { key: raw } = await owner.ok<{ key: string }>('POST', './event-keys', {
@@ -369,14 +369,14 @@ describe('the address that events come from', () => {
       .map(({ value }) => (JSON.parse(value) as { context?: { ip?: unknown } }).context?.ip);
   };
 
-  it('is told by a key that says so, unless the event has one or is to have none', async () => {
+  it('is added by a key with `collect_ip`, unless the event has an address or excludes it', async () => {
     expect(await sendFrom({ collect_ip: true })).toEqual([PLACE, PLACE]);
     expect(await sendFrom({ collect_ip: true }, { locale: 'de' })).toEqual([PLACE, PLACE]);
     expect(await sendFrom({ collect_ip: true }, { ip: '0.0.0.0' })).toEqual(['0.0.0.0', '0.0.0.0']);
     expect(await sendFrom({ collect_ip: true }, { ip: null })).toEqual([null, null]);
   });
 
-  it('is told by no other key', async () => {
+  it('is not added by another key', async () => {
     expect(await sendFrom({})).toEqual([undefined, undefined]);
     expect(await sendFrom({ collect_ip: false }, { locale: 'de' })).toEqual([undefined, undefined]);
   });

@@ -28,7 +28,7 @@ const refused = (details: readonly object[]) => ({
 });
 
 describe('the profile settings of an organization', () => {
-  it('are those of everybody until they are set, and replaced as a whole at the version that was read', async () => {
+  it('are the defaults until they are set, and are replaced as a whole at the version that the caller read', async () => {
     const { owner, path, id } = await open();
     const defaults = {
       default_country: null,
@@ -71,7 +71,7 @@ describe('the profile settings of an organization', () => {
     expect((await owner.call('GET', `/organizations/${id}`)).body).toMatchObject({ name: 'Renamed' });
   });
 
-  it('are changed by admins of the organization alone', async () => {
+  it('are changed only by admins of the organization', async () => {
     const { owner, path } = await open();
     const stranger = await test.signIn('settings-stranger@example.com');
     expect(await stranger.call('GET', path)).toMatchObject({ status: 403 });
@@ -111,7 +111,7 @@ describe('the profile settings of an organization', () => {
 });
 
 describe('a write of a value that the organization blocks', () => {
-  it('joined strangers, as only placeholders of everybody were known: 400, in both shapes and by its hash', async () => {
+  it('merged unrelated profiles, because only the general placeholders were refused: 400, in both forms of the body and by its hash', async () => {
     const { owner, path, client } = await open();
     const first = await client.write({ email: 'Till@shop.example', crm: 'c-1' });
     await owner.ok('PUT', path, {
@@ -134,8 +134,8 @@ describe('a write of a value that the organization blocks', () => {
   });
 });
 
-describe('a value of more users than the bound', () => {
-  it('joined all of them: past the bound it is 400 and named, and recorded once for the audit log', async () => {
+describe('a value with more users than the bound', () => {
+  it('merged all of them: the write beyond the bound is 400, names the value and is recorded once in the audit log', async () => {
     const { owner, path, client, id } = await open();
     await owner.ok('PUT', path, { max_user_ids_per_identity: 2 });
     const made = await client.write({ user_id: 'p1', cellphone: '+49 30 1234' });
@@ -164,7 +164,7 @@ describe('a value of more users than the bound', () => {
     expect(JSON.stringify(operations)).not.toContain('1234');
   });
 
-  it('of a type that the organization bounds is 400 past its own bound', async () => {
+  it('is 400 beyond the bound that the organization set for its type', async () => {
     const { owner, path, client } = await open();
     await owner.ok('PUT', path, { identity_limits: [{ type: 'email', max: 1 }] });
     await client.write({ user_id: 'q', email: 'q1@example.com' });

@@ -52,7 +52,7 @@ const SETS = Array.from({ length: 7 }, (_, n) =>
 
 describe('a client key', () => {
   it.each(SETS.map((set) => [set.join(','), set] as const))(
-    'with %s does what the header names of it, and never more',
+    'has the scopes of the header that it was granted, and no others: %s',
     async (_, granted) => {
       const { key } = await makeClientKey(owner, organization.id, granted);
       for (const named of SETS)
@@ -62,12 +62,12 @@ describe('a client key', () => {
     },
   );
 
-  it('may stand in the header Authorization as well', async () => {
+  it('is accepted in the header Authorization', async () => {
     const bearer = { apikey: '', authorization: `Bearer ${organization.key}` };
     expect((await client.call(...PROFILE_CALLS[READ], bearer)).status).toBe(200);
   });
 
-  it('of another organization is 403 here, also for a region that there is not', async () => {
+  it('is 403 for another organization, also for an unknown region', async () => {
     const other = await test.openWorkspace('other@example.com');
     const elsewhere = await openProfiles(other, other.workspaceId, sendInto(test.app));
     const intruder = elsewhere.client.naming(organization.orgId);
@@ -83,7 +83,7 @@ describe('a client key', () => {
     expect(await client.withKey(key).call(...PROFILE_CALLS[READ])).toMatchObject(NOT_KNOWN);
   });
 
-  it('with an orgId beside it that is not the body’s is 403, with one that is no number 400', async () => {
+  it('is 403 with an orgId header other than that of the body, and 400 with one that is not a number', async () => {
     const [path, body] = PROFILE_CALLS[READ];
     const answers = [String(organization.orgId), '999999', 'x', '1.5', '-1'].map(
       async (orgId) => (await client.call(path, body, { orgId })).status,
@@ -95,16 +95,16 @@ describe('a client key', () => {
 describe('a credential', () => {
   it.each([
     ['is missing', { apikey: '' }],
-    ['is no key', { apikey: 'nonsense' }],
-    ['is a key that nobody made', { apikey: `trb_client_${'x'.repeat(49)}` }],
-    ['is no token', { apikey: '', authorization: 'Bearer nonsense' }],
+    ['is not a key', { apikey: 'nonsense' }],
+    ['is a key that was never issued', { apikey: `trb_client_${'x'.repeat(49)}` }],
+    ['is not a token', { apikey: '', authorization: 'Bearer nonsense' }],
     ['is of another scheme', { apikey: '', authorization: 'Basic eDp5' }],
-  ])('that %s is 401', async (_, headers) => {
+  ])('is 401 if it %s', async (_, headers) => {
     for (const call of Object.values(PROFILE_CALLS))
       expect(await client.call(...call, headers)).toMatchObject(NOT_KNOWN);
   });
 
-  it('is that of the header apikey where there is one, whatever stands beside it', async () => {
+  it('takes precedence in the header apikey', async () => {
     const token = `Bearer ${owner.token}`;
     const orgId = String(organization.orgId);
     const call = PROFILE_CALLS[READ];
@@ -117,7 +117,7 @@ describe('a credential', () => {
     expect(await client.call(...call, { apikey: key, authorization: token, orgId })).toMatchObject(DENIED);
   });
 
-  it('of a workspace is of the wrong kind here: 403', async () => {
+  it('is 403 if it belongs to a workspace', async () => {
     const server = await owner.withApiKey('admin');
     const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
       name: 'k',
@@ -129,7 +129,7 @@ describe('a credential', () => {
     }
   });
 
-  it('of profiles opens nothing else', async () => {
+  it('is refused by all routes other than those of the profile API', async () => {
     const holder = owner.with({ token: organization.key });
     expect(await holder.call('GET', './sources')).toMatchObject(DENIED);
     const { statusCode } = await test.app.inject({
@@ -143,8 +143,8 @@ describe('a credential', () => {
 describe('the header scopes', () => {
   it.each([
     ['missing', ''],
-    ['a word there is not', 'profile.admin'],
-    ['one there is and one there is not', `${READ},everything`],
+    ['an unknown scope', 'profile.admin'],
+    ['a known scope and an unknown one', `${READ},everything`],
     ['separated by blanks', `${READ} ${WRITE}`],
     ['empty at its end', `${READ},`],
   ])('is 400 when it is %s', async (_, scopes) => {
@@ -154,15 +154,15 @@ describe('the header scopes', () => {
     });
   });
 
-  it('may hold blanks around its commas', async () => {
+  it('is accepted with blanks around its commas', async () => {
     expect((await client.call(...PROFILE_CALLS[READ], { scopes: ` ${WRITE} , ${READ}` })).status).toBe(200);
   });
 });
 
-describe('of several things that are wrong', () => {
+describe('a request with several faults', () => {
   const bad = { region: 7 };
 
-  it('the credential is told first, then headers and body, then that it may not', async () => {
+  it('is refused for its credential first, then for headers and body, then for its permission', async () => {
     const stranger = client.withToken(String((await test.signIn('stranger@example.com')).token), READ);
     expect(await client.call('', bad, { apikey: 'nonsense', scopes: '' })).toMatchObject(NOT_KNOWN);
     expect((await stranger.call('', bad, { scopes: '' })).status).toBe(400);
@@ -179,7 +179,7 @@ describe('an ID token', () => {
   const inOrganization = () => `/organizations/${organization.id}`;
   const inWorkspace = () => `/workspaces/${owner.workspaceId}`;
 
-  it('needs the header orgId, which must be that of the body', async () => {
+  it('requires the header orgId, which must equal that of the body', async () => {
     const me = await signedIn('owner@example.com');
     expect(await me.call(...PROFILE_CALLS[READ], { orgId: '' })).toMatchObject({
       status: 400,
@@ -195,33 +195,39 @@ describe('an ID token', () => {
     ['owner', CLIENT_KEY_SCOPES],
     ['admin', CLIENT_KEY_SCOPES],
     ['member', [READ]],
-  ] as const)('of a person who is %s of the organization does %j, in every region', async (role, scopes) => {
-    const email = `organization-${role}@example.com`;
-    await invite(inOrganization(), email, role);
-    for (const region of ['eu', 'us']) expect(await allowed(await signedIn(email), region)).toEqual(scopes);
-  });
+  ] as const)(
+    'has for the role %s in the organization the scopes %j in every region',
+    async (role, scopes) => {
+      const email = `organization-${role}@example.com`;
+      await invite(inOrganization(), email, role);
+      for (const region of ['eu', 'us']) expect(await allowed(await signedIn(email), region)).toEqual(scopes);
+    },
+  );
 
   it.each([
     ['admin', CLIENT_KEY_SCOPES],
     ['editor', [WRITE, READ]],
     ['viewer', [READ]],
-  ] as const)('of a person who is %s of a workspace does %j, in its region alone', async (role, scopes) => {
-    const email = `workspace-${role}@example.com`;
-    await invite(inWorkspace(), email, role);
-    expect(await allowed(await signedIn(email))).toEqual(scopes);
-    expect(await allowed(await signedIn(email), 'us')).toEqual([]);
-    await invite(inOrganization(), email, 'member');
-    expect(await allowed(await signedIn(email))).toEqual(scopes);
-    expect(await allowed(await signedIn(email), 'us')).toEqual([READ]);
-  });
+  ] as const)(
+    'has for the role %s in a workspace the scopes %j, only in its region',
+    async (role, scopes) => {
+      const email = `workspace-${role}@example.com`;
+      await invite(inWorkspace(), email, role);
+      expect(await allowed(await signedIn(email))).toEqual(scopes);
+      expect(await allowed(await signedIn(email), 'us')).toEqual([]);
+      await invite(inOrganization(), email, 'member');
+      expect(await allowed(await signedIn(email))).toEqual(scopes);
+      expect(await allowed(await signedIn(email), 'us')).toEqual([READ]);
+    },
+  );
 
-  it('is narrowed by the header as a key is', async () => {
+  it('is limited by the header like a key', async () => {
     const token = String(owner.token);
     expect(await allowed(client.withToken(token, READ))).toEqual([READ]);
     expect(await allowed(client.withToken(token, `${WRITE},${DELETE}`))).toEqual([WRITE, DELETE]);
   });
 
-  it('of a stranger does nothing, and of a member nothing once they were removed', async () => {
+  it('has no scopes for a person without membership, or a removed member', async () => {
     expect(await allowed(await signedIn('nobody@example.com'))).toEqual([]);
     const { id } = await owner.ok<{ id: string }>('POST', `${inOrganization()}/members`, {
       email: 'gone@example.com',
@@ -238,7 +244,7 @@ describe('an ID token', () => {
     [{ scope: 'profile.bogus' }, []],
     [{ scope: 'openid profile' }, CLIENT_KEY_SCOPES],
     [{}, CLIENT_KEY_SCOPES],
-  ] as const)('that claims %j does %j for an owner', async (claims, scopes) => {
+  ] as const)('has for the claims %j of an owner the scopes %j', async (claims, scopes) => {
     const person = { email: 'ada@provider.example', email_verified: true };
     const ada = async () => client.withToken(await provider.sign({ ...person, ...claims }));
     const members = await owner.ok<readonly { email: string }[]>('GET', `${inOrganization()}/members`);
@@ -255,7 +261,7 @@ describe('an ID token', () => {
     ['a workspace', 'editor', ['profile.write', 'profile.delete'], [WRITE]],
     ['a workspace', 'viewer', ['profile.write'], []],
   ] as const)(
-    'of somebody who is in %s as %s and claims %j does what both allow: %j',
+    'has in %s for the role %s and the claims %j the scopes that both allow: %j',
     async (kind, role, claimed, scopes) => {
       const email = `${role}-${claimed.length}-${kind.replaceAll(' ', '-')}@provider.example`;
       await invite(kind === 'a workspace' ? inWorkspace() : inOrganization(), email, role);

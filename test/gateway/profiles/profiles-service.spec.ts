@@ -15,7 +15,7 @@ const SEARCH = PROFILE_CALLS['profile.read'];
 const SECONDS = /^[1-9]\d*$/;
 
 describe('the profile API', () => {
-  it('has its version in its path, and is at no other', async () => {
+  it('is served under the version in its path and under no other', async () => {
     const { gateway, client } = await open();
     for (const url of [
       '/cdp/users',
@@ -36,9 +36,9 @@ describe('the profile API', () => {
   });
 
   it.each([
-    ['could take no attribute, preference or consent away', {}, { home: { floor: 2 }, plan: undefined }],
+    ['could not remove an attribute, preference or consent', {}, { home: { floor: 2 }, plan: undefined }],
     [
-      'keeps null as an attribute where the installation says so',
+      'keeps null as an attribute if the installation is configured so',
       { TRIBUTARY_PROFILE_NULLS: 'keep' },
       { home: { city: null, floor: 2 }, plan: null },
     ],
@@ -68,7 +68,7 @@ describe('the profile API', () => {
     expect(edited.profile.home).toMatchObject({ city: 'Pisa', floor: 2 });
   });
 
-  it('limits the calls of a key where that is configured: 429, and when to come again', async () => {
+  it('limits the calls of a key if a limit is configured: 429 with Retry-After', async () => {
     const { owner, organization, client } = await open({ env: { TRIBUTARY_CALL_RATE: '0.5' } });
     const { key } = await makeClientKey(owner, organization.id, CLIENT_KEY_SCOPES);
     const answers = [];
@@ -92,7 +92,7 @@ describe('the profile API', () => {
     );
   });
 
-  it('is 503 while the engine of the profiles does not answer, and says when to come back', async () => {
+  it('is 503 with Retry-After while the engine of the profiles does not answer', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
     const profiles = {
       upsert: away,
@@ -111,7 +111,7 @@ describe('the profile API', () => {
     }
   });
 
-  it('is 503 where the engine went away in the midst of a deletion, and tells who is deleted', async () => {
+  it('is 503 if the engine stops answering during a deletion, with the deleted profiles', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
     const inPart = () => Promise.reject(new PartialDeletion('away', { deleted: ['gone'], notFound: [2] }));
     const profiles = {
@@ -135,7 +135,7 @@ describe('the profile API', () => {
     });
   });
 
-  it('is 400 where a search finds more than the store reads, and says what to do', async () => {
+  it('is 400 if a search finds more than the store can read, and states the remedy', async () => {
     const away = () => Promise.reject(new Unavailable('the engine is away'));
     const tooMuch = () => Promise.reject(new InvalidInput('finds more than can be read'));
     const profiles = {
@@ -155,7 +155,7 @@ describe('the profile API', () => {
   });
 });
 
-describe('the answer to a search', () => {
+describe('the response to a search', () => {
   const found = (count: number) =>
     Array.from(
       { length: count },
@@ -190,7 +190,7 @@ describe('the answer to a search', () => {
     return client.call<unknown>(...SEARCH);
   }
 
-  it('comes whole, in however many pieces', async () => {
+  it('is complete in any number of chunks', async () => {
     const { status, headers, body } = await answerWith(3);
     expect({ status, type: headers.get('content-type') }).toEqual({
       status: 200,
@@ -199,7 +199,7 @@ describe('the answer to a search', () => {
     expect(body).toEqual(found(3).map(recordOf));
   });
 
-  it('of more than 32 MiB is 400: to be asked for in parts', async () => {
+  it('is 400 beyond 32 MiB, and must be requested in parts', async () => {
     expect(await answerWith(34)).toMatchObject({
       status: 400,
       body: { error: 'invalid request', details: [{ path: '/search' }] },
@@ -208,7 +208,7 @@ describe('the answer to a search', () => {
 });
 
 describe('the mail about a deletion', () => {
-  it('is queued when the body says so, with counts and without anybody’s name', async () => {
+  it('is queued if the body requests it, with counts and without identities', async () => {
     const { gateway, organization, client } = await open();
     const queued = async () => {
       const { entries } = await gateway.dependencies.log.read(TOPIC.mail, 0, 0, { maxBytes: 1e6 });
@@ -232,7 +232,7 @@ describe('the mail about a deletion', () => {
     ]);
   });
 
-  it('is not lost, nor what was deleted: where it cannot be queued the 503 tells, and the call may be repeated', async () => {
+  it('is not lost if it cannot be queued: the 503 has the deleted profiles, and repeating the call queues it', async () => {
     const requestDeletionNotice = () => Promise.reject(new Unavailable('the log is away'));
     const { client } = await open({ dependencies: { requestDeletionNotice } });
     const { ucid } = await client.write({ AdId: 'a' });

@@ -34,7 +34,7 @@ async function open() {
 const EPOCH_MS = expect.stringMatching(/^\d{13}$/);
 
 describe('one address or number in several spellings', () => {
-  it('made a profile for each, of which an erasure found one', async () => {
+  it('created a profile for each, of which a deletion found only one', async () => {
     const { client } = await open();
     const record = await client.write({ email: 'J\u00fcrgen@M\u00fcller.example' });
     const canonical = 'j\u00fcrgen@xn--mller-kva.example';
@@ -63,7 +63,7 @@ describe('one address or number in several spellings', () => {
     ['mailto:ana@shop.example', 'ana@shop.example'],
     ['ana@shop.example.', 'ana@shop.example'],
     ['<ana@shop.example>', 'ana@shop.example'],
-  ])('hid %j, as it was stored before, from the search and the deletion of %j', async (before, now) => {
+  ])('hid %j, stored by an earlier release, from the search and deletion of %j', async (before, now) => {
     const { client, stored } = await open();
     const ucid = await stored('email', before);
     expect((await client.search({ email: [now, 'ana@else.example'] })).map((found) => found.ucid)).toEqual([
@@ -75,7 +75,7 @@ describe('one address or number in several spellings', () => {
     expect(await client.search({ email: [before] })).toEqual([]);
   });
 
-  it('showed an address twice in the record of a profile that was found by an old spelling of it', async () => {
+  it('showed an address twice in the record of a profile with an older spelling', async () => {
     const { client, stored } = await open();
     const ucid = await stored('email', 'ana@ca\u00f1\u00f3n.example');
     const record = await client.write({ email: 'Ana@Ca\u00f1\u00f3n.example' });
@@ -87,7 +87,7 @@ describe('one address or number in several spellings', () => {
     expect(await client.search({ email: ['ana@ca\u00f1\u00f3n.example'] })).toEqual([record]);
   });
 
-  it('left a profile its address, taken away in another spelling', async () => {
+  it('kept an address in a profile that was unlinked in another spelling', async () => {
     const { client, stored } = await open();
     const ucid = await stored('email', 'ana@ca\u00f1\u00f3n.example');
     const answer = await client.call('/_unlink', {
@@ -101,7 +101,7 @@ describe('one address or number in several spellings', () => {
     expect(await client.search({ email: ['ana@ca\u00f1\u00f3n.example'] })).toEqual([]);
   });
 
-  it('of a telephone was as many people, and stays so without a country', async () => {
+  it('made several profiles of a telephone number, and still do without a country', async () => {
     const { client, owner, settings } = await open();
     const record = await client.write({ cellphone: '+31 6 1234 5678' });
     expect(record.ids.cellphone).toEqual([{ cellphone: '+31612345678', _ts: EPOCH_MS }]);
@@ -124,7 +124,7 @@ describe('one address or number in several spellings', () => {
     expect(profilesNotFound).toEqual(['06 8765 4321']);
   });
 
-  it('of a telephone hid a number stored before from its deletion', async () => {
+  it('hid a stored telephone number from its deletion', async () => {
     const { client, stored, owner, settings } = await open();
     await owner.ok('PUT', settings, { default_country: 'FR' });
     const ucids = [

@@ -4,8 +4,8 @@ import type { TestGateway } from '../../helpers/gateway.ts';
 import { makeClientKey } from '../../helpers/profile-client.ts';
 import { openProfileGateway as open } from '../../helpers/profile-gateway.ts';
 
-describe('what was written to a profile', () => {
-  it('could not take an identity away from a profile', async () => {
+describe('a profile', () => {
+  it('could not be unlinked from an identity', async () => {
     const { owner, organization, client } = await open();
     const { ucid } = await client.write({ email: 'desk@example.com', AdId: 'un-1' });
     const unlink = (body: object, caller = client) =>
@@ -37,7 +37,7 @@ describe('what was written to a profile', () => {
     expect((await unlink({ ids }, client.naming(1_000_000))).status).toBe(403);
   });
 
-  it('could not undo a wrong merge: what was merged stayed one', async () => {
+  it('could not be separated again after a wrong merge', async () => {
     const { owner, organization, client } = await open();
     const ann = await client.write(
       { email: 'ann@m.example' },
@@ -106,7 +106,7 @@ describe('the audit log of deletions', () => {
     return entries.map(({ value }) => JSON.parse(value) as ProfileOperation);
   };
 
-  it('lacked who deleted whom: it is told before and after, by counts and ucids, without a value', async () => {
+  it('lacked the actor of a deletion: its start and end are recorded with counts and ucids, without values', async () => {
     const { gateway, organization, client } = await open();
     const made = [
       await client.write({ email: 'ann@secret.example' }),
@@ -134,7 +134,7 @@ describe('the audit log of deletions', () => {
     expect(JSON.stringify([begun, ended])).not.toContain('secret');
   });
 
-  it('lacked who took an identity away from whom', async () => {
+  it('lacked the actor of an unlinked identity', async () => {
     const { gateway, client } = await open();
     const { ucid } = await client.write({ email: 'cy@secret.example', AdId: 'ad-cy' });
     const body = { region: 'eu', ids: { AdId: ['ad-cy', 'ad-none'] } };
@@ -148,7 +148,7 @@ describe('the audit log of deletions', () => {
     ]);
   });
 
-  it('lacked who undid which merge', async () => {
+  it('lacked the actor of a split', async () => {
     const { gateway, client } = await open();
     const [one, other] = [await client.write({ AdId: 's-1' }), await client.write({ AdId: 's-2' })];
     await client.write({ AdId: 's-1', email: 'di@secret.example' }, { ucid: other.ucid });
@@ -166,7 +166,7 @@ describe('the audit log of deletions', () => {
     expect(JSON.stringify(records)).not.toContain('secret');
   });
 
-  it('lost a deletion whose process died: nobody is deleted before it is on record that it was begun', async () => {
+  it('lost a deletion whose process died: no profile is deleted before its start is recorded', async () => {
     const recordProfileOperation = () => Promise.reject(new Unavailable('the log is away'));
     const { client } = await open({ dependencies: { recordProfileOperation } });
     const { ucid } = await client.write({ AdId: 'kept' });
@@ -174,7 +174,7 @@ describe('the audit log of deletions', () => {
     expect(await client.search({ AdId: ['kept'] })).toMatchObject([{ ucid }]);
   });
 
-  it('tells the caller who is deleted where the end cannot be recorded, or the engine went away in it', async () => {
+  it('causes a 503 with the deleted profiles if it cannot record the end, also if the engine stops answering', async () => {
     const records: ProfileOperation[] = [];
     const recordProfileOperation = async (operation: ProfileOperation) => {
       records.push(operation);

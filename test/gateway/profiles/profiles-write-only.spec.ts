@@ -53,7 +53,7 @@ function nothingOf({ ucid, region, created_ts, ids }: ProfileRecord) {
 }
 
 describe('a write without profile.read', () => {
-  it('that is empty reads nothing but ids, ucid, region and times', async () => {
+  it('returns only ids, ucid, region and times if it is empty', async () => {
     const { ids, record } = await somebody();
     for (const fields of [
       {},
@@ -65,13 +65,13 @@ describe('a write without profile.read', () => {
     }
   });
 
-  it('by ucid reads no more than one by an identity', async () => {
+  it('returns no more by ucid than by an identity', async () => {
     const { record } = await somebody();
     const answer = await writeOnly.call<readonly ProfileRecord[]>('', { region: 'eu', ucid: record.ucid });
     expect(answer.body).toEqual([nothingOf(record)]);
   });
 
-  it('shows what it wrote, beside nothing of the same category', async () => {
+  it('returns its own values, and no stored ones of the same category', async () => {
     const { ids } = await somebody();
     const shown = await writeOnly.write(ids, {
       upsert: {
@@ -94,7 +94,7 @@ describe('a write without profile.read', () => {
     ['an old time', { health: { _ts: '1', note: 'a guess', city: 'a guess' } }],
     ['an old time and the very value', { health: { _ts: 1, note: SECRET, city: 'a guess' } }],
     ['an empty category of an old time', { health: { _ts: '1' } }],
-  ])('that loses by %s reads neither the value that won nor whether it was guessed', async (_, profile) => {
+  ])('reveals neither the stored value nor whether it was guessed if it loses by %s', async (_, profile) => {
     const { ids } = await somebody();
     const nobody = { AdId: `device-${++people}` };
     const [lost, won] = [ids, nobody].map((whom) => writeOnly.write(whom, { upsert: { profile } }));
@@ -102,7 +102,7 @@ describe('a write without profile.read', () => {
     expect((await full.search({ AdId: [ids.AdId] }))[0]?.profile).toMatchObject({ health: { note: SECRET } });
   });
 
-  it('that makes two people one shows the values of neither', async () => {
+  it('returns the values of neither profile if it merges two', async () => {
     const one = await somebody();
     const other = { email: `person-${++people}@example.com` };
     await full.write(other, { upsert: { profile: { home: { street: SECRET } } } });
@@ -111,7 +111,7 @@ describe('a write without profile.read', () => {
     expect(shown).toMatchObject({ profile: {}, mkt_preferences: {}, consent: {} });
   });
 
-  it('in the other shape of the body reads no more', async () => {
+  it('returns no more in the alternative form of the body', async () => {
     const { ids } = await somebody();
     const body = { regions: ['eu'], search: { AdId: [ids.AdId] }, upsert: { consent: { mail: 'yes' } } };
     const { body: shown } = await writeOnly.call<readonly ProfileRecord[]>('', body);
@@ -130,7 +130,7 @@ describe('profile.read is effective for a write', () => {
     return JSON.stringify(body).includes(SECRET);
   };
 
-  it('where the key has it and the header names it, and not with one of them alone', async () => {
+  it('if both the key and the header have it', async () => {
     const both = await makeClientKey(owner, organization.id, [WRITE, 'profile.read']);
     const alone = await makeClientKey(owner, organization.id, [WRITE, 'profile.delete']);
     expect(await shows(full.withKey(both.key, `${WRITE},profile.read`))).toBe(true);
@@ -138,7 +138,7 @@ describe('profile.read is effective for a write', () => {
     expect(await shows(full.withKey(alone.key, `${WRITE},profile.read,profile.delete`))).toBe(false);
   });
 
-  it('where a person’s role has it in the region and the header names it', async () => {
+  it('if the person’s role in the region and the header have it', async () => {
     await owner.ok('POST', `/workspaces/${owner.workspaceId}/members`, {
       email: 'editor@example.com',
       role: 'editor',

@@ -108,7 +108,7 @@ describe('A backup', () => {
     expect(readdirSync(dirname(restored))).toEqual(['restored']);
   });
 
-  it('stores nothing again that is in the target: sealed segments are not even read', async () => {
+  it('stores nothing again that is in the target, and does not read sealed segments', async () => {
     await append(4_000);
     const first = await backedUp();
     await append(10);
@@ -127,7 +127,7 @@ describe('A backup', () => {
     expect(await records(restored)).toEqual(await records(data));
   });
 
-  it('stores a chunk again that was lost or cut short since', async () => {
+  it('stores a chunk again that was lost or truncated since', async () => {
     await backedUp();
     const chunks = filesBelow(join(target, 'chunks'));
     const [cut = '', lost = ''] = chunks.sort((a, b) => statSync(b).size - statSync(a).size);
@@ -137,7 +137,7 @@ describe('A backup', () => {
     expect(await run('restore', target, '--check')).toMatchObject({ code: 0 });
   });
 
-  it('is of one moment: two stores that are written to one after the other never differ by more', async () => {
+  it('is of one moment: two stores that are written in turn differ by at most one write', async () => {
     const files = ['volume/volume.db', 'history/history.db'];
     const writer = new Worker(WRITER, { eval: true, workerData: files.map((file) => join(data, file)) });
     onTestFinished(() => void writer.terminate());
@@ -153,7 +153,7 @@ describe('A backup', () => {
     }
   });
 
-  it('leaves out the keys on request, and says so both times', async () => {
+  it('omits the keys on request, and states it at backup and restore', async () => {
     expect(await backedUp('--no-keys')).toContain('keys are not in it');
     const restored = join(folder, 'restored');
     const ran = await run('restore', target, '--data-dir', restored);
@@ -161,12 +161,12 @@ describe('A backup', () => {
     expect(readdirSync(restored)).not.toContain(KEYS);
   });
 
-  it('names what it does not know in the data folder', async () => {
+  it('names unknown files in the data folder', async () => {
     put('notes.txt', 'mine');
     expect(await backedUp()).toContain('not in it: notes.txt');
   });
 
-  it('removes older ones, and what only they had', async () => {
+  it('removes older backups, and chunks that only they used', async () => {
     await backedUp();
     await append(100);
     await backedUp();
@@ -178,7 +178,7 @@ describe('A backup', () => {
     expect(await run('restore', target, '--check')).toMatchObject({ code: 0 });
   });
 
-  it('goes to a bucket of S3 and comes back from it', async () => {
+  it('is written to an S3 bucket and restored from it', async () => {
     const server = new S3rver({
       port: 0,
       address: '127.0.0.1',
@@ -241,7 +241,7 @@ function counted(file: string): number {
   }
 }
 
-describe('It is refused in one line', () => {
+describe('A command is refused in one line', () => {
   const refused = async (words: string, ...command: readonly string[]) => {
     const ran = await run(...command);
     expect(ran).toMatchObject({ code: 1, output: '' });
@@ -249,7 +249,7 @@ describe('It is refused in one line', () => {
     expect(ran.log.trimEnd().split('\n')).toHaveLength(1);
   };
 
-  it('to restore into a folder that is not empty, and nothing in it changes', async () => {
+  it('to restore into a folder that is not empty, which stays unchanged', async () => {
     await backedUp();
     const used = join(folder, 'used');
     mkdirSync(used);
@@ -258,7 +258,7 @@ describe('It is refused in one line', () => {
     expect(readdirSync(used)).toEqual(['mine']);
   });
 
-  it('to restore what was not finished, or is not there', async () => {
+  it('to restore an unfinished or missing backup', async () => {
     await backedUp();
     rmSync(join(target, 'manifests'), { recursive: true });
     await refused('an unfinished backup only', 'restore', target, '--data-dir', join(folder, 'restored'));
@@ -273,7 +273,7 @@ describe('It is refused in one line', () => {
     expect(readdirSync(folder).sort()).toEqual(['data', 'target']);
   });
 
-  it('to restore a damaged chunk, a lost one or a changed manifest: the folder does not appear', async () => {
+  it('to restore a damaged or lost chunk or a changed manifest, without creating the folder', async () => {
     await backedUp();
     const restored = join(folder, 'restored');
     const [chunk = ''] = filesBelow(join(target, 'chunks')).sort(
@@ -312,7 +312,7 @@ describe('It is refused in one line', () => {
     expect(ran).toMatchObject({ code: 1, log: expect.stringContaining('REDIS_URL is set') });
   });
 
-  it('to back up to, or restore from or to, what is no folder', async () => {
+  it('to back up to, or restore from or to, a path that is not a folder', async () => {
     const file = join(folder, 'file');
     writeFileSync(file, '');
     await refused('ENOTDIR', 'backup', file);
@@ -337,7 +337,7 @@ describe('It is refused in one line', () => {
 });
 
 describe('A restore that is killed', () => {
-  it('leaves no folder, or the whole one; the next begins anew', async () => {
+  it('leaves no folder or a complete one, and the next one starts again', async () => {
     await append(2_000);
     await backedUp();
     const restored = join(folder, 'restored');

@@ -82,7 +82,7 @@ describe.each(WIRINGS)('The catalog on $wiring', ({ isThere, onKafka }) => {
   }
   const imported = (file: string) => ranHere(['catalog', 'import', file], to);
 
-  it('is exported, and imported under the same offsets; once more changes nothing', async () => {
+  it('is exported and imported under the same offsets, and a second import changes nothing', async () => {
     await append(from, 1_234);
     const file = await exported();
     expect(await imported(file)).toEqual({
@@ -94,7 +94,7 @@ describe.each(WIRINGS)('The catalog on $wiring', ({ isThere, onKafka }) => {
     expect((await imported(file)).output).toBe('the catalog ends at 1234 now; 0 records were appended\n');
   });
 
-  it('keeps its offsets where facts were dropped before the first of them', async () => {
+  it('keeps its offsets if facts were dropped before the first one', async () => {
     await append(from, 1_300);
     await withLog(from, (log) => log.dropBelow(TOPIC.catalog, 0, 1_200));
     const file = await exported();
@@ -107,7 +107,7 @@ describe.each(WIRINGS)('The catalog on $wiring', ({ isThere, onKafka }) => {
     expect((await imported(file)).output).toBe('the catalog ends at 1300 now; 0 records were appended\n');
   });
 
-  it('is whole after imports that were killed', async () => {
+  it('is complete after killed imports', async () => {
     await append(from, 3_000, 'x'.repeat(2_000));
     await withLog(from, (log) => log.dropBelow(TOPIC.catalog, 0, 600));
     const file = await exported();
@@ -120,7 +120,7 @@ describe.each(WIRINGS)('The catalog on $wiring', ({ isThere, onKafka }) => {
     expect(await stored(to)).toEqual(await stored(from));
   });
 
-  it('refuses a file that is cut off, damaged or of something else, and a topic with another catalog', async () => {
+  it('refuses a truncated, damaged or foreign file, and a topic with another catalog', async () => {
     await append(from, 20);
     const file = await exported();
     const text = readFileSync(file, 'utf8');

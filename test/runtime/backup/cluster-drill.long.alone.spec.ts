@@ -24,7 +24,7 @@ const DRAINED_WITHIN_MS = 180_000;
 
 /** The order of docs/operations/backup.md, with the tools that it names. */
 describe.skipIf(engines() === undefined)('The drill of a cluster', () => {
-  it('has all of it again after the loss of the catalog, Elasticsearch and Redis', async () => {
+  it('restores all data after the loss of the catalog, Elasticsearch and Redis', async () => {
     const elasticsearch = await ownEngines().elasticsearch.start();
     onTestFinished(() => elasticsearch.stop());
     const folder = mkdtempSync(join(tmpdir(), 'tributary-cluster-drill-'));

@@ -27,7 +27,7 @@ const NOT_RESTORED = ['health/health.db', 'health/processes.db', 'profiles/publi
 /** A backup under load, a loss of the machine, a restore elsewhere, and everything sent again. */
 describe('The drill of backup and restore', () => {
   it.each(Array.from({ length: ROUNDS }, (_, round) => round))(
-    'restores the state of the moment, and a repetition of all events loses and doubles nothing (round %i)',
+    'restores the state at the backup, and sending all events again loses and duplicates none (round %i)',
     async () => {
       const folder = mkdtempSync(join(tmpdir(), 'tributary-drill-'));
       onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

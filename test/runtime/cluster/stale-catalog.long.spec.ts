@@ -51,8 +51,8 @@ async function expectPutOff(callers: Callers): Promise<void> {
   }
 }
 
-describe('a gateway that hears nothing of the log', () => {
-  it('goes on for a while, then trusts its catalog no more, and recovers by itself', async () => {
+describe('a gateway that gets no records from the log', () => {
+  it('continues for a while, then stops trusting its catalog, and recovers by itself', async () => {
     const gateway = await openTestGateway();
     onTestFinished(() => gateway.close());
     const log = new TroubledLog(gateway.dependencies.log);
@@ -140,7 +140,7 @@ describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka',
   };
 
   it.each(Object.entries(troubles))(
-    'says so, then trusts its catalog no more, and recovers by itself: Kafka is %s',
+    'reports it, then stops trusting its catalog, and recovers by itself: Kafka is %s',
     { timeout: 120_000 },
     async (_what, [begin, end]) => {
       expect((await list(callers)).status).toBe(200);

@@ -64,7 +64,7 @@ describe('tributary catalog rewrite', () => {
     tributary.owner.post<{ id: string }>('./members', { email, role: 'viewer' });
   const members = () => tributary.owner.get<readonly { email: string | null }[]>('./members');
 
-  it('erases who is gone from every file, beside a server that goes on, and one that starts knows the rest', async () => {
+  it('erases deleted people from every file beside a running server, and a starting one has the rest', async () => {
     const gone = someone();
     const { id } = await addMember(gone);
     await addMember('stays@example.com');
@@ -89,7 +89,7 @@ describe('tributary catalog rewrite', () => {
     expect(await members()).toEqual(after);
   });
 
-  it('after a rotation leaves nothing that is sealed under the old key', async () => {
+  it('leaves no secret sealed under the old key after a rotation', async () => {
     const settings = { url: 'https://example.com', headers: { authorization: 'token of before' } };
     const body = { name: 'd', type: 'webhook', settings, enabled: true };
     const { id } = await tributary.owner.post<{ id: string }>('./destinations', body);
@@ -108,7 +108,7 @@ describe('tributary catalog rewrite', () => {
     expect(await holding(sealed)).toEqual([]);
   });
 
-  it('may be killed at any moment beside people who edit, and be run again until it is done', async () => {
+  it('can be killed at any moment beside concurrent changes, and run again until it is complete', async () => {
     const gone = someone();
     const { id } = await addMember(gone);
     expect((await tributary.owner.call('DELETE', `./members/${id}`)).status).toBe(200);
@@ -143,7 +143,7 @@ describe('tributary catalog rewrite', () => {
     expect(made).toBeGreaterThan(0);
   });
 
-  it('is told in the audit log who joined, by a first sign-in, also when it is rewritten around it', async () => {
+  it('keeps the audit entries of members who joined by a first sign-in during the rewrite', async () => {
     const email = 'joins@example.com';
     await addMember(email);
     expect(await runHere('catalog', 'rewrite')).toMatchObject({ code: 0 });

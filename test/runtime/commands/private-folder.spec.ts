@@ -74,7 +74,7 @@ describe('the data folder', () => {
     await parent.remove();
   });
 
-  it('was readable by every user of the machine: what was there is corrected, and the log says so', () => {
+  it('was readable by every user of the machine: existing files are corrected, and the log reports it', () => {
     expect(openEntries(folder)).toEqual([]);
     const lines = tributary
       .log()
@@ -106,7 +106,7 @@ describe('the data folder', () => {
     expect([intruder.status, intruder.stderr, intruder.stdout]).toEqual([0, '', '']);
   });
 
-  it('was open again after a kill and a restart; what belongs to another user is named', async () => {
+  it('was readable again after a kill and a restart; files of another user are logged', async () => {
     await tributary.kill();
     const strange = join(folder, 'history', 'strange.db');
     writeFileSync(strange, '', { mode: 0o600 });

@@ -83,7 +83,7 @@ describe('tributary secrets rotate', () => {
     return { kids: [...kids], opened, names };
   }
 
-  it('seals everything under a new key beside a running server, which goes on with it', async () => {
+  it('seals every secret under a new key beside a running server, which continues with it', async () => {
     const before = await look();
     expect(before.kids).toEqual(['local']);
     const run = command();
@@ -106,7 +106,7 @@ describe('tributary secrets rotate', () => {
     expect((await look()).kids).toEqual(after.kids);
   });
 
-  it('may be killed at any moment beside people who edit, and be run again until it is done', async () => {
+  it('can be killed at any moment beside concurrent changes, and run again until it is complete', async () => {
     const { opened } = await look();
     let editing = true;
     const edits = (async () => {
@@ -139,7 +139,7 @@ describe('tributary secrets rotate', () => {
     expect(after.names.some((name) => name?.startsWith('edited'))).toBe(true);
   });
 
-  it('refuses where a secret opens with no key, names the destination and changes nothing', async () => {
+  it('refuses a secret that no key opens, names the destination and changes nothing', async () => {
     const before = await look();
     const strange = `k9:${Buffer.alloc(32, 7).toString('base64')}`;
     const run = await runHere(['secrets', 'rotate'], { TRIBUTARY_SECRET_KEYS: strange });
@@ -150,7 +150,7 @@ describe('tributary secrets rotate', () => {
     expect((await look()).kids).toEqual(before.kids);
   });
 
-  it('does nothing else', async () => {
+  it('has no other subcommands', async () => {
     for (const words of [['secrets'], ['secrets', 'forget'], ['secrets', 'rotate', 'all']]) {
       const run = await runHere(words);
       expect(run.code).toBe(2);

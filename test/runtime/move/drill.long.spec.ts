@@ -25,7 +25,7 @@ const DRAINED_WITHIN_MS = 180_000;
 /** A machine that is killed under load, a move that is killed at random moments, and everything sent again. */
 describe.skipIf(engines() === undefined)('The drill of a move', () => {
   it.each(Array.from({ length: ROUNDS }, (_, round) => round))(
-    'loses and doubles nothing (round %i)',
+    'loses and duplicates nothing (round %i)',
     async () => {
       const folder = mkdtempSync(join(tmpdir(), 'tributary-move-drill-'));
       const target = targetOf(folder);

@@ -36,7 +36,7 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
   });
   const move = (...options: string[]) => ranHere(['move', ...options], target);
 
-  it('moves all that an installation is, through kills, and the cluster goes on with it', async () => {
+  it('moves all data of an installation through kills, and the cluster continues with it', async () => {
     const [good, dead, failing] = [await startWebhook(), await startWebhook(), await startWebhook()];
     onTestFinished(async () => {
       for (const webhook of [good, dead, failing]) await webhook.close();
@@ -233,7 +233,7 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
     });
   }, 600_000);
 
-  it('does not go on with what it copied of a folder that was used since', async () => {
+  it('does not continue with the copy of a folder that was used since', async () => {
     const used = mkdtempSync(join(tmpdir(), 'tributary-move-used-'));
     const elsewhere = targetOf(used);
     onTestFinished(async () => {

@@ -20,8 +20,8 @@ import { isolatedEngines, never } from './isolated-engines.ts';
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-describe.skipIf(engines() === undefined)('Profiles that are moved', () => {
-  it('are the same people; who was deleted is remembered, and what was not published is published', async () => {
+describe.skipIf(engines() === undefined)('Moved profiles', () => {
+  it('are unchanged, deletions are kept, and unpublished changes are published', async () => {
     const { folder, prefix, elasticsearchUrl } = await isolatedEngines();
     const clock = { now: Date.now() - HOUR_MS };
     const retentionMs = 7 * DAY_MS;

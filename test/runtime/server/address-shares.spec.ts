@@ -8,7 +8,7 @@ type Dependencies = TestGateway['dependencies'];
 
 const POLL = { timeout: 10_000 };
 
-describe('what one address may take', () => {
+describe('shares of one address', () => {
   let gateway: TestGateway;
   let owner: InjectClient;
   let writeKey: string;
@@ -30,32 +30,35 @@ describe('what one address may take', () => {
     return { url, port: Number(new URL(url).port) };
   }
 
-  describe('of connections, by address', () => {
+  describe('of connections', () => {
     const livez = 'GET /livez HTTP/1.1\r\nhost: x\r\n\r\n';
     const trackOf = (length: number) =>
       `POST /api/v1/workspaces/${owner.workspaceId}/events/track HTTP/1.1\r\nhost: x\r\n` +
       `authorization: Bearer ${writeKey}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
 
     it.each([
-      ['say nothing', ''],
+      ['send nothing', ''],
       ['were answered and are kept', livez],
       ['never end their request', undefined],
-    ])('was all of them for one address: its connections that %s make way', async (_, text) => {
-      const { port } = await serve({ maxConnections: 7 });
-      const held = await Promise.all(Array.from({ length: 7 }, () => open(port, '127.0.0.5')));
-      for (const { socket } of held) socket.write(text ?? trackOf(500));
-      if (text === livez) for (const { answer } of held) await expect.poll(answer, POLL).toMatch(/ 200 /);
-      for (let n = 0; n < 2; n++) {
-        const other = await open(port, '127.0.0.6');
-        other.socket.write(livez);
-        await expect.poll(other.answer, POLL).toMatch(/^HTTP\/1\.1 200 /);
-      }
-      expect(held.filter(({ isOver }) => isOver()).length).toBe(2);
-      const more = await open(port, '127.0.0.5');
-      await expect.poll(more.isOver, POLL).toBe(true);
-    });
+    ])(
+      'were all of them for one address: its connections that %s are closed for other addresses',
+      async (_, text) => {
+        const { port } = await serve({ maxConnections: 7 });
+        const held = await Promise.all(Array.from({ length: 7 }, () => open(port, '127.0.0.5')));
+        for (const { socket } of held) socket.write(text ?? trackOf(500));
+        if (text === livez) for (const { answer } of held) await expect.poll(answer, POLL).toMatch(/ 200 /);
+        for (let n = 0; n < 2; n++) {
+          const other = await open(port, '127.0.0.6');
+          other.socket.write(livez);
+          await expect.poll(other.answer, POLL).toMatch(/^HTTP\/1\.1 200 /);
+        }
+        expect(held.filter(({ isOver }) => isOver()).length).toBe(2);
+        const more = await open(port, '127.0.0.5');
+        await expect.poll(more.isOver, POLL).toBe(true);
+      },
+    );
 
-    it('never takes one whose request is at work', async () => {
+    it('never close a connection whose request is being processed', async () => {
       let confirm = () => {};
       const stalled = new Promise<void>((resolve) => {
         confirm = resolve;
@@ -83,7 +86,7 @@ describe('what one address may take', () => {
     });
   });
 
-  describe('of guesses, by an address that has many spellings', () => {
+  describe('of failed authentications, by an address with many spellings', () => {
     const guess = (url: string, forwarded: string) =>
       fetch(`${url}/api/v1/workspaces`, {
         headers: { authorization: 'Bearer trb_api_wrong', 'x-forwarded-for': forwarded },
@@ -101,8 +104,8 @@ describe('what one address may take', () => {
         ],
       ],
       ['a /64', ['2001:db8:5::1', '2001:DB8:5:0:aaaa::', '[2001:db8:5::f]:443', '2001:db8:5:0:1:2:3:4%en0']],
-      ['a proxy that passes on what is no address', ['unknown', 'guess-1', '', '1.2.3', '999.1.1.1']],
-    ])('was counted for each of them apart: %s', async (_, spellings) => {
+      ['a proxy that forwards invalid addresses', ['unknown', 'guess-1', '', '1.2.3', '999.1.1.1']],
+    ])('were counted for each spelling separately: %s', async (_, spellings) => {
       const { url } = await serve({ trustProxy: ['::ffff:127.0.0.0/104'] });
       for (let n = 0; n < 100; n++)
         expect(await guess(url, `10.0.0.${n}, ${spellings[n % spellings.length]}`)).toBe(401);

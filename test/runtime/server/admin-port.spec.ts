@@ -33,7 +33,7 @@ async function statusFor(url: string, host: string): Promise<number | undefined>
 
 describe('the public port', () => {
   it.each([true, false])(
-    'named no engine and no error to anybody who asked for /readyz: ready %s',
+    'named engines and errors in the public /readyz: it has one word, ready %s',
     async (ready) => {
       const gateway = await openTestGateway();
       onTestFinished(() => gateway.close());
@@ -74,7 +74,7 @@ describe('the admin port', () => {
   });
 
   it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'])(
-    'took more than GET and HEAD: %s',
+    'accepted more than GET and HEAD: %s',
     async (method) => {
       const url = await adminServer();
       const body =
@@ -101,7 +101,7 @@ describe('the admin port', () => {
     expect(await statusFor(await adminServer({ adminHost: '0.0.0.0' }), 'gateway-1')).toBe(200);
   });
 
-  it('was on a port that another program had, and the message named the wrong variables', async () => {
+  it('was on a port in use, and the message named the wrong variables', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     onTestFinished(() => void other.close());
@@ -122,7 +122,7 @@ describe('the admin port', () => {
   });
 
   it.each([['gateway'], ['processor']])(
-    'of a %s kept scrapes waiting for brokers that take connections and say nothing',
+    'delayed scrapes of a %s by brokers that accept connections without responding',
     async (role) => {
       const silent = createServer(() => {}).listen(0, '127.0.0.1');
       await once(silent, 'listening');

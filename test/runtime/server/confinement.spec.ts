@@ -34,7 +34,7 @@ const NATIVE = `
   console.log(JSON.stringify(Object.fromEntries(found)));
 `;
 
-describe('other people’s code', () => {
+describe('code of users', () => {
   let parent: Awaited<ReturnType<typeof temporaryFolder>>;
   let folder = '';
   let secret = '';
@@ -57,7 +57,7 @@ describe('other people’s code', () => {
     return JSON.parse(stdout) as Readonly<Record<string, string>>;
   }
 
-  it('read keys, files and the host’s environment as the user of the host: node’s permissions keep it from them', () => {
+  it('read keys, files and the host’s environment as the user of the host: Node’s permissions prevent it', () => {
     const { 'signal the host': signal, ...others } = attacked({}, confinement.wrapper);
     expect(Object.entries(others).filter(([, outcome]) => outcome !== 'ERR_ACCESS_DENIED')).toEqual([]);
     expect(Object.keys(others).length).toBeGreaterThan(12);
@@ -65,14 +65,14 @@ describe('other people’s code', () => {
     expect(signal).toBe('done');
   });
 
-  it.skipIf(!isRoot)('signalled the host, where that is root’s and the code another user’s', () => {
+  it.skipIf(!isRoot)('sent signals to a host that runs as root, while the code runs as another user', () => {
     const found = attacked({ uid: NOBODY, gid: NOBODY }, confinement.wrapper);
     expect(found['signal the host']).toBe('EPERM');
     expect(found['read a key of the data folder']).toBe('ERR_ACCESS_DENIED');
   });
 
   it.skipIf(!isRoot || !isLinux)(
-    'broke out of node and read the data folder, the host or filled the disk',
+    'could read the data folder and the host or fill the disk after an escape from Node',
     () => {
       const [command = process.execPath, ...args] = [...confinement.wrapper, process.execPath];
       const open = join(parent.path, 'open');
@@ -93,7 +93,7 @@ describe('other people’s code', () => {
     },
   );
 
-  describe.skipIf(!isLinux)('ran as root beside confined code', () => {
+  describe.skipIf(!isLinux)('in its own processes', () => {
     /** Checks the kernel's view of a confined process. */
     function expectConfined(pid: number): void {
       const status = readFileSync(`/proc/${pid}/status`, 'utf8');
@@ -124,7 +124,7 @@ describe('other people’s code', () => {
       expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim()).toBe('1000');
     }
 
-    it('of the sandbox', async () => {
+    it('is confined in the workers of the sandbox', async () => {
       const tools = { metrics: NO_METRICS, logger: NO_LOGGER };
       const sandbox = openIsolatedVmSandbox({ processes: 1, ...tools, ...confinement });
       onTestFinished(() => sandbox.close());
@@ -155,14 +155,14 @@ describe('other people’s code', () => {
       return { verdict, pids: packPids().filter((pid) => !before.includes(pid)) };
     }
 
-    it('of the Segment pack', async () => {
+    it('is confined in the worker of the Segment pack', async () => {
       const { pids } = await testPack({ confinement });
       expect(pids).toHaveLength(1);
       for (const pid of pids) expectConfined(pid);
     });
 
     it.skipIf(!isRoot)(
-      'of the Segment pack, which another user cannot start: it runs as the host does, and says so',
+      'runs as the host’s user, with a warning, if another user cannot start the Segment pack',
       async () => {
         const warned: unknown[] = [];
         const logger = { ...NO_LOGGER, warn: (fields: object) => warned.push(fields) };

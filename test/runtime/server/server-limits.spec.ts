@@ -9,7 +9,7 @@ import { type InjectClient, openTestGateway, type TestGateway } from '../../help
 type ServerSettings = Parameters<typeof startServer>[0];
 type Dependencies = TestGateway['dependencies'];
 
-describe('what a client may take', () => {
+describe('limits of a client', () => {
   let gateway: TestGateway;
   let owner: InjectClient;
   let writeKey: string;
@@ -46,7 +46,7 @@ describe('what a client may take', () => {
   const workspaces = (person: Client) => person.call('GET', '/workspaces');
 
   describe('of time and connections', () => {
-    it('a stop waited for connections that were kept after their last answer: they end with it', async () => {
+    it('a stop waited for idle keep-alive connections: they end with it', async () => {
       const { log } = gateway.dependencies;
       const slow = Object.create(log, {
         append: {
@@ -72,7 +72,7 @@ describe('what a client may take', () => {
       expect(kept.answer().toLowerCase()).toContain('connection: close');
     });
 
-    it('ends with 408 for headers that come byte by byte, while others are answered', async () => {
+    it('headers that arrive byte by byte end with 408, while other requests are answered', async () => {
       const { port, person } = await serve({ headersTimeoutMs: 700 });
       const slow = await Promise.all(Array.from({ length: 50 }, () => open(port)));
       for (const one of slow) one.socket.write('POST /api/v1/workspaces HTTP/1.1\r\nhost: x\r\n');
@@ -89,7 +89,7 @@ describe('what a client may take', () => {
       for (const { answer } of slow) expect(answer()).toMatch(/^HTTP\/1\.1 408 .*"request timeout"/s);
     });
 
-    it('ends with 408 for a body that comes byte by byte', async () => {
+    it('a body that arrives byte by byte ends with 408', async () => {
       const { port } = await serve({ requestTimeoutMs: 1_000 });
       const { socket, answer, isOver } = await open(port);
       const head = `POST /api/v1/workspaces/${owner.workspaceId}/events/track HTTP/1.1`;
@@ -101,7 +101,7 @@ describe('what a client may take', () => {
       expect(answer()).toMatch(/^HTTP\/1\.1 408 /);
     });
 
-    it('is 16 KiB of headers', async () => {
+    it('headers have at most 16 KiB', async () => {
       const { person } = await serve();
       expect(
         (await person.call('GET', '/workspaces', { headers: { 'x-long': 'a'.repeat(14_000) } })).status,
@@ -115,7 +115,7 @@ describe('what a client may take', () => {
       });
     });
 
-    it('closes a connection that is idle for too long', async () => {
+    it('a connection that is idle for too long is closed', async () => {
       const { port } = await serve({ keepAliveTimeoutMs: 300 });
       const { socket, answer, isOver } = await open(port);
       socket.write('GET /livez HTTP/1.1\r\nhost: x\r\n\r\n');
@@ -123,7 +123,7 @@ describe('what a client may take', () => {
       await expect.poll(isOver, { timeout: 5_000 }).toBe(true);
     });
 
-    it('closes connections past the bound, and takes new ones once there is room', async () => {
+    it('connections beyond the bound are closed, and new ones are accepted below it', async () => {
       const { port } = await serve({ maxConnections: 5 });
       const held = await Promise.all(Array.from({ length: 5 }, () => open(port)));
       for (const { socket, answer } of held) {
@@ -146,13 +146,13 @@ describe('what a client may take', () => {
   });
 
   describe('of calls', () => {
-    it('is anything by default', async () => {
+    it('calls are not limited by default', async () => {
       const { producer, person } = await serve();
       for (let n = 0; n < 50; n++) expect((await track(producer)).status).toBe(202);
       for (let n = 0; n < 50; n++) expect((await workspaces(person)).status).toBe(200);
     });
 
-    it('of events: a rate for each key, 429 with Retry-After, and nothing of a refused batch taken', async () => {
+    it('events have a rate limit for each key: 429 with Retry-After, and a refused batch is refused as a whole', async () => {
       let now = 0;
       const events = new TokenBuckets({ perSecond: 10, burst: 20, clock: () => now });
       const { producer, person } = await serve({}, { limits: { events } });
@@ -178,7 +178,7 @@ describe('what a client may take', () => {
       expect((await batch(15)).status).toBe(202);
     });
 
-    it('of events counts those that are refused, as they cost as well', async () => {
+    it('refused events count too', async () => {
       const events = new TokenBuckets({ perSecond: 10, burst: 20, clock: () => 0 });
       const { producer } = await serve({}, { limits: { events } });
       const batch = Array.from({ length: 20 }, () => ({ type: 'track', event: 'E' }));
@@ -187,7 +187,7 @@ describe('what a client may take', () => {
       expect((await track(producer)).status).toBe(429);
     });
 
-    it('of the rest: a rate for each credential, and none for events', async () => {
+    it('other calls have a rate limit for each credential, which does not apply to events', async () => {
       const taken: string[] = [];
       const calls: RateLimiter = {
         take: async (name) => (taken.push(name) > 3 ? 1_500 : 0),
@@ -204,7 +204,7 @@ describe('what a client may take', () => {
       expect(taken[0]).toMatch(/^account:/);
     });
 
-    it('is anything while the limiter does not answer, which is counted', async () => {
+    it('calls are admitted while the rate limiter does not answer, and counted', async () => {
       const counted: string[] = [];
       const metrics = { ...gateway.dependencies.metrics, count: (name: string) => counted.push(name) };
       const calls: RateLimiter = {
@@ -219,13 +219,13 @@ describe('what a client may take', () => {
     });
   });
 
-  describe('of guesses, by address', () => {
+  describe('of failed authentications, by address', () => {
     const guess = (url: string, forwarded: string) =>
       fetch(`${url}/api/v1/workspaces`, {
         headers: { authorization: 'Bearer trb_api_wrong', 'x-forwarded-for': forwarded },
       }).then(({ status }) => status);
 
-    it('is not got around by an X-Forwarded-For that nobody asked for', async () => {
+    it('an untrusted X-Forwarded-For is ignored', async () => {
       const { url } = await serve();
       for (let n = 0; n < 100; n++) expect(await guess(url, `203.0.113.${n}`)).toBe(401);
       expect(await guess(url, '203.0.113.250')).toBe(429);
@@ -235,7 +235,7 @@ describe('what a client may take', () => {
       ['an address', ['127.0.0.0/8']],
       ['one hop', 1],
     ])(
-      'counts who the trusted proxy says it is, not what the client put before: %s',
+      'the address added by the trusted proxy counts, not those sent by the client: %s',
       async (_, trustProxy) => {
         const { url } = await serve({ trustProxy });
         for (let n = 0; n < 100; n++) expect(await guess(url, `10.0.0.${n}, 203.0.113.7`)).toBe(401);
@@ -244,14 +244,14 @@ describe('what a client may take', () => {
       },
     );
 
-    it('believes no more hops than there are proxies', async () => {
+    it('only as many hops as proxies are trusted', async () => {
       const { url } = await serve({ trustProxy: 2 });
       for (let n = 0; n < 100; n++) expect(await guess(url, `10.0.0.${n}, 203.0.113.7, 192.0.2.1`)).toBe(401);
       expect(await guess(url, '10.9.9.9, 203.0.113.7, 192.0.2.9')).toBe(429);
     });
   });
 
-  describe('by its browser', () => {
+  describe('for pages of other origins', () => {
     const preflight = (url: string, path: string, method = 'POST') =>
       fetch(`${url}/api/v1/workspaces/${owner.workspaceId}/${path}`, {
         method: 'OPTIONS',
@@ -262,7 +262,7 @@ describe('what a client may take', () => {
         },
       });
 
-    it('is to send events from any page, and nothing else', async () => {
+    it('any page can send events, and nothing else', async () => {
       const { url } = await serve();
       for (const type of ['track', 'identify', 'page', 'group', 'batch']) {
         const answer = await preflight(url, `events/${type}`);
@@ -278,7 +278,7 @@ describe('what a client may take', () => {
       }
     });
 
-    it('shows the answer to an event, also a refusal, to the page', async () => {
+    it('a page can read the response to an event, also a refusal', async () => {
       const { url } = await serve();
       const send = (token: string) =>
         fetch(`${url}/api/v1/workspaces/${owner.workspaceId}/events/track`, {
@@ -300,7 +300,7 @@ describe('what a client may take', () => {
       }
     });
 
-    it('is to call the platform API from the pages that are configured, and no others', async () => {
+    it('only configured pages can call the platform API', async () => {
       const crossOrigin = { origins: ['https://console.example'], ingestionOrigins: [] };
       const { url } = await serve({}, { crossOrigin });
       const from = (origin: string) =>
@@ -313,7 +313,7 @@ describe('what a client may take', () => {
     });
   });
 
-  it('is told that an answer is what it says it is and belongs in no cache, whatever the answer', async () => {
+  it('every response has nosniff and no-store headers', async () => {
     const { url, person } = await serve({ hstsMs: 3_600_000 });
     for (const answer of [
       await workspaces(person),
@@ -333,7 +333,7 @@ describe('what a client may take', () => {
 });
 
 describe('the settings of limits', () => {
-  it('take a number of proxies or their addresses, and nothing between', () => {
+  it('accept a number of proxies or their addresses, and nothing else', () => {
     expect(readConfig({ TRUST_PROXY: '2' }).trustProxy).toBe(2);
     expect(readConfig({ TRUST_PROXY: '10.0.0.0/8, 192.0.2.1' }).trustProxy).toEqual([
       '10.0.0.0/8',
@@ -343,7 +343,7 @@ describe('the settings of limits', () => {
       expect(() => readConfig({ TRUST_PROXY: wrong }), wrong).toThrow('TRUST_PROXY');
   });
 
-  it('take origins as browsers write them', () => {
+  it('accept origins in the form of browsers', () => {
     const read = (value: string) => readConfig({ TRIBUTARY_CORS_ORIGINS: value }).corsOrigins;
     expect(read('https://a.example, http://localhost:5173')).toEqual([
       'https://a.example',

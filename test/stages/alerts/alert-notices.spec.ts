@@ -91,7 +91,7 @@ function setUpAlert(fields: Partial<Draft<Alert>> = {}, notification_email: stri
 }
 
 describe('a notice of an alert', () => {
-  it('is a delivery of a track event, the same to the byte after a crash', async () => {
+  it('is a delivery of a track event, byte-identical after a crash', async () => {
     const { run, turned } = setUpAlert({ destination_id: CHANNEL }, 'org@example.com');
     const turn = turnOf();
     const entry = await turned(turn);
@@ -115,7 +115,7 @@ describe('a notice of an alert', () => {
     expect(await run('deliver', [handedOn(outputRecords[0])])).toEqual([]);
   });
 
-  it('is a mail that says what is watched and what was measured, on single lines', async () => {
+  it('is a mail with the watched number and the measurement, on single lines', async () => {
     const { run, turned, sent } = setUpAlert({ email: 'ops@example.com' });
     for (const [seen, state] of (['firing', 'ok'] as const).entries())
       for (const outputRecord of await run('notice', [await turned(turnOf({ state }), seen)]))
@@ -181,7 +181,7 @@ describe('a notice of an alert', () => {
     expect(topicsOf(await run('notice', [await turned(turnOf())]))).toEqual(topics);
   });
 
-  it('has those of the workspace where the alert names none', async () => {
+  it('is sent to the receivers of the workspace if the alert has none', async () => {
     const { run, turned, catalog, sent } = setUpAlert({}, 'org@example.com');
     const alerts = { enabled: true, destination_id: CHANNEL, email: 'team@example.com' };
     catalog.add('workspace.updated', WORKSPACE, { name: 'w', region: 'eu', alerts });
@@ -191,7 +191,7 @@ describe('a notice of an alert', () => {
     expect(sent[0]?.to).toBe('team@example.com');
   });
 
-  it('is none of a proposal that came second, nor of an alert that was deleted', async () => {
+  it('is not sent for a proposal that was not applied, nor for a deleted alert', async () => {
     const { run, turned, catalog } = setUpAlert({ email: 'ops@example.com' });
     const first = await turned(turnOf());
     const second = await turned(turnOf());

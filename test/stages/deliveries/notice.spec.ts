@@ -72,7 +72,7 @@ function setUpNotice(alerts: Partial<Alerts> | null, notification_email: string 
 }
 
 describe('notice', () => {
-  it('makes a delivery of a track event to the alert destination', async () => {
+  it('creates a delivery of a track event to the alert destination', async () => {
     const { run, turned } = setUpNotice({ destination_id: CHANNEL }, 'org@example.com');
     const turn = turnOf();
     const entry = await turned(turn);
@@ -104,7 +104,7 @@ describe('notice', () => {
     expect(await run('notice', [entry])).toEqual(outputRecords);
   });
 
-  it('the delivery is made as any other, and tried again like it', async () => {
+  it('creates a delivery that is made and retried like any other', async () => {
     const { run, turned, world } = setUpNotice({ destination_id: CHANNEL });
     const [outputRecord] = await run('notice', [await turned(turnOf())]);
     world.deliver = () => ({ outcome: 'retry', reason: 'answered 500', status: 500 });
@@ -113,7 +113,7 @@ describe('notice', () => {
     expect(await run('deliver', [handedOn(outputRecord, 1)])).toEqual([]);
   });
 
-  it('makes a mail of it, to the address as it is when the mail is sent', async () => {
+  it('creates a mail to the address at the time of sending', async () => {
     const { run, turned, sent, catalog } = setUpNotice({ email: 'first@example.com' });
     const turn = turnOf();
     const outputRecords = await run('notice', [await turned(turn)]);
@@ -146,7 +146,7 @@ describe('notice', () => {
     expect(told.counts[`tributary_destination_health_notices_total{state=bad,channel=${channel}}`]).toBe(1);
   });
 
-  it('tells as the workspace says where the destination says nothing, but none of itself', async () => {
+  it('uses the receivers of the workspace if the destination has none, except the destination itself', async () => {
     const { run, turned, catalog } = setUpNotice(null, 'org@example.com');
     const workspace = { name: 'w', region: 'eu' };
     const tellTo = (destination_id: string) => {
@@ -165,7 +165,7 @@ describe('notice', () => {
     expect(catalog.state.workspace(WORKSPACE)?.alerts).toMatchObject({ destination_id: CHANNEL });
   });
 
-  it('alerts once for two changes proposed at once, and never for one that is a day old', async () => {
+  it('alerts once for two concurrent changes, and never for one that is a day old', async () => {
     const { run, turned } = setUpNotice({ destination_id: CHANNEL });
     const [first, second] = [await turned(turnOf()), await turned(turnOf())];
     expect(await run('notice', [first, second])).toHaveLength(1);
@@ -173,7 +173,7 @@ describe('notice', () => {
     expect(await run('notice', [old])).toEqual([]);
   });
 
-  it('alerts for a change also when the next one came before the alert', async () => {
+  it('alerts for a change also if the next one arrived before the alert', async () => {
     const { run, turned } = setUpNotice({ destination_id: CHANNEL });
     const bad = await turned(turnOf());
     const well = await turned(turnOf({ state: 'well', because: null }), 1);

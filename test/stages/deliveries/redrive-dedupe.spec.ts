@@ -46,7 +46,7 @@ function begun(outcome: DeliveryOutcome, offset: number, topic: string = TOPIC.d
 }
 
 describe('two redrives in quick succession sent a delivery twice', () => {
-  it('the entry that deliver claims first is delivered, also when it is repeated', async () => {
+  it('the entry with the first dedupe claim is delivered, also when it is repeated', async () => {
     const { run, dead, posts } = await setUpDead();
     const [first, second] = [begun(dead, 11), begun(dead, 12)];
     const outputRecords = await run('deliver', [first, second]);
@@ -57,7 +57,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
     expect(posts).toHaveLength(3);
   });
 
-  it('one that is dead again is redriven again', async () => {
+  it('a delivery that is dead again can be redriven again', async () => {
     const { run, dead, posts, time } = await setUpDead();
     const [again] = await run('deliver', [begun(dead, 11)]);
     const next: DeliveryOutcome = JSON.parse(again?.value ?? '');
@@ -70,7 +70,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
     expect(posts).toHaveLength(4);
   });
 
-  it('nothing that becomes of it claims a second time', async () => {
+  it('later entries of the delivery make no second dedupe claim', async () => {
     const { run, dead, world } = await setUpDead();
     world.deliver = () => ({ outcome: 'retry', reason: 'HTTP 503' });
     const [retry] = await run('deliver', [begun(dead, 11)]);
@@ -89,7 +89,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
     expect(await run('deliver.retry', [marked])).toHaveLength(2);
   });
 
-  it('a transformation that runs again runs once, in the slow queue of route', async () => {
+  it('a transformation is run again once, in the slow queue of route', async () => {
     const set = setUp();
     set.catalog.addDestination('place');
     set.catalog.addTransformation('tx');
@@ -112,7 +112,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
     expect(JSON.parse(delivery?.value ?? '')).toMatchObject({ redrives: 2 });
   });
 
-  it('each delivery of a bulk redrive that is repeated goes once', async () => {
+  it('each delivery of a repeated bulk redrive is made once', async () => {
     const { run, dead, posts } = await setUpDead();
     const entries = Array.from({ length: 40 }, (_, n) =>
       begun({ ...dead, delivery: { ...dead.delivery, id: `d${n % 20}` } }, 20 + n),

@@ -51,7 +51,7 @@ it('a request moved to the slow queue was repeated at a graceful stop: the attac
   expect(release).toHaveLength(2);
 });
 
-it('a request under way when the stages stop is settled by the stage it began in', async () => {
+it('a request in flight when the stages stop is settled by the stage that began it', async () => {
   const { world, time, stages, deliveriesTo } = setUpTwoDestinations();
   const release: (() => void)[] = [];
   world.deliver = () => new Promise((resolve) => release.push(() => resolve(OK)));
@@ -106,7 +106,7 @@ it('a slow destination with a backlog delayed all others in the slow queue: its 
   while (!isStopped) await pass();
 });
 
-it('a quick destination was idle until the slots of deferred deliveries, estimated in a bad moment: they are recalled', async () => {
+it('a quick destination was idle until the scheduled slots of its deferred deliveries, estimated while it was slow: they are recalled', async () => {
   const { world, time, stages, deliveriesTo } = setUpTwoDestinations();
   const served = new Set<string>();
   const open: { readonly at: number; readonly answer: () => void }[] = [];

@@ -35,7 +35,7 @@ const idsOf = (outputRecords: readonly OutputRecord[]) =>
 const handed = (outputRecords: readonly OutputRecord[]): readonly LogEntry[] =>
   outputRecords.map((outputRecord, offset) => handedOn(outputRecord, offset));
 
-describe('validate, beside a workspace whose contract takes long', () => {
+describe('validate, with a workspace whose contract is slow', () => {
   function setUpCostly() {
     const set = setUp();
     set.catalog.add('contract.created', CONTRACT.id, CONTRACT);
@@ -50,7 +50,7 @@ describe('validate, beside a workspace whose contract takes long', () => {
   }
   const quiet = (offset: number) => entryOf(RECEIVED, offset, event(`q${offset}`, { workspace_id: QUIET }));
 
-  it('events of one workspace held up everybody’s: beyond its share they go to the slow queue', async () => {
+  it('events of one workspace delayed those of all others: beyond its share they go to the slow queue', async () => {
     const { run, time, costly } = setUpCostly();
     const began = time.elapsed;
     const outputRecords = await run('validate', [quiet(0), ...costly(500, 1), quiet(501)]);
@@ -72,7 +72,7 @@ describe('validate, beside a workspace whose contract takes long', () => {
     });
   });
 
-  it('an event that was sent on is judged once, whatever is repeated and whichever copy is first', async () => {
+  it('an event moved to the slow queue is evaluated once, with any repetition and order of its copies', async () => {
     const { run, time, costly } = setUpCostly();
     const batch = [quiet(0), ...costly(300, 1)];
     const once = await run('validate', batch);
@@ -112,7 +112,7 @@ describe('validate, beside a workspace whose contract takes long', () => {
     ).toEqual([]);
   });
 
-  it('the slow queue judges as of the catalog position that the event carries', async () => {
+  it('the slow queue evaluates as of the catalog position of the event', async () => {
     const { run, catalog, costly } = setUpCostly();
     const outputRecords = await run('validate', [quiet(0), ...costly(200, 1)]);
     const slow = handed(outputRecords.filter(({ topic }) => topic === TOPIC.receivedSlow));
@@ -122,7 +122,7 @@ describe('validate, beside a workspace whose contract takes long', () => {
   });
 });
 
-describe('route, beside a workspace whose filters take long', () => {
+describe('route, with a workspace whose filters are slow', () => {
   const list = Array.from({ length: 700 }, (_, n) => n);
   const costly = 'event.properties.list.exists(x, x == -7)';
 
@@ -138,7 +138,7 @@ describe('route, beside a workspace whose filters take long', () => {
     entryOf(TOPIC.accepted, offset, event(`m${offset}`, { properties: { list }, ...fields }));
   const quiet = (offset: number) => accepted(offset, { workspace_id: QUIET });
 
-  it('a thousand filters held up everybody’s events: they are evaluated up to a budget, the rest is one dead delivery', async () => {
+  it('a thousand filters delayed the events of all others: they are evaluated up to a budget, the rest is one dead delivery', async () => {
     const { run } = setUpCostly(1_000);
     const outputRecords = await run('route', [accepted(0)]);
     expect(topicsOf(outputRecords)).toEqual([TOPIC.deliveriesDead, TOPIC.deliveries]);
@@ -151,7 +151,7 @@ describe('route, beside a workspace whose filters take long', () => {
     expect(await run('route', [accepted(0)])).toEqual(outputRecords);
   });
 
-  it('beyond its share the events of the workspace go to the slow queue unmatched, and come to the same there', async () => {
+  it('events beyond the share go to the slow queue unmatched, with the same result there', async () => {
     const { run } = setUpCostly();
     await run('route', [quiet(0)]);
     const first = await run('route', [accepted(1)]);
@@ -175,7 +175,7 @@ describe('route, beside a workspace whose filters take long', () => {
     expect(topicsOf(await run('route', [quiet(60)]))).toEqual([]);
   });
 
-  it('a redrive evaluates the rules that were not evaluated, as far as its own budget goes', async () => {
+  it('a redrive evaluates the rules that were not evaluated, up to its own budget', async () => {
     const { run } = setUpCostly(60);
     const redriven = (rule: string, match: string) =>
       entryOf(TOPIC.eventsSlow, 0, event('m', { properties: { list } }), {
@@ -202,7 +202,7 @@ describe('route, beside a workspace whose filters take long', () => {
     expect(topicsOf(last)).toEqual([TOPIC.outcomes]);
   });
 
-  it('a redrive of rules that were not evaluated sent the event again by one without a filter, behind them', async () => {
+  it('a redrive of rules that were not evaluated sent the event again by a later rule without a filter', async () => {
     const { run, catalog } = setUpCostly(60);
     const [dead, delivered] = await run('route', [accepted(0)]);
     expect(JSON.parse(delivered?.value ?? '').rule_id).toBe('unfiltered');
@@ -219,7 +219,7 @@ describe('route, beside a workspace whose filters take long', () => {
     ).toEqual([rule_id]);
   });
 
-  it('a rule that alone takes too long left the rules behind it to two dead deliveries, and to both redrives', async () => {
+  it('a rule that exceeds the budget alone left the later rules to two dead deliveries, and to both redrives', async () => {
     const { run, catalog } = setUpCostly(0);
     const long = { properties: { list: Array.from({ length: 15_000 }, (_, n) => n) } };
     catalog.addRule('z1', 'place', { filter: Array.from({ length: 4 }, () => costly).join(' || ') });
@@ -267,7 +267,7 @@ describe('a filter that fails', () => {
     });
   });
 
-  it('a redrive evaluates it again: it delivers, is done with, or is dead once more', async () => {
+  it('is evaluated again by a redrive: the delivery is made, settled, or dead again', async () => {
     const { run } = setUpFailing();
     const [delivered] = await run('route.slow', [redriven({ coupon: 'SPRING' })]);
     expect(delivered?.topic).toBe(TOPIC.deliveries);
@@ -285,14 +285,14 @@ describe('a filter that fails', () => {
     });
   });
 
-  it('makes no dead delivery for a destination that is closed', async () => {
+  it('causes no dead delivery for a disabled destination', async () => {
     const { run, catalog } = setUp();
     catalog.addDestination('place', { enabled: false });
     catalog.addRule('rule', 'place', failing);
     expect(await run('route', [entryOf(TOPIC.accepted, 0, event('m'))])).toEqual([]);
   });
 
-  it('a thousand of them make no thousand dead deliveries of one event', async () => {
+  it('causes far fewer dead deliveries of one event than a thousand failing rules', async () => {
     const { run, catalog } = setUp();
     catalog.addDestination('place');
     for (let n = 0; n < 1_000; n++) catalog.addRule(`rule${n}`, 'place', failing);

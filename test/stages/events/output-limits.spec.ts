@@ -59,7 +59,7 @@ const rulesOf = (outputRecords: readonly OutputRecord[]) =>
   new Set(outputRecords.map(({ value }) => JSON.parse(value).rule_id ?? JSON.parse(value).delivery.rule_id));
 
 describe('one event over all rules of its workspace', () => {
-  it('held all it became at once: it comes in pieces, each rule once, and the same on a replay', async () => {
+  it('had all its output in memory at once: the output comes in pieces, each rule once, and the same on a replay', async () => {
     // 150 rules, 7 outputs of 30 KB each: 31 MB, all within its shares.
     const set = setUpFlood(150, 7, 30_000);
     const { all, sizes } = await pieces(set, event('m'));
@@ -74,7 +74,7 @@ describe('one event over all rules of its workspace', () => {
     );
   });
 
-  it('became a hundred times its share: each of its rules is dead with the reason, in pieces too', async () => {
+  it('had a hundred times its share of output: each of its rules is dead with the reason, also in pieces', async () => {
     const set = setUpFlood(150, 100, 30_000);
     const { all, sizes } = await pieces(set, event('m', { properties: { large: 'x'.repeat(30_000) } }));
     expect(all).toHaveLength(150);
@@ -85,7 +85,7 @@ describe('one event over all rules of its workspace', () => {
     for (const size of sizes) expect(size).toBeLessThan(MOST_OF_A_PIECE);
   });
 
-  it('one rule alone may make all that a transformation may, and so does a redrive of one', async () => {
+  it('can have the full output of a transformation with one rule, or in a redrive of one', async () => {
     const { all } = await pieces(setUpFlood(1, 100, 30_000), event('m'));
     expect(all).toHaveLength(100);
     const set = setUpFlood(150, 100, 30_000);
@@ -96,7 +96,7 @@ describe('one event over all rules of its workspace', () => {
     expect(await set.run('route.slow', [redriven])).toHaveLength(100);
   });
 
-  it('what leaves no room for others is no failure of the transformation', async () => {
+  it('exceeds its share without counting as a failure of the transformation', async () => {
     const set = setUpFlood(150, 100, 30_000);
     for (let n = 0; n < 3; n++) await pieces(set, event(`m${n}`));
     expect(set.catalog.state.transformation('tx')?.status).toBe('active');
@@ -104,7 +104,7 @@ describe('one event over all rules of its workspace', () => {
 });
 
 describe('a batch of events with many violations', () => {
-  it('made of a batch a hundred times its size: it ends where that is enough for one commit', async () => {
+  it('became a hundred times its size: the batch ends at the limit of one commit', async () => {
     const { stages, catalog, world } = setUp();
     catalog.add('contract.created', CONTRACT_ID, {
       id: CONTRACT_ID,

@@ -21,7 +21,7 @@ const CONTRACT: Draft<Contract> = {
 };
 
 describe('validate', () => {
-  it('keeps the digits of large numbers where a contract takes other fields out', async () => {
+  it('keeps the digits of large numbers if a contract removes other fields', async () => {
     const { run, catalog, world } = setUp();
     catalog.add('contract.created', CONTRACT.id, CONTRACT);
     world.evaluate = ({ properties }) => {
@@ -51,7 +51,7 @@ describe('validate', () => {
     expect(await run('validate', entries.slice(2))).toEqual([]);
   });
 
-  it('takes the same message id of another environment for another event', async () => {
+  it('treats the same message id of another environment as another event', async () => {
     const { run } = setUp();
     const entries = [
       entryOf(RECEIVED, 0, event('a')),
@@ -60,7 +60,7 @@ describe('validate', () => {
     expect(await run('validate', entries)).toHaveLength(2);
   });
 
-  it('judges by the contract as of the position the event carries', async () => {
+  it('evaluates by the contract as of the catalog position of the event', async () => {
     const { run, catalog, world } = setUp();
     const before = catalog.position;
     catalog.add('contract.created', CONTRACT.id, CONTRACT);
@@ -95,7 +95,7 @@ describe('validate', () => {
       return { ...set, bad, good };
     }
 
-    it('the message id stayed spent, and the corrected event was dropped: in the same batch and in a later one', async () => {
+    it('the message id was not released, and the corrected event was dropped: in the same batch and in a later one', async () => {
       for (const cut of [1, 2, 3]) {
         const { run, bad, good } = setUpStrict();
         const entries = [bad(0), bad(1), good(2), good(3), bad(4)];
@@ -105,7 +105,7 @@ describe('validate', () => {
       }
     });
 
-    it('gives the same after a crash between the claims and the commit, whatever was claimed since', async () => {
+    it('has the same result after a crash between the dedupe claims and the commit, with any later claims', async () => {
       const { run, bad, good } = setUpStrict();
       const once = await run('validate', [bad(0)]);
       expect(topicsOf(await run('validate', [good(1)]))).toEqual([TOPIC.accepted]);
@@ -117,7 +117,7 @@ describe('validate', () => {
       ]);
     });
 
-    it('is dropped where an accepted event has the id already', async () => {
+    it('is dropped if an accepted event already has the id', async () => {
       const { run, bad, good } = setUpStrict();
       expect(topicsOf(await run('validate', [good(0), bad(1)]))).toEqual([TOPIC.accepted]);
       expect(await run('validate', [bad(2)])).toEqual([]);
@@ -141,7 +141,7 @@ describe('validate', () => {
       return { ...set, entries, judged: () => judged };
     }
 
-    it('held the thread until all of it was judged: others work in between, and the verdicts keep their order', async () => {
+    it('held the thread until all of it was evaluated: other work runs in between, and the verdicts keep their order', async () => {
       const { run, entries, judged } = setUpSlow();
       const seen: number[] = [];
       const look = () => {
@@ -162,7 +162,7 @@ describe('validate', () => {
       );
     });
 
-    it('is judged no further once its partition is lost, and the same wherever it comes again', async () => {
+    it('is not evaluated further once its partition is lost, and has the same result in the next process', async () => {
       const { run, entries, judged, world } = setUpSlow();
       const lost = new AbortController();
       const { evaluate } = world;
@@ -176,7 +176,7 @@ describe('validate', () => {
     });
   });
 
-  it('is unavailable, and emits nothing, while its catalog is behind an event', async () => {
+  it('is unavailable, and emits nothing, while its catalog lags behind an event', async () => {
     const { run, catalog } = setUp();
     const ahead = { [HEADER.catalogPosition]: String(catalog.position + 1) };
     const validating = run('validate', [entryOf(RECEIVED, 0, event('a'), ahead)]);
@@ -190,7 +190,7 @@ describe('validate', () => {
     ['no known type', { ...event('a'), type: 'alias' }],
     ['no known environment', { ...event('a'), environment: 'staging' }],
     ['no time', { ...event('a'), received_at: 'now' }],
-  ])('throws for an entry with %s, so that it alone is given up', async (_name, value) => {
+  ])('throws for an entry with %s, so that only that one is dead-lettered', async (_name, value) => {
     const { run } = setUp();
     const validating = run('validate', [entryOf(RECEIVED, 0, value)]);
     await expect(validating).rejects.toMatchObject({ code: 'invalid_input' });

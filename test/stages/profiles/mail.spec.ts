@@ -57,7 +57,7 @@ function setUpMail(
 }
 
 describe('mail', () => {
-  it('tells the organization how many were deleted, at the address it has now', async () => {
+  it('reports to the organization’s current address how many profiles were deleted', async () => {
     const { run, sent, catalog, outcomes, told } = setUpMail(() => ({ kind: 'sent' }));
     catalog.add('organization.updated', ORGANIZATION, {
       ...ORGANIZED,
@@ -72,7 +72,7 @@ describe('mail', () => {
     expect(told.lines.join('\n')).not.toContain('@');
   });
 
-  it('sends what was asked for twice once, and a replay again under the same id', async () => {
+  it('sends a mail that was requested twice once, and a replay again under the same id', async () => {
     const { run, sent, outcomes } = setUpMail(() => ({ kind: 'sent' }));
     const asked = notice();
     await run('mail', [entryOf(TOPIC.mail, 0, asked)]);
@@ -83,7 +83,7 @@ describe('mail', () => {
     expect(outcomes()).toEqual({ sent: 2, duplicate: 1 });
   });
 
-  it('waits while the server does not answer', async () => {
+  it('waits while the server does not respond', async () => {
     const { run, told } = setUpMail(() => {
       throw new Unavailable('nobody there');
     });
@@ -94,7 +94,7 @@ describe('mail', () => {
   });
 
   it.each([7 * 24, 36])(
-    'gives up what the server was away for too long, ahead of a log that keeps it for %i hours',
+    'dead-letters a mail after a long outage of the server, before the log’s retention of %i hours',
     async (hours) => {
       const retentionMs = hours * 3_600_000;
       const away = () => {
@@ -114,7 +114,7 @@ describe('mail', () => {
     },
   );
 
-  it('tries again later what the server does not take now, as often as it takes, until it is too old', async () => {
+  it('retries a temporarily refused mail until it is too old', async () => {
     const { run, time, stages, outcomes, told } = setUpMail(() => ({ kind: 'later', reason: 'RCPT TO 450' }));
     let entry = entryOf(TOPIC.mail, 0, notice());
     for (let round = 0; round < 3; round++) {
@@ -141,14 +141,14 @@ describe('mail', () => {
     expect(told.lines.at(-1)).toMatch(/^error a mail is dead-lettered .*RCPT TO 450/);
   });
 
-  it('gives up at once what is refused for good', async () => {
+  it('dead-letters a permanently refused mail at once', async () => {
     const { run, outcomes } = setUpMail(() => ({ kind: 'refused', reason: 'RCPT TO 550 5.1.1' }));
     const outputRecords = await run('mail', [entryOf(TOPIC.mail, 0, notice())]);
     expect(outputRecords.map(({ topic }) => topic)).toEqual([TOPIC.poison]);
     expect(outcomes()).toEqual({ refused: 1 });
   });
 
-  it('without a mail server keeps mails, says so once an hour, and lets them go as soon as there is one', async () => {
+  it('keeps mails without a mail server, reports it once an hour, and sends them once there is one', async () => {
     const { run, time, told, outcomes, stages } = setUpMail(undefined);
     let entry = entryOf(TOPIC.mail, 0, notice());
     for (let round = 0; round < 13; round++) {
@@ -176,7 +176,7 @@ describe('mail', () => {
   it.each([
     ['without an address', ORGANIZATION],
     ['that is not there', newId()],
-  ])('sends nothing for an organization %s, and says so', async (_which, organization_id) => {
+  ])('sends nothing for an organization %s, and logs it', async (_which, organization_id) => {
     const { run, sent, told, outcomes } = setUpMail(() => ({ kind: 'sent' }), null);
     expect(await run('mail', [entryOf(TOPIC.mail, 0, notice({ organization_id }))])).toEqual([]);
     expect(sent).toEqual([]);
@@ -184,7 +184,7 @@ describe('mail', () => {
     expect(told.lines).toHaveLength(1);
   });
 
-  it('waits for the catalog that its gateway knew', async () => {
+  it('waits for the catalog position of its gateway', async () => {
     const { run, catalog } = setUpMail(() => ({ kind: 'sent' }));
     const headers = { [HEADER.catalogPosition]: String(catalog.position + 1) };
     await expect(run('mail', [entryOf(TOPIC.mail, 0, notice(), headers)])).rejects.toMatchObject({
@@ -198,14 +198,14 @@ describe('mail', () => {
     ['no organization', { ...notice(), organization_id: 1 }],
     ['no time', { ...notice(), at: 'never' }],
     ['no counts', { ...notice(), counts: undefined }],
-  ])('does not take what is no notice: %s', async (_what, value) => {
+  ])('refuses an invalid notice: %s', async (_what, value) => {
     const { run } = setUpMail(() => ({ kind: 'sent' }));
     await expect(run('mail', [entryOf(TOPIC.mail, 0, value)])).rejects.toMatchObject({
       code: 'invalid_input',
     });
   });
 
-  it('breaks no line of the mail with the name of an organization', async () => {
+  it('keeps the name of an organization on one line of the mail', async () => {
     const { run, sent, catalog } = setUpMail(() => ({ kind: 'sent' }));
     const name = `a\r\nBcc: evil@example.org\u2028${'x'.repeat(200)}`;
     catalog.add('organization.updated', ORGANIZATION, { ...ORGANIZED, name, notification_email: ADDRESS });

@@ -26,7 +26,7 @@ const user = (value: string) => ({ type: 'user_id', value });
 const device = (value: string) => ({ type: 'anonymous_id', value });
 
 describe('profile', () => {
-  it('writes what identify and group events say, in the organization and region of their workspace', async () => {
+  it('writes the data of identify and group events, in the organization and region of their workspace', async () => {
     const { profiles, run, counts } = setUpProfiles();
     await run(
       'profile',
@@ -71,7 +71,7 @@ describe('profile', () => {
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 2 });
   });
 
-  it('kept a trait of null as a value: nothing took it away', async () => {
+  it('kept a null trait as a value, so that traits could not be removed', async () => {
     for (const profileNulls of ['unset', 'keep'] as const) {
       const { profiles, run } = setUpProfiles({ profileNulls });
       await run('profile', accepted({ user_id: 'u1', traits: { title: null } }));
@@ -81,7 +81,7 @@ describe('profile', () => {
     }
   });
 
-  it('leaves the profiles of customers alone whatever development sends under their ids, and counts it', async () => {
+  it('ignores events of the environment development with ids of customers, and counts them', async () => {
     const { profiles, run, counts, catalog } = setUpProfiles();
     const environment = 'development';
     const ahead = { [HEADER.catalogPosition]: String(catalog.position + 1) };
@@ -103,7 +103,7 @@ describe('profile', () => {
     });
   });
 
-  it('writes one subject in order, and subjects side by side, so many at a time', async () => {
+  it('writes one subject in order, and several subjects concurrently up to a limit', async () => {
     const { profiles, run } = setUpProfiles({ profileWriters: 3 });
     const underWay = new Set<string>();
     profiles.answer = async ({ identities }) => {
@@ -132,7 +132,7 @@ describe('profile', () => {
     }
   });
 
-  it('writes what came about a subject in one moment at once', async () => {
+  it('writes the events of a subject in one batch at once', async () => {
     const { profiles, run, counts } = setUpProfiles();
     await run(
       'profile',
@@ -154,7 +154,7 @@ describe('profile', () => {
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 3 });
   });
 
-  it('writes of an alias who the user was, for the store to find whether that is a user or a device', async () => {
+  it('writes the former id of an alias, for the store to decide whether it is a user or a device', async () => {
     const { profiles, run, counts } = setUpProfiles();
     const alias = (user_id: string, previous_id: string) => ({
       user_id,
@@ -174,7 +174,7 @@ describe('profile', () => {
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 3 });
   });
 
-  it('writes an alias after those who came with it: one of them may be who the user was', async () => {
+  it('writes an alias after the other events of its batch, which may contain the former id', async () => {
     const { profiles, run } = setUpProfiles();
     const alias = { user_id: 'new', context: { alias: { previous_id: 'old' } } };
     await run('profile', accepted(alias, { user_id: 'old' }));
@@ -186,7 +186,7 @@ describe('profile', () => {
     ]);
   });
 
-  it('writes one by one what is refused together', async () => {
+  it('writes events one by one that are refused together', async () => {
     const { profiles, run, counts } = setUpProfiles();
     const refused: ProfileWriteOutcome = { kind: 'refused', reason: 'too_large' };
     const { answer } = profiles;
@@ -200,7 +200,7 @@ describe('profile', () => {
     });
   });
 
-  it('counts what is left out and what is no identity, and logs it without values', async () => {
+  it('counts omitted data and invalid identities, and logs them without values', async () => {
     const { profiles, run, counts, lines } = setUpProfiles();
     const { answer } = profiles;
     profiles.answer = async (write) => {
@@ -234,7 +234,7 @@ describe('profile', () => {
     expect(lines[2]).toMatch(/^warn .*"messages":\["m0"\]/);
   });
 
-  it('waits while the store is away, begins nothing more, and leaves nothing under way behind', async () => {
+  it('waits while the store is unavailable, starts nothing more, and leaves nothing in flight', async () => {
     const { profiles, run } = setUpProfiles({ profileWriters: 2 });
     profiles.answer = () => {
       throw new Unavailable('nobody there');
@@ -245,7 +245,7 @@ describe('profile', () => {
     expect(profiles.underWay).toBe(0);
   });
 
-  it('begins nothing more once the partition is lost', async () => {
+  it('starts nothing more once the partition is lost', async () => {
     const { profiles, run } = setUpProfiles({ profileWriters: 1 });
     const lost = new AbortController();
     const { answer } = profiles;
@@ -270,14 +270,14 @@ describe('profile', () => {
     await expect(run('profile', [identify])).rejects.toMatchObject({ code: 'unavailable' });
   });
 
-  it('writes nothing for a workspace that nobody knows', async () => {
+  it('writes nothing for an unknown workspace', async () => {
     const { profiles, run, counts } = setUpProfiles();
     await run('profile', accepted({ workspace_id: '00000000-0000-4000-8000-00000000000f' }));
     expect(profiles.writes).toEqual([]);
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=no_workspace}': 1 });
   });
 
-  it('leaves the guilty one to the log when an entry is no event', async () => {
+  it('lets the log dead-letter an entry that is not an event', async () => {
     const { run } = setUpProfiles();
     const headers = { [HEADER.type]: 'identify', [HEADER.environment]: 'production' };
     const bad = entryOf(TOPIC.accepted, 0, { type: 'identify' }, headers);

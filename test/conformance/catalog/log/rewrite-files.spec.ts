@@ -22,7 +22,7 @@ function copyDatabase(from: string, to: string): void {
   database.close();
 }
 
-describe('the files of an embedded catalog that was rewritten', () => {
+describe('the files of a rewritten embedded catalog', () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   const closing: { close(): Promise<unknown> }[] = [];
   beforeEach(async () => {
@@ -78,7 +78,7 @@ describe('the files of an embedded catalog that was rewritten', () => {
   it.each([
     ['one file', 256 * 1024 * 1024],
     ['many', 100_000],
-  ])('hold no byte of what is not in the state any more, of %s', async (_, segmentBytes) => {
+  ])('contain no byte of data that is no longer in the state, in %s', async (_, segmentBytes) => {
     const log = await openLog(segmentBytes);
     const file = join(folder.path, 'catalog.snapshot');
     const options = { logger: NO_LOGGER, staleAfterMs: 10_000, proposeTimeoutMs: 5_000, everyMs: 3_600_000 };
@@ -105,7 +105,7 @@ describe('the files of an embedded catalog that was rewritten', () => {
     expect(reader.ready).toBe(true);
   });
 
-  it('are read right whatever part of them a crash left to be removed, and the next rewrite removes it', async () => {
+  it('are read correctly with any part that a crash left to be removed, and the next rewrite removes it', async () => {
     const log = await openLog(50_000);
     const catalog = opened(log);
     await fill(catalog);

@@ -59,7 +59,7 @@ export function describeRewrite(harness: CatalogHarness): void {
     const fresh = async () => caughtUp(opened());
     const first = () => log.first(TOPIC.catalog, 0);
 
-    it('leaves one who starts with the same state as one who was there, and neither hears of it', async () => {
+    it('gives a starting process the same state as a running one, without notifying subscribers', async () => {
       const [catalog, other] = [opened(), opened()];
       const positions = await fill(catalog);
       await caughtUp(other);
@@ -83,7 +83,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(new Set(judges(later).map((contract) => contract?.name)).size).toBe(4);
     });
 
-    it('keeps what was decided: versions, names that are taken, ids that are gone, keys that are revoked', async () => {
+    it('keeps all decisions: versions, taken names, deleted ids, revoked keys', async () => {
       const catalog = opened();
       await fill(catalog);
       await catalog.rewrite(REWRITE);
@@ -100,7 +100,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(digestOf(await caughtUp(catalog))).toBe(digestOf(later));
     });
 
-    it('takes facts while it runs, and they do the same to all', async () => {
+    it('accepts facts while it runs, with the same result in every process', async () => {
       const [catalog, busy] = [opened(), opened()];
       await fill(catalog);
       await caughtUp(busy);
@@ -125,7 +125,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(later.state.entities('contract', WORKSPACE_ID).length).toBeGreaterThanOrEqual(made);
     });
 
-    it.each(STEPS)('that is killed after "%s" loses nothing, and the next one is complete', async (step) => {
+    it.each(STEPS)('loses no data if it is killed after "%s", and the next one is complete', async (step) => {
       const catalog = opened();
       await fill(catalog);
       const known = digestOf(catalog);
@@ -147,7 +147,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(digestOf(await caughtUp(catalog))).toBe(after);
     });
 
-    it('beside another one is harmless, whichever is first', async () => {
+    it('loses no data beside a concurrent one, in either order', async () => {
       const [one, other] = [opened(), opened()];
       await fill(one);
       await caughtUp(other);
@@ -160,7 +160,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       for (const each of [one, other]) expect(digestOf(await caughtUp(each))).toBe(known);
     });
 
-    it('that another one drops before its own process comes to it begins anew, and both are complete', async () => {
+    it('starts again if another one drops it before its own process reads it, and both are complete', async () => {
       const held = holding(log);
       const [one, other] = [opened(held.log), opened()];
       await fill(other);
@@ -181,7 +181,7 @@ export function describeRewrite(harness: CatalogHarness): void {
     });
 
     it.each(['begun', 'ended'])(
-      'that another one drops after "%s" begins anew, and both are complete',
+      'starts again if another one drops it after "%s", and both are complete',
       async (at) => {
         const [one, other] = [opened(), opened()];
         await fill(one);
@@ -208,7 +208,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       },
     );
 
-    it('is where one goes on that did not hear of the facts that were dropped', async () => {
+    it('is the place where a process continues that had not read the dropped facts', async () => {
       const troubled = new TroubledLog(log);
       const [catalog, late] = [opened(), opened(troubled)];
       await fill(catalog);
@@ -225,7 +225,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect((await late.propose(contractFact('c9', 'nine'))).applied).toBe(true);
     });
 
-    it('dropped a fact before the gateway of its change had read it, which answered 503: it gives gateways time', async () => {
+    it('dropped a fact before the gateway of its change had read it, which answered 503: it waits for gateways', async () => {
       const troubled = new TroubledLog(log);
       const [catalog, late] = [opened(), opened(troubled)];
       const position = await fill(catalog);
@@ -242,7 +242,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       await rewriting;
     });
 
-    it('is found also by one who hears of the drop before it hears of what came', async () => {
+    it('is found by a process that observes the drop before the appended records', async () => {
       let isBlind = false;
       const over = {
         append: log.append.bind(log),
@@ -271,8 +271,8 @@ export function describeRewrite(harness: CatalogHarness): void {
       expect(blind.fault).toBeUndefined();
     });
 
-    describe('leaves the log as it is', () => {
-      it('while a stage has not taken what would be dropped, and says which', async () => {
+    describe('before it drops facts', () => {
+      it('leaves the log unchanged while a stage has not processed the facts, and names the stage', async () => {
         const catalog = opened();
         await fill(catalog);
         const rewriting = catalog.rewrite({ ...REWRITE, stages: ['audit'], stageTimeoutMs: 300 });
@@ -294,7 +294,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       });
     });
 
-    describe('facts that are missing, and no rewrite in their place,', () => {
+    describe('missing facts without a rewrite in their place', () => {
       async function notReady(catalog: Catalog, errors: readonly object[]): Promise<void> {
         await expect.poll(() => catalog.fault).toMatch(/facts are missing$/);
         expect(catalog.ready).toBe(false);
@@ -307,7 +307,7 @@ export function describeRewrite(harness: CatalogHarness): void {
         return { errors, logger: { ...NO_LOGGER, error: (fields: object) => errors.push(fields) } };
       };
 
-      it('make a start stop, loudly and for good', async () => {
+      it('make a starting process permanently not ready, with an error', async () => {
         await fill(opened());
         await log.dropBelow(TOPIC.catalog, 0, 4);
         const { errors, logger } = recording();
@@ -319,7 +319,7 @@ export function describeRewrite(harness: CatalogHarness): void {
       it.each([
         ['something', 1],
         ['nothing', 0],
-      ])('make one that was behind stop, where %s is left to read', async (_, left) => {
+      ])('make a lagging process permanently not ready, with %s left to read', async (_, left) => {
         const troubled = new TroubledLog(log);
         const { errors, logger } = recording();
         const [catalog, late] = [opened(), opened(troubled, logger)];
@@ -334,7 +334,7 @@ export function describeRewrite(harness: CatalogHarness): void {
         expect(late.position).toBe(position);
       });
 
-      it('also where a rewrite begins there that was never finished', async () => {
+      it('do so also if an unfinished rewrite begins there', async () => {
         await fill(opened());
         const end = await log.end(TOPIC.catalog, 0);
         const child = rewriter('begun');

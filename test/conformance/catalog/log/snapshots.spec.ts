@@ -66,7 +66,7 @@ describe('the snapshot of a catalog', () => {
     return known;
   }
 
-  it('is where a start begins, and only what came later is read of the log', async () => {
+  it('is loaded at start, and only later facts are read from the log', async () => {
     const known = await written();
     const between = start(log);
     await between.catalog.catchUp(5_000);
@@ -83,7 +83,7 @@ describe('the snapshot of a catalog', () => {
     await catalog.close();
   });
 
-  it('is written on a schedule too, and not again where nothing is new', async () => {
+  it('is written on a schedule, and not again without new facts', async () => {
     const { catalog } = start(log, 10);
     await catalog.propose(workspaceFact());
     await expect.poll(() => stat(file).catch(() => undefined)).toBeDefined();
@@ -145,7 +145,7 @@ describe('the snapshot of a catalog', () => {
     await next.catalog.close();
   });
 
-  it('is all that is left where retention took every fact: the catalog begins from it and goes on', async () => {
+  it('is sufficient if retention dropped every fact: the catalog continues from it', async () => {
     const known = await written();
     await log.dropBelow(TOPIC.catalog, 0, await log.end(TOPIC.catalog, 0));
     const { catalog, warnings } = start();
@@ -161,7 +161,7 @@ describe('the snapshot of a catalog', () => {
     await again.catalog.close();
   });
 
-  it('does not stand for facts that it never had: with a gap behind it the catalog is not ready', async () => {
+  it('does not replace missing facts: with a gap behind it the catalog is not ready', async () => {
     await written(3);
     const between = start(log, 3_600_000);
     await between.catalog.catchUp(5_000);
@@ -189,7 +189,7 @@ describe('the snapshot of a catalog', () => {
     await other.close();
   });
 
-  it('that cannot be written loses nothing and is told', async () => {
+  it('that cannot be written loses no data and is logged', async () => {
     await mkdir(file, { recursive: true });
     await writeFile(join(file, 'in the way'), '');
     const { catalog, warnings } = start();
@@ -199,7 +199,7 @@ describe('the snapshot of a catalog', () => {
     expect(await readdir(dirname(file))).toEqual(['catalog.snapshot']);
   });
 
-  it('never holds a fact that could not be applied, nor half of it', async () => {
+  it('never contains a fact that could not be applied, not even in part', async () => {
     const { catalog } = start();
     await catalog.propose(workspaceFact());
     await append(log, { ...workspaceFact('w2'), v: 2 });
@@ -208,7 +208,7 @@ describe('the snapshot of a catalog', () => {
     expect(await stat(file).catch(() => undefined)).toBeUndefined();
   });
 
-  it('takes what killed processes left half-written out of the way, in time', async () => {
+  it('is written after removing old unfinished files of killed processes', async () => {
     await written();
     const [old, recent] = [`${file}.old`, `${file}.recent`];
     for (const draft of [old, recent]) await writeFile(draft, 'half');
@@ -221,7 +221,7 @@ describe('the snapshot of a catalog', () => {
     expect((await readdir(dirname(file))).sort()).toEqual(['catalog.snapshot', 'catalog.snapshot.recent']);
   });
 
-  it('is for its owner alone', async () => {
+  it('is readable only by its owner', async () => {
     await written();
     expect((await stat(file)).mode & 0o777).toBe(0o600);
   });

@@ -33,7 +33,7 @@ describe('the ndjson connector, on the disk', () => {
     connectorOf(from, 'ndjson').deliver(destination({ folder: 'orders' }), sent, unhurried);
   const linesOf = async (file: string) => (await readFile(join(folder(), file), 'utf8')).split('\n');
 
-  it('writes a line each into the file of the day, in UTC', async () => {
+  it('writes one line for each event into the file of the day, in UTC', async () => {
     const [before, after] = [delivery(), delivery()];
     await send([before]);
     now += 1_000;
@@ -47,7 +47,7 @@ describe('the ndjson connector, on the disk', () => {
     expect(rest).toBe('');
   });
 
-  it('goes on with the file of the day after a restart', async () => {
+  it('continues the file of the day after a restart', async () => {
     await send(deliveries(2));
     await connectors.close();
     connectors = createTestConnectors({ dataFolder, clock: () => now });
@@ -56,7 +56,7 @@ describe('the ndjson connector, on the disk', () => {
     expect(await linesOf('2024-02-29-000001.ndjson')).toHaveLength(5);
   });
 
-  it('leaves a line that a crash tore alone on its line', async () => {
+  it('leaves a line that a crash cut off on a line of its own', async () => {
     const [first, torn] = [delivery(), delivery()];
     await send([first]);
     await appendFile(
@@ -72,7 +72,7 @@ describe('the ndjson connector, on the disk', () => {
     ]);
   });
 
-  it('two processes may write to one folder: every line is whole', async () => {
+  it('writes complete lines from two processes to one folder', async () => {
     const other = createTestConnectors({ dataFolder, clock: () => now });
     try {
       const calls = Array.from({ length: 60 }, (_, n) =>
@@ -87,7 +87,7 @@ describe('the ndjson connector, on the disk', () => {
     }
   });
 
-  it('keeps workspaces apart that name the same folder', async () => {
+  it('separates workspaces with the same folder setting', async () => {
     await send([delivery()]);
     const elsewhere = { ...destination({ folder: 'orders' }), workspaceId: 'another' };
     await connectorOf(connectors, 'ndjson').deliver(elsewhere, [delivery()], unhurried);
@@ -96,7 +96,7 @@ describe('the ndjson connector, on the disk', () => {
   });
 
   it.each(['../x', '..', '/etc', 'a/../../x', 'a\0b', 'a\\..\\b', ''])(
-    'the folder "%s" leads nowhere',
+    'refuses the folder "%s"',
     async (name) => {
       const place = destination({ folder: name });
       const results = await connectorOf(connectors, 'ndjson').deliver(place, [delivery()], unhurried);
@@ -105,7 +105,7 @@ describe('the ndjson connector, on the disk', () => {
     },
   );
 
-  it('a workspace id that leads elsewhere leads nowhere', async () => {
+  it('refuses a workspace id that is a path to another folder', async () => {
     const place = { ...destination({ folder: 'orders' }), workspaceId: '../..' };
     const results = await connectorOf(connectors, 'ndjson').deliver(place, [delivery()], unhurried);
     expect(results).toMatchObject([{ outcome: 'dead' }]);

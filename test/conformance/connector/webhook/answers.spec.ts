@@ -4,7 +4,7 @@ import { connectorOf, createTestConnectors, delivery, destination, unhurried } f
 import { type RecordingServer, startRecordingServer } from '../suite/recording-server.ts';
 import { WEBHOOK_SECRET } from './harness.ts';
 
-describe('a webhook that was posted to again although it', () => {
+describe('a webhook that received a delivery again although it', () => {
   let server: RecordingServer;
   let connectors: ConnectorCatalog;
   beforeEach(async () => {
@@ -78,7 +78,7 @@ describe('a webhook that was posted to again although it', () => {
     expect(server.connections.taken).toBeLessThanOrEqual(2);
   });
 
-  it('answers in a way that is read in two ways: its connection serves no other request', async () => {
+  it('sends an ambiguous response: its connection serves no other request', async () => {
     const smuggled = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n';
     const head = `HTTP/1.1 500 no\r\ncontent-length: 0\r\ncontent-length: ${smuggled.length}\r\n\r\n`;
     server.answer = (_, socket) => socket.write(head + smuggled);

@@ -33,7 +33,7 @@ describe('the webhook connector, on the wire', () => {
   const sendOne = async (settings: JsonObject = {}) => (await send([delivery()], settings))[0];
 
   describe('the request', () => {
-    it('is signed so that the official library verifies it, and with no other secret', async () => {
+    it('has a signature that the official library verifies, and with no other secret', async () => {
       const sent = delivery();
       await send([sent]);
       const [request] = server.requests;
@@ -44,7 +44,7 @@ describe('the webhook connector, on the wire', () => {
       expect(() => new Webhook(WEBHOOK_SECRET).verify(`${request?.body} `, headers)).toThrow();
     });
 
-    it('is a POST of JSON to the very URL, with the delivery as its id', async () => {
+    it('is a POST of JSON to the exact URL, with the delivery as its id', async () => {
       const sent = delivery();
       await send([sent]);
       expect(server.requests[0]).toMatchObject({
@@ -60,7 +60,7 @@ describe('the webhook connector, on the wire', () => {
       });
     });
 
-    it('carries the headers of the settings, each once', async () => {
+    it('has the headers of the settings, each once', async () => {
       await sendOne({ headers: { Authorization: 'Bearer t', 'User-Agent': 'mine', 'x-empty': '' } });
       const headers = server.requests[0]?.headers;
       expect(headers).toMatchObject({ authorization: 'Bearer t', 'user-agent': 'mine', 'x-empty': '' });
@@ -68,7 +68,7 @@ describe('the webhook connector, on the wire', () => {
       expect(names.map((name) => name.toLowerCase()).sort()).toEqual(Object.keys(headers ?? {}).sort());
     });
 
-    it('holds a batch, also of one, when batch_size is above 1', async () => {
+    it('contains a batch, also of one, when batch_size is above 1', async () => {
       const [first, second, third] = [delivery(1), delivery(2), delivery(3)];
       await send([first, second, third], { batch_size: 2 });
       const bodies = server.requests.map(({ body }) => JSON.parse(body));
@@ -79,7 +79,7 @@ describe('the webhook connector, on the wire', () => {
       expect(Object.keys(bodies[0])).toEqual(['type', 'deliveries']);
     });
 
-    it('names a batch after the deliveries in it, the same every time', async () => {
+    it('has a batch id derived from its deliveries, the same every time', async () => {
       const sent = deliveries(2);
       await send(sent, { batch_size: 2 });
       await send(sent, { batch_size: 2 });
@@ -93,7 +93,7 @@ describe('the webhook connector, on the wire', () => {
       new Webhook(WEBHOOK_SECRET).verify(request?.body ?? '', request?.headers as Record<string, string>);
     });
 
-    it('uses a connection again', async () => {
+    it('reuses a connection', async () => {
       server.answer = answerWith(200, 'x'.repeat(4_000));
       const same = destinationWith();
       for (let n = 0; n < 20; n++)
@@ -104,7 +104,7 @@ describe('the webhook connector, on the wire', () => {
     });
   });
 
-  describe('the answer', () => {
+  describe('the response', () => {
     it.each([200, 201, 202, 204])('%d is delivered', async (status) => {
       server.answer = answerWith(status);
       expect(await sendOne()).toEqual({ outcome: 'delivered', status });
@@ -130,13 +130,16 @@ describe('the webhook connector, on the wire', () => {
       });
     });
 
-    it.each([301, 302, 303, 307, 308])('%d is given up, and its location not visited', async (status) => {
-      server.answer = answerWith(status, '', { location: `http://127.0.0.1:${server.port}/elsewhere` });
-      expect(await sendOne()).toMatchObject({ outcome: 'dead', reason: 'redirects are not followed' });
-      expect(server.requests).toHaveLength(1);
-    });
+    it.each([301, 302, 303, 307, 308])(
+      '%d is dead at once, and its location is not requested',
+      async (status) => {
+        server.answer = answerWith(status, '', { location: `http://127.0.0.1:${server.port}/elsewhere` });
+        expect(await sendOne()).toMatchObject({ outcome: 'dead', reason: 'redirects are not followed' });
+        expect(server.requests).toHaveLength(1);
+      },
+    );
 
-    it('says when to come back, in seconds or by a date', async () => {
+    it('sets the time of the retry, in seconds or by a date', async () => {
       server.answer = answerWith(429, '', { 'retry-after': '7' });
       expect(await sendOne()).toMatchObject({ outcome: 'retry', afterMs: 7_000 });
       server.answer = answerWith(503, '', { 'retry-after': new Date(Date.now() + 60_000).toUTCString() });
@@ -146,13 +149,13 @@ describe('the webhook connector, on the wire', () => {
       expect(afterMs).toBeLessThanOrEqual(60_000);
     });
 
-    it('holds for every delivery of a batch', async () => {
+    it('applies to every delivery of a batch', async () => {
       server.answer = answerWith(503, 'busy');
       const results = await send(deliveries(3), { batch_size: 3 });
       expect(results).toEqual(Array(3).fill(expect.objectContaining({ outcome: 'retry', status: 503 })));
     });
 
-    it.each([400, 413, 422])('of %d to a batch does not give up the good for the bad', async (status) => {
+    it.each([400, 413, 422])('of %d to a batch does not fail its valid deliveries', async (status) => {
       const sent = deliveries(7);
       const bad = sent[4]?.id ?? '';
       server.answer = (response, socket) => {
@@ -169,14 +172,14 @@ describe('the webhook connector, on the wire', () => {
       expect(new Set(server.requests.map(({ headers }) => headers['webhook-id'])).size).toBe(bodies.length);
     });
 
-    it.each([401, 403, 404, 410])('of %d to a batch holds for it: one request', async (status) => {
+    it.each([401, 403, 404, 410])('of %d to a batch applies to all of it: one request', async (status) => {
       server.answer = answerWith(status);
       const results = await send(deliveries(4), { batch_size: 4 });
       expect(results).toEqual(Array(4).fill({ outcome: 'dead', status, reason: `answered ${status}` }));
       expect(server.requests).toHaveLength(1);
     });
 
-    it('that ceases while a refused batch is sent in parts: one deadline, and the rest is tried again', async () => {
+    it('that stops while a refused batch is sent in parts has one deadline, and the rest is retried', async () => {
       server.answer = (response, socket) => {
         if (server.requests.length <= 2)
           answerWith(server.requests.length === 1 ? 400 : 204)(response, socket);
@@ -193,7 +196,7 @@ describe('the webhook connector, on the wire', () => {
       });
     });
 
-    it('is kept as an excerpt of a kilobyte, and an endless one is not read on', async () => {
+    it('is kept as an excerpt of a kilobyte, and an endless one is not read further', async () => {
       const piece = 'x'.repeat(65_536);
       let written = 0;
       server.answer = (response) => {
@@ -222,7 +225,7 @@ describe('the webhook connector, on the wire', () => {
       await expect.poll(() => server.connections.open).toBe(0);
     });
 
-    it('drips its header without an end: the status counts, and the connection ends at the timeout', async () => {
+    it('sends an endless header byte by byte: the status counts, and the connection ends at the timeout', async () => {
       server.answer = (_, socket) => {
         socket.write('HTTP/1.1 200 OK\r\n');
         const drip = setInterval(() => socket.write('x-drip: 1\r\n'), 20);
@@ -232,7 +235,7 @@ describe('the webhook connector, on the wire', () => {
       await expect.poll(() => server.connections.open).toBe(0);
     });
 
-    it('drips its body without an end: the status counts, and the connection ends at the timeout', async () => {
+    it('sends an endless body byte by byte: the status counts, and the connection ends at the timeout', async () => {
       server.answer = (response) => {
         response.writeHead(200).write('taken');
         const drip = setInterval(() => response.write('.'), 20);
@@ -275,7 +278,7 @@ describe('the webhook connector, on the wire', () => {
       expect(server.requests).toHaveLength(1);
     });
 
-    it('resets the connection: a reset, and nothing is sent twice', async () => {
+    it('resets the connection: reported as a reset, and nothing is sent twice', async () => {
       server.answer = (_, socket) => socket.resetAndDestroy();
       expect(await sendOne()).toMatchObject({ outcome: 'retry', reset: true });
       expect(server.requests).toHaveLength(1);
@@ -286,7 +289,7 @@ describe('the webhook connector, on the wire', () => {
       expect(await sendOne()).toEqual({ outcome: 'retry', reason: 'the answer is not HTTP' });
     });
 
-    it('is not there: tried again', async () => {
+    it('is not reachable: tried again', async () => {
       const { port } = server;
       await server.close();
       await new Promise<void>((resolve) => connect(port, '127.0.0.1').on('error', () => resolve()));
@@ -299,7 +302,7 @@ describe('the webhook connector, on the wire', () => {
       expect(server.requests).toHaveLength(0);
     });
 
-    it('hangs while others do not: they are not held up', async () => {
+    it('hangs: other destinations are not delayed', async () => {
       server.answer = (response) => {
         const { body } = server.requests.at(-1) ?? { body: '' };
         if (!body.includes('"user-7"')) response.writeHead(204).end();
@@ -312,7 +315,7 @@ describe('the webhook connector, on the wire', () => {
       expect(ended).toEqual([...Array(7).fill('delivered'), 'retry']);
     });
 
-    it('hangs on a host that many share: the calls of a neighbour are not queued behind it', async () => {
+    it('hangs on a shared host: calls of other destinations are not queued behind it', async () => {
       const patient = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: 30_000 });
       const connector = connectorOf(patient, 'webhook');
       const controller = new AbortController();
@@ -331,7 +334,7 @@ describe('the webhook connector, on the wire', () => {
       await patient.close();
     });
 
-    it('is set up anew: the next call has a connection of its own, and the old one ends', async () => {
+    it('gets new settings: the next call has a new connection, and the old one ends', async () => {
       const connector = connectorOf(connectors, 'webhook');
       const before = destinationWith();
       await connector.deliver(before, [delivery()], unhurried);
@@ -340,7 +343,7 @@ describe('the webhook connector, on the wire', () => {
       await expect.poll(() => server.connections.open).toBe(1);
     });
 
-    it('is left when nobody waits any more', async () => {
+    it('is disconnected when its caller is cancelled', async () => {
       const controller = new AbortController();
       server.answer = () => controller.abort();
       const results = await connectorOf(connectors, 'webhook').deliver(

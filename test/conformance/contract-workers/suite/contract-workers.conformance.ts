@@ -63,12 +63,12 @@ export function contractWorkersConformance({ name, open }: ContractWorkersHarnes
     });
     afterAll(() => workers.close());
 
-    it('find the faults of a definition that checkSchema finds, and none in a good one', async () => {
+    it('find the same faults in a definition as checkSchema, and none in a valid one', async () => {
       for (const definition of [AMOUNT, { type: 'nothing' }, { properties: { a: { pattern: '(?=a)' } } }])
         expect(await workers.check('w', definition)).toEqual(checkSchema(definition));
     });
 
-    it('give the verdicts of an evaluator, in the order of the events, and of each contract anew', async () => {
+    it('return the verdicts of an evaluator, in the order of the events, for each contract', async () => {
       const { evaluate } = createContractEvaluator();
       const events = EVENTS.map((properties) => paid('w', properties));
       for (const contract of [contractOf('w', AMOUNT), contractOf('w', { type: 'object' })]) {
@@ -79,7 +79,7 @@ export function contractWorkersConformance({ name, open }: ContractWorkersHarnes
       }
     });
 
-    it('still know a contract after hundreds of others', async () => {
+    it('evaluate a contract again after hundreds of others', async () => {
       const first = contractOf('w', AMOUNT);
       const event = paid('w', { amount: -1 });
       const verdict = await workers.evaluate(first, [event]);
@@ -88,14 +88,14 @@ export function contractWorkersConformance({ name, open }: ContractWorkersHarnes
       expect(await workers.evaluate(first, [event])).toEqual(verdict);
     });
 
-    it('refuse more events in a task than one may have', async () => {
+    it('refuse a task with too many events', async () => {
       const events = times(MAX_EVENTS_A_TASK + 1, () => paid('w', {}));
       await expect(workers.evaluate(contractOf('w', AMOUNT), events)).rejects.toMatchObject({
         code: 'invalid_input',
       });
     });
 
-    it('take turns by workspace: a task goes before those that another workspace has waiting', async () => {
+    it('run workspaces in turn: a task runs before queued tasks of another workspace', async () => {
       const done: string[] = [];
       const note = (workspace: string) => () => void done.push(workspace);
       const greedy = times(40, (at) =>
@@ -106,7 +106,7 @@ export function contractWorkersConformance({ name, open }: ContractWorkersHarnes
       expect(done.indexOf('modest')).toBeLessThan(5);
     });
 
-    it('refuse what a workspace has waiting beyond its bound, and take what another one asks', async () => {
+    it('refuse queued tasks of a workspace beyond its bound, and accept those of another', async () => {
       const few = open({ waitingEach: 3, waiting: 100 });
       const asked = await Promise.allSettled([
         ...times(10, () => few.check('greedy', AMOUNT)),
@@ -119,7 +119,7 @@ export function contractWorkersConformance({ name, open }: ContractWorkersHarnes
       expect(asked.at(-1)).toEqual({ status: 'fulfilled', value: [] });
     });
 
-    it('drop what waits for a caller that disconnected', async () => {
+    it('drop queued tasks of a disconnected caller', async () => {
       const disconnecting = new AbortController();
       const running = workers.check('w', AMOUNT);
       const waiting = workers.check('w', AMOUNT, { disconnected: disconnecting.signal });
@@ -128,7 +128,7 @@ export function contractWorkersConformance({ name, open }: ContractWorkersHarnes
       expect(await running).toEqual([]);
     });
 
-    it('leave the thread of their caller free while they compile and evaluate', async () => {
+    it('do not block the thread of their caller while they compile and evaluate', async () => {
       const definition = {
         properties: Object.fromEntries(times(990, (at) => [`f${at}`, { type: 'string' }])),
       };
@@ -141,7 +141,7 @@ export function contractWorkersConformance({ name, open }: ContractWorkersHarnes
       expect(active).toBeLessThan((performance.now() - begun) / 2);
     });
 
-    it('answer no more once they are closed, also to those who wait', async () => {
+    it('refuse tasks once they are closed, including queued ones', async () => {
       const closing = open({});
       const asked = times(5, () => closing.check('w', AMOUNT));
       for (const one of asked) one.catch(() => {});

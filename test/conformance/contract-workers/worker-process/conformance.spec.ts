@@ -22,7 +22,7 @@ describe('a task that exceeds the bounds of its process', () => {
     properties: Object.fromEntries(Array.from({ length: 990 }, (_, at) => [`f${at}`, { type: 'string' }])),
   };
 
-  it('of time is a fault of the definition, and the process that replaces it answers the next', async () => {
+  it('is a fault of the definition if it takes too long, and the process that replaces it answers the next', async () => {
     const workers = open({ taskMs: 5 });
     const faults = await workers.check('w', heavy);
     expect(faults).toEqual([{ path: '', message: 'takes too much time or memory to compile' }]);
@@ -33,7 +33,7 @@ describe('a task that exceeds the bounds of its process', () => {
     expect(await open({}).check('w', heavy)).toEqual([]);
   });
 
-  it('of memory ended the process of its caller, as a thread: the next task is answered', async () => {
+  it('ended the process of its caller by its memory use: the next task is answered', async () => {
     const workers = open({ heapMib: 48 });
     const contract = contractOf('w', { type: 'object' });
     const list = Array.from({ length: 30_000 }, () => ({}));

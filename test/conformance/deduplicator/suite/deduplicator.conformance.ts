@@ -34,26 +34,26 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       return child;
     };
 
-    it('lets the first position win, and again whenever it asks again', async () => {
+    it('accepts a message id once within the window, and the same position again', async () => {
       expect(await claim('a', 1)).toBe(true);
       expect(await claim('a', 2)).toBe(false);
       expect(await claim('a', 1)).toBe(true);
       expect(await claim('a', 2)).toBe(false);
     });
 
-    it('takes no order from offsets: who asked first wins', async () => {
+    it('accepts the first position that asks, independent of offsets', async () => {
       expect(await claim('a', 9)).toBe(true);
       expect(await claim('a', 1)).toBe(false);
     });
 
-    it('answers every claim of a call in order, also those that share an id', async () => {
+    it('answers every dedupe claim of a call in order, also those with the same id', async () => {
       const ids = ['a', 'b', 'a', 'c', 'b'].map((id, offset) => dedupeClaim(id, offset));
       expect(await deduplicator.claim(ids)).toEqual([true, true, false, true, false]);
       expect(await deduplicator.claim([...ids].reverse())).toEqual([false, true, false, true, true]);
       expect(await deduplicator.claim([dedupeClaim('d', 7), dedupeClaim('d', 7)])).toEqual([true, true]);
     });
 
-    it('a rejected event spent its message id: any position may win it afterwards, and each answer stays', async () => {
+    it('did not release the message id of a rejected event: a later position is accepted, and each answer is final', async () => {
       const rejected = (offset: number) => dedupeClaim('a', offset, { rejected: true });
       expect(await deduplicator.claim([rejected(1), rejected(2)])).toEqual([true, false]);
       const topics = ['events.production'];
@@ -79,7 +79,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       await other.close();
     });
 
-    it('a rejected event does not win behind an accepted one, not even once claims of another window are asked', async () => {
+    it('does not accept a rejected event after an accepted one, not even with dedupe claims of another window', async () => {
       const rejected = (id: string, offset: number) => dedupeClaim(id, offset, { rejected: true });
       expect(await deduplicator.claim([dedupeClaim('a', 1), rejected('b', 2)])).toEqual([true, true]);
       await store.elapse(WINDOW_MS * 0.6);
@@ -88,7 +88,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       ).toEqual([false, false, true, true]);
     });
 
-    it('an id was remembered of every accepted event: only behind a rejected one of it, where that is asked for', async () => {
+    it('stored an id for every accepted event: it stores one only after a rejected event with that id, on request', async () => {
       const behind = (id: string, offset: number) => dedupeClaim(id, offset, { afterRejected: true });
       expect(
         await deduplicator.claim([dedupeClaim('r', 1, { rejected: true }), dedupeClaim('w', 2)]),
@@ -103,11 +103,11 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       ]);
     });
 
-    it('answers a call without claims', async () => {
+    it('answers a call without dedupe claims', async () => {
       expect(await deduplicator.claim([])).toEqual([]);
     });
 
-    it('says who won a message, and nobody where none did or it was in another topic', async () => {
+    it('returns the accepted position of a message, and none if there is none or it is in another topic', async () => {
       const position = { topic: 'events.with/slash', partition: 13, offset: 123_456_789, index: 41 };
       const [first, second] = [dedupeClaim('a', 1, { position }), dedupeClaim('a', 2)];
       expect(await deduplicator.claim([first, second])).toEqual([true, false]);
@@ -121,7 +121,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       await other.close();
     });
 
-    it('tells positions apart by each of their parts', async () => {
+    it('distinguishes positions by each of their parts', async () => {
       const { position } = dedupeClaim('a', 1);
       expect(await claim('a', 1)).toBe(true);
       for (const part of [{ topic: 'events.development' }, { partition: 1 }, { offset: 2 }, { index: 1 }]) {
@@ -130,14 +130,14 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       }
     });
 
-    it('keeps workspaces and environments apart', async () => {
+    it('separates workspaces and environments', async () => {
       expect(await claim('a', 1)).toBe(true);
       const workspaceId = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a02';
       expect(await deduplicator.claim([dedupeClaim('a', 2, { workspaceId })])).toEqual([true]);
       expect(await deduplicator.claim([dedupeClaim('a', 3, { environment: 'development' })])).toEqual([true]);
     });
 
-    it('takes ids of any characters as they are', async () => {
+    it('accepts ids of any characters unchanged', async () => {
       const ids = [
         '',
         ' ',
@@ -162,13 +162,13 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       expect(others).toEqual(ids.map(() => false));
     });
 
-    it('takes a batch as large as a stage hands it over', async () => {
+    it('accepts a batch of the maximum size of a stage', async () => {
       const claims = Array.from({ length: 2_500 }, (_, offset) => dedupeClaim(`m-${offset}`, offset));
       expect((await deduplicator.claim(claims)).every(Boolean)).toBe(true);
       expect((await deduplicator.claim(claims)).every(Boolean)).toBe(true);
     });
 
-    it('knows the winners after it was closed and opened again', async () => {
+    it('keeps the accepted positions through closing and opening', async () => {
       await claim('a', 1);
       await deduplicator.close();
       deduplicator = await store.open();
@@ -181,7 +181,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       await deduplicator.close();
     });
 
-    it('keeps a win for a whole window, wherever in it other claims fall', async () => {
+    it('keeps an accepted position for a whole window, with other dedupe claims at any time in it', async () => {
       const ids: string[] = [];
       for (let step = 0; step < 4; step++) {
         ids.push(`a-${step}`);
@@ -194,14 +194,14 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       }
     });
 
-    it('forgets a win after one and a half windows, and then lets another win', async () => {
+    it('forgets an accepted position after one and a half windows, and then accepts another', async () => {
       expect(await claim('a', 1)).toBe(true);
       await store.elapse(WINDOW_MS * 1.5);
       expect(await claim('a', 2)).toBe(true);
       expect(await claim('a', 1)).toBe(false);
     });
 
-    it('answers as a map that keeps the first would', async () => {
+    it('answers like a map of first positions', async () => {
       const step = fc.array(fc.tuple(fc.nat({ max: 8 }), fc.nat({ max: 4 })), {
         minLength: 1,
         maxLength: 12,
@@ -224,7 +224,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       );
     });
 
-    it('lets one of several processes win each id, and the same one again', async () => {
+    it('accepts each id from one of several processes, and from the same one again', async () => {
       const racers = [0, 1, 2].map((n) => start('race', n * 100_000 + n * 7));
       await Promise.all(racers.map((racer) => racer.wrote(1)));
       for (const racer of racers) racer.go();
@@ -237,7 +237,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
     });
 
     it(
-      'loses no win it answered to a process that is killed',
+      'keeps every accepted position that it answered to a killed process',
       async () => {
         for (let kill = 0; kill < KILLS; kill++) {
           const first = kill * 1_000_000;
@@ -256,7 +256,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       KILLS_WITHIN_MS,
     );
 
-    it('gives each claim of the call in which a process was killed one winner', async () => {
+    it('accepts one position for each id of a call in which the process was killed', async () => {
       const child = start('stream', 0);
       await child.wrote(3);
       await child.kill();

@@ -31,7 +31,7 @@ interface Process {
   readonly catalog: Catalog;
 }
 
-describe.skipIf(engines() === undefined)('partitions on Kafka that are added', () => {
+describe.skipIf(engines() === undefined)('added partitions on Kafka', () => {
   let installed: Installation;
   let processes: Process[];
   const runs: StageRun[] = [];
@@ -230,7 +230,7 @@ describe.skipIf(engines() === undefined)('partitions on Kafka that are added', (
     expect(KEYS.map((key) => [key, arrived.get(key)])).toEqual(wanted);
   });
 
-  it('wait for a backlog of the partition that their keys come from, and others do not', {
+  it('wait for the backlog of the partition that their keys come from, and others do not', {
     timeout: 60_000,
   }, async () => {
     const moves = KEYS.find((key) => partitionOf(key, 2) === 0 && partitionOf(key, 4) === 2) ?? '';
@@ -263,7 +263,7 @@ describe.skipIf(engines() === undefined)('partitions on Kafka that are added', (
     expect(seen.slice(2)).toEqual(['old', 'new']);
   });
 
-  it('are handed over although the old records are no longer kept', { timeout: 60_000 }, async () => {
+  it('are used although the old records are no longer retained', { timeout: 60_000 }, async () => {
     const moves = KEYS.find((key) => partitionOf(key, 2) === 0 && partitionOf(key, 4) === 2) ?? '';
     const { log } = first();
     await log.append(SOURCE, [{ key: moves, value: '"old"', headers: {} }]);
@@ -283,7 +283,7 @@ describe.skipIf(engines() === undefined)('partitions on Kafka that are added', (
     expect(seen).toEqual(['"new"']);
   });
 
-  it('by a tool of Kafka change nothing but a warning', { timeout: 60_000 }, async () => {
+  it('by a Kafka tool only cause a warning', { timeout: 60_000 }, async () => {
     await withAdmin(installed.brokers, (admin) =>
       admin.createPartitions({ topicPartitions: [{ topic: `${installed.prefix}${SOURCE}`, count: 6 }] }),
     );

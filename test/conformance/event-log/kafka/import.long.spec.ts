@@ -84,7 +84,7 @@ describe.skipIf(engines() === undefined)('a log that is imported from an embedde
     await target.dropBelow(topic, partition, first);
   }
 
-  it('has each record under its offset, with its timestamp, after what retention dropped', async () => {
+  it('has each record under its offset, with its timestamp, after records dropped by retention', async () => {
     const expected = await fill();
     const stored = new StoredLog(medium.folder ?? '');
     await records.prepareTopics(true);

@@ -24,7 +24,7 @@ interface Member {
   end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
 }
 
-describe.skipIf(engines() === undefined)('members on Kafka that are killed and stopped', () => {
+describe.skipIf(engines() === undefined)('killed and stopped group members on Kafka', () => {
   let installed: Installation;
   const members = new Set<Member>();
   beforeEach(async () => {
@@ -68,7 +68,7 @@ describe.skipIf(engines() === undefined)('members on Kafka that are killed and s
   }
 
   it.each(['hold', 'hold-silently'] as const)(
-    'a zombie (%s) commits nothing and comes back as a good member',
+    'a zombie (%s) commits nothing and rejoins the group',
     { timeout: 60_000 },
     async (what) => {
       const emits = what === 'hold';

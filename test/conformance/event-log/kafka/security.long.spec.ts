@@ -9,7 +9,7 @@ import { numbered, numbers, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, eachOf, runThrough } from '../suite/stages.ts';
 import { timed, topicsOf } from './installation/installation.ts';
 
-describe.skipIf(engines() === undefined)('a Kafka that wants to know who asks', () => {
+describe.skipIf(engines() === undefined)('a Kafka that requires authentication', () => {
   let kafka: RunningKafka;
   beforeAll(async () => {
     kafka = await ownEngines().kafka.start({ secured: true });
@@ -47,7 +47,7 @@ describe.skipIf(engines() === undefined)('a Kafka that wants to know who asks', 
     ),
   };
 
-  it.each(Object.entries(ways))('is appended to, read and worked off: %s', async (_way, connectionOf) => {
+  it.each(Object.entries(ways))('accepts appends, reads and stages: %s', async (_way, connectionOf) => {
     const log = await open(connectionOf);
     await log.createTopics();
     await log.append(SOURCE, numbered('k', 5));
@@ -79,7 +79,7 @@ describe.skipIf(engines() === undefined)('a Kafka that wants to know who asks', 
     };
 
   it.each(Object.entries(strangers))(
-    'says why it is of no use, and nothing hangs: %s',
+    'is reported with the reason of a refused authentication, without a hang: %s',
     async (_what, [why, connectionOf]) => {
       const log = await open(connectionOf);
       const refused = { code: 'unavailable', message: expect.stringMatching(why) };
@@ -95,7 +95,7 @@ describe.skipIf(engines() === undefined)('a Kafka that wants to know who asks', 
     },
   );
 
-  it('a broker that falls silent in the midst of an authentication holds nobody for ever', {
+  it('a broker that stops responding during authentication blocks no caller permanently', {
     timeout: 90_000,
   }, async () => {
     const log = await open(({ sasl, user }) => ({ brokers: [sasl], sasl: { mechanism: 'plain', ...user } }));

@@ -8,7 +8,7 @@ const SIGKILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 
 /** The contract of `append`. */
 export function describeAppending(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
-  it('returns where each entry stands, in order', async () => {
+  it('returns the position of each entry, in order', async () => {
     const entries = ['a', 'b', 'c', 'd', 'e'].map((key) => ({
       key,
       value: `"${key}"`,
@@ -38,7 +38,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
     }
   });
 
-  it('packs what shares partition and headers into one record, and reads back what it acknowledged', async () => {
+  it('packs entries with the same partition and headers into one record, and reads back what it acknowledged', async () => {
     const headers = { 'catalog-position': '4' };
     const entries = numbers(20).map((n) => ({
       key: 'same',
@@ -67,7 +67,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
     for (const { value, headers } of read) expect(headers).toEqual(Number(value) % 3 ? a : b);
   });
 
-  it.each([RECEIVED, SOURCE])('gives back the same text from %s, whatever is in it', async (topic) => {
+  it.each([RECEIVED, SOURCE])('returns the same text from %s, with any characters', async (topic) => {
     const texts = ['ünïcödé 🙂', 'line\nbreak', '\u0000nul', 'back\\slash "quoted"', '', 'x'.repeat(900_000)];
     const values = texts.map((text) => JSON.stringify({ text }));
     await log().append(
@@ -79,7 +79,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
     expect(read.every(({ headers }) => headers.type === 'tr\näck')).toBe(true);
   });
 
-  it('refuses what it can never take, as InvalidInput', async () => {
+  it('refuses unacceptable entries as InvalidInput', async () => {
     const append = (topic: string, value: string) => log().append(topic, [{ key: 'k', value, headers: {} }]);
     await expect(append('no.such.topic', '1')).rejects.toBeInstanceOf(InvalidInput);
     await expect(append(SOURCE, 'ü'.repeat(600 * 1024))).rejects.toBeInstanceOf(InvalidInput);
@@ -87,7 +87,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
     expect(await log().append(SOURCE, [])).toEqual([]);
   });
 
-  it('takes nothing of a call past the bound of unconfirmed bytes, and all of the others', async () => {
+  it('refuses a call beyond the bound of unconfirmed bytes as a whole, and accepts the others', async () => {
     const bounded = await harness.open(medium(), { maxUnconfirmedBytes: 50_000 });
     const pad = 'x'.repeat(1_000);
     const outcomes = await Promise.allSettled(
@@ -103,7 +103,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
     await bounded.close();
   });
 
-  it('is Unavailable while the engine does not answer, and healthy after', async () => {
+  it('is Unavailable while the engine does not answer, and healthy afterwards', async () => {
     await log().append(SOURCE, numbered('k', 1));
     const restore = await harness.outage(medium());
     const outcomes = await Promise.allSettled(
@@ -117,7 +117,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
     expect(await valuesOf(log(), SOURCE)).toEqual(expect.arrayContaining([0, 1]));
   });
 
-  it('waits on close for what is under way, and takes nothing after', async () => {
+  it('waits on close for appends in flight, and accepts none afterwards', async () => {
     const other = await harness.open(medium());
     const appends = numbers(20).map((n) => other.append(SOURCE, numbered('k', 1, n)));
     await other.close();
@@ -142,7 +142,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
     await Promise.all(logs.map((one) => one.close()));
   });
 
-  it('has everything it acknowledged to a process that was killed', async () => {
+  it('keeps every entry that it acknowledged to a killed process', async () => {
     const acknowledged: { topic: string; caller: string; n: number }[] = [];
     for (let run = 0; run < SIGKILLS; run++) {
       const child = startChild(harness, medium(), { mode: 'append', run, callers: 16 });

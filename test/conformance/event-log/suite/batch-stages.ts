@@ -58,7 +58,7 @@ export function describeBatchStages(
     expect(await valuesOf(log(), OTHER_TARGET)).toEqual(numbers(200));
   });
 
-  it('gives up the one entry it throws at, after its attempts, and no other', async () => {
+  it('dead-letters only the entry at which it throws, after its attempts', async () => {
     const headers = { type: 'track' };
     await log().append(
       SOURCE,
@@ -84,7 +84,7 @@ export function describeBatchStages(
     expect(Number.isNaN(Date.parse(dead?.at ?? ''))).toBe(false);
   });
 
-  it('of a record with several entries only the guilty one goes', async () => {
+  it('dead-letters only the failing entry of a record with several', async () => {
     const positions = await log().append(RECEIVED, numbered('k', 9));
     await runThrough(
       log(),
@@ -99,7 +99,7 @@ export function describeBatchStages(
     expect((await poisoned(log())).map(({ position }) => position)).toEqual([positions[4]]);
   });
 
-  it('goes on inside a record where it stopped', async () => {
+  it('continues inside a record where it stopped', async () => {
     await log().append(RECEIVED, numbered('k', 10));
     const reads = [{ topic: RECEIVED }];
     const first = await log().run(
@@ -123,7 +123,7 @@ export function describeBatchStages(
     expect(await valuesOf(log(), TARGET)).toEqual(numbers(10));
   });
 
-  it('repeats at Unavailable for as long as it takes, and gives nothing up', async () => {
+  it('retries at Unavailable without a limit, and dead-letters nothing', async () => {
     await log().append(SOURCE, numbered('k', 20));
     let calls = 0;
     await runThrough(
@@ -137,7 +137,7 @@ export function describeBatchStages(
     expect(await poisoned(log())).toEqual([]);
   });
 
-  it('one partition that waits for an engine holds neither another nor a stop up', async () => {
+  it('a partition that waits for an engine delays neither another partition nor a stop', async () => {
     const graceful = await harness.open(medium(), { stopGraceMs: 60_000 });
     const [stuck = '', ...others] = keyPerPartition();
     for (const key of [stuck, ...others]) await graceful.append(SOURCE, numbered(key, 5));
@@ -161,7 +161,7 @@ export function describeBatchStages(
     await graceful.close();
   });
 
-  it('gets entries again from where it rewinds to, and what it emits is there once', async () => {
+  it('gets entries again from the position of a rewind, and its output exists once', async () => {
     await log().append(SOURCE, numbered('k', 30));
     const seen: number[] = [];
     let rewinds = 2;
@@ -182,7 +182,7 @@ export function describeBatchStages(
     expect(await valuesOf(log(), TARGET)).toEqual(numbers(30));
   });
 
-  it('begins again from the committed position at Fenced', async () => {
+  it('restarts from the committed position at Fenced', async () => {
     await log().append(SOURCE, numbered('k', 30));
     let fenced = false;
     await runThrough(
@@ -205,7 +205,7 @@ export function describeBatchStages(
   it.each([
     ['to a topic it does not declare', SOURCE, '1'],
     ['of more than a value may be', TARGET, `"${'x'.repeat(1024 * 1024)}"`],
-  ])('an emission %s counts as a throw', async (_, topic, value) => {
+  ])('an output record %s counts as a throw', async (_, topic, value) => {
     await log().append(SOURCE, numbered('k', 10));
     await runThrough(
       log(),
@@ -219,7 +219,7 @@ export function describeBatchStages(
     expect((await poisoned(log())).map(({ entry }) => entry.value)).toEqual(['3']);
   });
 
-  it('a throw before the first await is a throw like any other', async () => {
+  it('handles a throw before the first await like any other', async () => {
     await log().append(SOURCE, numbered('k', 2));
     await runThrough(
       log(),
@@ -230,7 +230,7 @@ export function describeBatchStages(
     expect(await poisoned(log())).toHaveLength(2);
   });
 
-  it('reads several topics, each on its own', async () => {
+  it('reads several topics independently', async () => {
     const run = await log().run(
       batchStage(
         eachOf(() => {}),

@@ -13,7 +13,7 @@ const KEYS = 40;
 export function describeCrashes(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   const kills = process.env.TRIBUTARY_TEST_LONG ? 80 : (harness.kills ?? 4);
 
-  it(`emits each once and in order through ${kills} SIGKILLs`, { timeout: 600_000 }, async () => {
+  it(`emits each record once and in order through ${kills} SIGKILLs`, { timeout: 600_000 }, async () => {
     const feed = startFeed(log());
     for (let kill = 0; kill < kills; kill++) {
       const child = startChild(harness, medium(), { mode: 'stages' });

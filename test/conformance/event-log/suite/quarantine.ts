@@ -26,7 +26,7 @@ export function describeQuarantine(
       : []),
   ]);
 
-  it('ended it at every start: twice now, and the others go on', {
+  it('ended the process at every start: it is quarantined after two crashes, and the others are processed', {
     timeout: 300_000,
   }, async () => {
     await append(log(), deadly);
@@ -53,7 +53,7 @@ export function describeQuarantine(
     await leave(child);
   });
 
-  it('is not what is killed from outside, however often: nothing is noted', {
+  it('is not suspected after kills from outside, and no crash is recorded', {
     timeout: 300_000,
   }, async () => {
     await append(log(), new Map());

@@ -13,7 +13,7 @@ import { batchStage, caughtUp, copyOf, eachOf, flowStage, poisoned, runThrough }
 
 /** The guarantees for runs of either kind: stopping, continuing, delays, lag. */
 export function describeRunning(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
-  it('goes on where the run before it ended, in another process too', async () => {
+  it('continues where the previous run ended, also in another process', async () => {
     await log().append(SOURCE, numbered('k', 10));
     const stage = batchStage(eachOf(() => {}));
     await runThrough(log(), stage);
@@ -24,7 +24,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     expect(await valuesOf(log(), TARGET)).toEqual(numbers(20));
   });
 
-  it('stages of different names each get everything', async () => {
+  it('stages with different names each get every entry', async () => {
     await log().append(SOURCE, numbered('k', 10));
     await Promise.all(
       ['one', 'two'].map((name) =>
@@ -41,7 +41,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
   });
 
   it.each(['batch', 'flow'] as const)(
-    'a %s stage that is stopped finishes and commits what it took',
+    'a %s stage that is stopped finishes and commits its entries in flight',
     async (kind) => {
       await log().append(SOURCE, numbered('k', 5));
       const [taken, finish] = [gate(), gate()];
@@ -64,7 +64,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
   );
 
   it.each(['batch', 'flow'] as const)(
-    'a %s stage that hangs is left after the grace; its entries come again',
+    'a %s stage that hangs is abandoned after the grace period, and its entries are dispatched again',
     async (kind) => {
       const hasty = await harness.open(medium(), { stopGraceMs: 100 });
       await hasty.append(SOURCE, numbered('k', 3));
@@ -92,7 +92,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
   );
 
   it.each(['batch', 'flow'] as const)(
-    'a %s stage waits for due entries, and only their partition does',
+    'a %s stage delays only the partition of entries that are not yet due',
     async (kind) => {
       let now = Date.now();
       const timed = await harness.open(medium(), { clock: () => now });
@@ -123,7 +123,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     },
   );
 
-  it('wakes by itself when an entry becomes due, and not before', async () => {
+  it('wakes when an entry becomes due, and not before', async () => {
     await log().append(DELAYED, numbered('k', 1));
     const reads = [{ topic: DELAYED, dueAt: ({ timestamp }: LogEntry) => timestamp + 300 }];
     let handedAt = 0;
@@ -143,7 +143,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     expect(handedAt - takenAt).toBeGreaterThanOrEqual(300);
   });
 
-  it('says how far behind it is, in entries', async () => {
+  it('reports its lag in entries', async () => {
     await log().append(SOURCE, numbered('k', 25));
     const blocked = gate();
     const run = await log().run(
@@ -167,7 +167,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     await run.stop();
   });
 
-  it('knows where a stage is that no process runs, and one that never ran', async () => {
+  it('returns the progress of a stage that does not run, and of one that never ran', async () => {
     const partition = partitionOf('k', PARTITIONS);
     await log().append(SOURCE, numbered('k', 10));
     const stage = batchStage(eachOf(() => {}));
@@ -195,7 +195,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     expect([0, undefined]).toContain(progress[0]?.members);
   });
 
-  it('reports batches, poison and the time of commits', async () => {
+  it('reports batches, poison records and the time of commits', async () => {
     const counted = new Map<string, number>();
     const add = (name: string, by = 1) => counted.set(name, (counted.get(name) ?? 0) + by);
     const metrics: Metrics = {
@@ -218,7 +218,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     expect(counted.get('tributary_stage_commit_duration_seconds')).toBeGreaterThan(0);
   });
 
-  it('goes on after an outage of the engine, and gives nothing up for it', async () => {
+  it('continues after an outage of the engine, and dead-letters nothing', async () => {
     const run = await log().run(batchStage(eachOf(() => {})));
     await log().append(SOURCE, numbered('k', 10));
     await caughtUp(run);
@@ -253,7 +253,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     expect(await poisoned(log())).toEqual([]);
   });
 
-  it('refuses a stage that reads or writes what does not exist, as InvalidInput', async () => {
+  it('refuses a stage that reads or writes a missing topic as InvalidInput', async () => {
     const process = eachOf(() => {});
     await expect(log().run(batchStage(process, { reads: [{ topic: 'no.such' }] }))).rejects.toBeInstanceOf(
       InvalidInput,

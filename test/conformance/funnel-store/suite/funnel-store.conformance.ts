@@ -86,7 +86,7 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
         expect(await store.applied(PARTITION)).toBe(1);
       });
 
-      it('that starts elsewhere is fenced and leaves nothing', async () => {
+      it('that starts at another offset is fenced and stores nothing', async () => {
         await store.apply(batch(0, [], { to: 5 }));
         for (const from of [0, 4, 6])
           await expect(store.apply(batch(from, [increment()]))).rejects.toThrow(Fenced);
@@ -95,7 +95,7 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
         expect(await samples()).toEqual([]);
       });
 
-      it('may move the offset back, which the first of a topic made anew does', async () => {
+      it('can move the offset back, as the first of a recreated topic does', async () => {
         await store.apply(batch(0, [increment()], { to: 500 }));
         const first = batch(500, [increment({ count: 2 })], { to: 3 });
         await store.apply(first);
@@ -112,7 +112,7 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
         expect(await received()).toBe(3);
       });
 
-      it('is there after everything was closed and opened again', async () => {
+      it('is kept through closing and opening', async () => {
         await store.apply(batch(0, [increment()]));
         await store.close();
         store = await harness.open(created.settings);
@@ -123,7 +123,7 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
     });
 
     describe('a read', () => {
-      it('answers the intervals asked for, oldest first: minutes, hours and days', async () => {
+      it('returns the requested intervals, oldest first: minutes, hours and days', async () => {
         const at = (minutes: number) => thisHour() - minutes * MINUTE_MS;
         await store.apply(
           batch(
@@ -176,14 +176,14 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
         expect(await read({ filter: { name: 'b' } })).toMatchObject([{ latencies: { 41: 2 } }]);
       });
 
-      it('leaves names out of which an increment knows none, and sums them with the others', async () => {
+      it('adds up increments without a name with the others', async () => {
         const { name: _, ...nameless } = increment({ measures: 'filtered/event_name', rule: 'r1' });
         await store.apply(batch(0, [increment(), nameless]));
         expect(await read()).toMatchObject([{ counts: { received: 1, 'filtered/event_name': 1 } }]);
         expect(await byName()).toEqual({ Paid: 1 });
       });
 
-      it('sums all intervals of a group where that is asked', async () => {
+      it('sums all intervals of a group on request', async () => {
         await store.apply(batch(0, [increment({ count: 2 }), increment({ minute: thisHour() - HOUR_MS })]));
         const from = thisHour() - HOUR_MS;
         expect(await read({ from, groupBy: ['name'], summed: true })).toMatchObject([
@@ -191,7 +191,7 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
         ]);
       });
 
-      it('sums days by name, over everything else or narrowed', async () => {
+      it('sums days by name, over all other dimensions or filtered', async () => {
         const day = Math.floor(thisHour() / DAY_MS) * DAY_MS;
         const byDay = { interval: 'day', from: day, to: day + DAY_MS, groupBy: ['type', 'name'] } as const;
         const odd = 'a|b';
@@ -219,14 +219,14 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
         expect(await found({ rule: 'r1' })).toEqual(new Map([['track Paid', [0, 1, 1]]]));
       });
 
-      it('shows a workspace its own events alone', async () => {
+      it('returns only events of the workspace', async () => {
         await store.apply(batch(0, [increment(), increment({ workspaceId: 'another', samples: ['m2'] })]));
         expect(await received()).toBe(1);
         expect(await samples()).toEqual(['m1']);
         expect(await read({ workspaceId: 'a third' })).toEqual([]);
       });
 
-      it('gives names of any characters back as they came', async () => {
+      it('returns names of any characters unchanged', async () => {
         const names = ['', ' ', 'é', 'e\u0301', '🚀', ':|,', '__proto__', '*', '#names'];
         await store.apply(
           batch(
@@ -240,7 +240,7 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
     });
 
     describe('names', () => {
-      it('past the most of a workspace and day count together', async () => {
+      it('beyond the limit of a workspace and day are counted together', async () => {
         const many = Array.from({ length: MAX_FUNNEL_NAMES - 1 }, (_, n) => increment({ name: `name-${n}` }));
         await store.apply(batch(0, many));
         await store.apply(
@@ -289,7 +289,7 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
       });
     });
 
-    it('drops counts of a time that is not kept', async () => {
+    it('drops counts beyond the retention', async () => {
       let now = thisHour();
       await store.close();
       store = await harness.open(created.settings, () => now);
@@ -309,7 +309,7 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
       await store.close();
     });
 
-    it('counts and groups as a list of all increments would', async () => {
+    it('counts and groups like a list of all increments', async () => {
       const all: FunnelIncrement[] = [];
       let offset = 0;
       const one = fc

@@ -63,7 +63,7 @@ export function historyConformance(harness: HistoryHarness): void {
     };
 
     describe('a put', () => {
-      it('is listed within a second, as a rule', async () => {
+      it('is usually listed within a second', async () => {
         const took: number[] = [];
         for (let n = 0; n < 5; n++) {
           await history.put([entry(n)]);
@@ -75,7 +75,7 @@ export function historyConformance(harness: HistoryHarness): void {
         expect(took.toSorted((a, b) => a - b)[2]).toBeLessThan(1_000);
       });
 
-      it('is read back as it came, with the digits of a number that a double cannot hold', async () => {
+      it('is read back unchanged, with the digits of a number that a double cannot hold', async () => {
         const body = {
           text: 'é🚀\0"\\\n\u2028',
           nested: { list: [1, null, true, 'x', 1.5e-7], __proto__: null },
@@ -100,13 +100,13 @@ export function historyConformance(harness: HistoryHarness): void {
         expect(await history.get('delivery', WORKSPACE_ID, whole.id)).not.toHaveProperty('detail');
       });
 
-      it('of the same entry does not double it', async () => {
+      it('does not duplicate an entry that is already stored', async () => {
         await history.put([entry(1), entry(2), entry(1)]);
         await history.put([entry(1)]);
         await listed([2, 1]);
       });
 
-      it('with the same or a higher version replaces, with a lower one does nothing', async () => {
+      it('with the same or a higher version replaces the entry, with a lower one has no effect', async () => {
         const version = (number: number, status: string) => entry(1, { version: number, facets: { status } });
         const status = async () => (await history.get('delivery', WORKSPACE_ID, entry(1).id))?.facets.status;
         await history.put([version(2, 'retrying')]);
@@ -118,7 +118,7 @@ export function historyConformance(harness: HistoryHarness): void {
         expect(await status()).toBe('dead');
       });
 
-      it('that changes facets moves the entry between the lists they narrow', async () => {
+      it('that changes facets moves the entry between the lists filtered by them', async () => {
         await history.put([entry(1, { facets: { status: 'retrying', destination_id: 'a' } }), entry(2)]);
         await history.put([entry(1, { version: 2, facets: { status: 'delivered', destination_id: 'a' } })]);
         await listed([1], { facets: { status: 'delivered' } });
@@ -128,17 +128,17 @@ export function historyConformance(harness: HistoryHarness): void {
         await listed([2, 1]);
       });
 
-      it('of nothing is fine', async () => {
+      it('of no entries succeeds', async () => {
         await history.put([]);
         expect((await list()).entries).toEqual([]);
       });
 
-      it('of as many entries as a batch of events may make is taken', async () => {
+      it('of as many entries as a batch of events can produce is accepted', async () => {
         await history.put(entries(0, 3_000));
         await expect.poll(async () => (await list({ limit: 5_000 })).entries.length).toBe(3_000);
       });
 
-      it('is there after everything was closed and opened again', async () => {
+      it('is kept through closing and opening', async () => {
         await history.put([entry(1)]);
         await history.close();
         history = await harness.open(store.settings);
@@ -164,7 +164,7 @@ export function historyConformance(harness: HistoryHarness): void {
         await expect.poll(async () => numbers((await allPages({ facets: most.facets })).flat())).toEqual([1]);
       });
 
-      it('taken while others are under way takes none from them', async () => {
+      it('does not affect other puts in progress', async () => {
         await Promise.all([0, 1, 2, 3].map((nth) => history.put(entries(nth * 100, (nth + 1) * 100))));
         await listed(
           Array.from({ length: 400 }, (_, n) => 399 - n),
@@ -172,7 +172,7 @@ export function historyConformance(harness: HistoryHarness): void {
         );
       });
 
-      it('under way is done when close resolves', async () => {
+      it('in progress is complete when close resolves', async () => {
         const put = history.put(entries(0, 400));
         await history.close();
         await put;
@@ -189,7 +189,7 @@ export function historyConformance(harness: HistoryHarness): void {
         await listed([9, 2, 0, 1, 3]);
       });
 
-      it('is narrowed by every facet given, exactly', async () => {
+      it('is filtered exactly by every given facet', async () => {
         await history.put([
           entry(1, { facets: { status: 'dead', destination_id: 'a', reason: 'x' } }),
           entry(2, { facets: { status: 'dead', destination_id: 'b', reason: 'x' } }),
@@ -209,7 +209,7 @@ export function historyConformance(harness: HistoryHarness): void {
         await listed([5, 4, 3, 2, 1], { facets: {} });
       });
 
-      it('is narrowed by time: from since on, before until', async () => {
+      it('is filtered by time: from since on, before until', async () => {
         await history.put(entries(0, 10));
         await listed([7, 6, 5, 4], { since: START + 4, until: START + 8 });
         await listed([6, 4], { since: START + 4, until: START + 8, facets: { status: 'dead' } });
@@ -218,7 +218,7 @@ export function historyConformance(harness: HistoryHarness): void {
         await listed([], { since: START + 5, until: START + 5 });
       });
 
-      it('shows one kind and one workspace', async () => {
+      it('has entries of one kind and one workspace only', async () => {
         await history.put([
           entry(1),
           entry(2, { kind: 'violation' }),
@@ -240,7 +240,7 @@ export function historyConformance(harness: HistoryHarness): void {
     describeTotals(() => history, HISTORIES);
 
     describe('pages', () => {
-      it('hold each entry once, and say when there are no more', async () => {
+      it('contain each entry once, and state when there are no more', async () => {
         await history.put(entries(0, 25));
         await listed([24], { limit: 1 });
         const pages = await allPages({ limit: 10 });
@@ -249,7 +249,7 @@ export function historyConformance(harness: HistoryHarness): void {
         expect((await allPages({ limit: 25 })).map(({ length }) => length)).toEqual([25]);
       });
 
-      it('cut between entries of the same time', async () => {
+      it('can end between entries of the same time', async () => {
         const same = Array.from({ length: 12 }, (_, n) => entry(1, { id: `x-${n}`, body: { n } }));
         await history.put(same);
         await expect.poll(async () => (await list()).entries.length).toBe(12);
@@ -262,7 +262,7 @@ export function historyConformance(harness: HistoryHarness): void {
         );
       });
 
-      it('stay within what the list is narrowed by', async () => {
+      it('keep the filters of the list', async () => {
         await history.put(entries(0, 60));
         const narrowed = {
           facets: { status: 'dead', destination_id: 'place-0' },
@@ -275,7 +275,7 @@ export function historyConformance(harness: HistoryHarness): void {
         ]);
       });
 
-      it('neither repeat nor skip what was there when the first was read, whatever is put meanwhile', async () => {
+      it('neither repeat nor skip entries that existed at the first page, with any puts meanwhile', async () => {
         const old = entries(0, 100).map((each) => ({ ...each, at: START + 10 * (each.at - START) }));
         await history.put(old);
         await expect.poll(async () => (await list()).entries.length).toBe(100);
@@ -298,7 +298,7 @@ export function historyConformance(harness: HistoryHarness): void {
         for (const { id } of old) expect(ids).toContain(id);
       });
 
-      it('of a list narrowed by four facets hold each match once, however few match', async () => {
+      it('of a list filtered by four facets contain each match once, with any number of matches', async () => {
         const facets = (n: number) => ({
           a: n % 5 === 0 ? 'no' : 'yes',
           b: n % 5 === 1 ? 'no' : 'yes',
@@ -321,7 +321,7 @@ export function historyConformance(harness: HistoryHarness): void {
         'bnVsbA',
         Buffer.from('{"at":1}').toString('base64url'),
         'x'.repeat(10_000),
-      ])('refuse a cursor that is none: %.20s', async (cursor) => {
+      ])('refuse an invalid cursor: %.20s', async (cursor) => {
         await expect(list({ cursor })).rejects.toThrow(InvalidInput);
       });
     });
@@ -331,7 +331,7 @@ export function historyConformance(harness: HistoryHarness): void {
       await history.close();
     });
 
-    it('lists as a sorted and filtered array would', async () => {
+    it('lists like a sorted and filtered array', async () => {
       const some = fc
         .record({
           n: fc.nat({ max: 30 }),
@@ -361,7 +361,7 @@ export function historyConformance(harness: HistoryHarness): void {
     });
 
     it(
-      'keeps what it took of a process that is killed, each entry in every list it belongs to, once',
+      'keeps the acknowledged entries of a killed process, once in every list',
       async () => {
         for (let kill = 0; kill < KILLS; kill++) {
           const first = kill * 100_000;

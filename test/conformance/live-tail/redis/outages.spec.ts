@@ -35,7 +35,7 @@ async function appendInTheEnd(tail: LiveTail, from: number, to: number): Promise
 }
 
 describe.skipIf(!engines())('a live tail whose Redis fails', () => {
-  it('waits, tells who follows, and goes on without gap or repeat once it answers again', async () => {
+  it('waits, notifies followers, and continues without a gap or duplicate once Redis answers again', async () => {
     const redis = await ownRedis();
     const [writer, reader] = [await openTail(redis.url), await openTail(redis.url)];
     await writer.append(batch(events(0, 5)));
@@ -59,7 +59,7 @@ describe.skipIf(!engines())('a live tail whose Redis fails', () => {
     ]);
   });
 
-  it('tells that nobody knows what is missing when Redis comes back without its memory', async () => {
+  it('reports an unknown number of missing events when Redis restarts empty', async () => {
     const redis = await ownRedis();
     const [writer, reader] = [await openTail(redis.url), await openTail(redis.url)];
     await writer.append(batch(events(0, 50)));
@@ -79,7 +79,7 @@ describe.skipIf(!engines())('a live tail whose Redis fails', () => {
     expect(late.data()).toEqual(said(50, 53));
   });
 
-  it('hears nothing and still brings every event, by looking', async () => {
+  it('delivers every event by polling if notifications are lost', async () => {
     const redis = await ownRedis();
     const [writer, reader] = [await openTail(redis.url), await openTail(redis.url)];
     const following = await follow(reader);
@@ -92,7 +92,7 @@ describe.skipIf(!engines())('a live tail whose Redis fails', () => {
     expect(following.data()).toEqual(said(0, 6));
   });
 
-  it('waits for memory, and leaves nothing of a batch that found none', async () => {
+  it('waits for memory, and leaves no part of a batch that did not fit', async () => {
     const redis = await ownRedis();
     const tail = await openTail(redis.url);
     await tail.append(batch(events(0, 3)));
@@ -103,7 +103,7 @@ describe.skipIf(!engines())('a live tail whose Redis fails', () => {
     expect((await follow(tail)).data()).toEqual(said(0, 6));
   });
 
-  it('opens two connections in a process, however many are followed', async () => {
+  it('opens two connections in a process for any number of tails', async () => {
     const redis = await ownRedis();
     const reader = await openTail(redis.url);
     const many = Array.from({ length: 60 }, (_, n) => follow(reader, { workspaceId: `w${n % 20}` }));
@@ -118,7 +118,7 @@ describe.skipIf(!engines())('a live tail whose Redis fails', () => {
     await eventually(clients, (all) => all.length === 1);
   });
 
-  it('bounds what a tail takes of Redis, and lets it expire', async () => {
+  it('bounds the memory of a tail in Redis, and lets it expire', async () => {
     const redis = await ownRedis();
     const tail = await openTail(redis.url, { ...LIMITS, events: 500, characters: 512 * 1024 });
     const memory = async () =>

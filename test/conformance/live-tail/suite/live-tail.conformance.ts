@@ -27,7 +27,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
   }
 
   describe(`a live tail: ${harness.name}`, () => {
-    it('begins with the recent events, then brings each that comes, in order', async () => {
+    it('starts with the recent events, then delivers each new one, in order', async () => {
       const { writer, openReader } = await openSetup();
       await writer.append(batch(events(0, 150)));
       const reader = await openReader();
@@ -40,7 +40,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(following.items.every(({ kind }) => kind === 'event')).toBe(true);
     });
 
-    it('begins with nothing where there is nothing', async () => {
+    it('starts empty without events', async () => {
       const { writer, openReader } = await openSetup();
       const following = await follow(await openReader());
       expect(following.items).toEqual([]);
@@ -50,7 +50,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(following.items).toMatchObject([{ kind: 'event' }]);
     });
 
-    it('takes a replayed batch once, however it is cut', async () => {
+    it('stores a replayed batch once, with any batch boundaries', async () => {
       const { writer, openReader } = await openSetup();
       expect(await writer.append(batch(events(0, 10)))).toBe(0);
       expect(await writer.append(batch(events(0, 10)))).toBe(10);
@@ -61,7 +61,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(following.data()).toEqual(said(0, 16));
     });
 
-    it('takes the rest where one workspace of a batch was taken and another was not', async () => {
+    it('stores the rest of a batch of which one workspace was already stored', async () => {
       const { writer, openReader } = await openSetup();
       const other = events(1, 2, { workspaceId: OTHER_ID });
       await writer.append(batch(events(0, 1)));
@@ -72,7 +72,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect((await follow(reader, { workspaceId: OTHER_ID })).data()).toEqual(['{"n":1}']);
     });
 
-    it('marks each partition for itself, and leaves gaps of offsets be', async () => {
+    it('marks each partition separately, and accepts gaps of offsets', async () => {
       const { writer, openReader } = await openSetup();
       await writer.append(batch(events(100, 102)));
       await writer.append(batch(events(3, 5), { partition: 1 }));
@@ -82,7 +82,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(following.data()).toEqual([100, 101, 3, 4, 7, 200].map((n) => `{"n":${n}}`));
     });
 
-    it('takes a topic that was made anew from its start', async () => {
+    it('stores a recreated topic from its start', async () => {
       const { writer, openReader } = await openSetup();
       await writer.append(batch(events(0, 50)));
       expect(await writer.append(batch(events(0, 3)))).toBe(50);
@@ -92,7 +92,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(following.data()).toEqual([...said(0, 50), ...said(0, 3)]);
     });
 
-    it('goes on behind a place without gap or repeat, also in another process', async () => {
+    it('resumes after a position without a gap or duplicate, also in another process', async () => {
       const { writer, openReader } = await openSetup();
       await writer.append(batch(events(0, 30)));
       const first = await follow(await openReader());
@@ -114,7 +114,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(new Set(ids).size).toBe(30);
     });
 
-    it('tells who comes back too late how many are kept no more, and hands over the rest', async () => {
+    it('reports to a late follower how many events are no longer kept, and delivers the rest', async () => {
       const { writer, openReader } = await openSetup();
       const reader = await openReader();
       await writer.append(batch(events(0, 10)));
@@ -132,7 +132,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(kept.length).toBeGreaterThan(LIMITS.events / 2);
     });
 
-    it('tells who follows and does not take, at the point where they are kept no more', async () => {
+    it('reports to a follower that does not read how many events are no longer kept', async () => {
       const { writer, openReader } = await openSetup();
       const reader = await openReader();
       await writer.append(batch(events(0, 10)));
@@ -164,7 +164,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       '../..',
       '1-1-99999999999999',
     ])(
-      'tells whom it does not know (%j) that nobody knows what is missing, and begins with all it has',
+      'reports an unknown number of missing events for an unknown position (%j), and starts with all kept events',
       async (after) => {
         const { writer, openReader } = await openSetup();
         await writer.append(batch(events(0, 130)));
@@ -174,7 +174,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       },
     );
 
-    it('keeps its limits with large events, whoever watches', async () => {
+    it('keeps its limits with large events and any followers', async () => {
       const { writer, openReader } = await openSetup();
       const reader = await openReader();
       const watching = await follow(reader);
@@ -194,7 +194,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect((await follow(await openReader())).data()).toEqual([data]);
     });
 
-    it('takes more at once than it keeps, and numbers what it leaves out', async () => {
+    it('accepts a batch larger than its limit, and counts the omitted events', async () => {
       const { writer, openReader } = await openSetup();
       const reader = await openReader();
       const watching = await follow(reader);
@@ -207,7 +207,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(await writer.append(batch(events(900, 1_005)))).toBe(1_005);
     });
 
-    it('hands out about as much as is asked for, and one event at least', async () => {
+    it('returns about the requested size, and at least one event', async () => {
       const { writer, openReader } = await openSetup();
       await writer.append(batch(events(0, 100)));
       const follower = await (await openReader()).follow(WORKSPACE_ID, {
@@ -221,7 +221,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       follower.close();
     });
 
-    it('gives every character and the environment back as they came', async () => {
+    it('returns every character and the environment unchanged', async () => {
       const { writer, openReader } = await openSetup();
       const text = JSON.stringify({ text: 'a\nb "q" \u2028 ☃ 😀 \u0000 d{"}' });
       await writer.append(
@@ -234,7 +234,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       ]);
     });
 
-    it('shows a workspace its own events alone', async () => {
+    it('returns only events of the workspace', async () => {
       const { writer, openReader } = await openSetup();
       const reader = await openReader();
       const [mine, others] = [await follow(reader), await follow(reader, { workspaceId: OTHER_ID })];
@@ -250,7 +250,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(astray.data().filter((data) => said(0, 3).includes(data))).toEqual([]);
     });
 
-    it('brings every event once to every follower while several partitions write', async () => {
+    it('delivers every event once to every follower while several partitions write', async () => {
       const { writer, openReader } = await openSetup({ ...LIMITS, events: 10_000, characters: 1_000_000 });
       const reader = await openReader();
       const following = await Promise.all(Array.from({ length: 5 }, () => follow(reader, { turn: 50 })));
@@ -275,7 +275,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       }
     });
 
-    it('wakes nobody who closed, and follows again after all did', async () => {
+    it('does not notify closed followers, and follows again after all were closed', async () => {
       const { writer, openReader } = await openSetup();
       const reader = await openReader();
       const first = await follow(reader);
@@ -289,7 +289,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect((await follow(reader)).data()).toEqual(said(0, 6));
     });
 
-    it('forgets a tail to which nothing came for as long as it is kept', async () => {
+    it('drops a tail without events for its retention', async () => {
       const { writer, openReader } = await openSetup({ ...LIMITS, retentionMs: 300 });
       await writer.append(batch(events(0, 3)));
       const first = await follow(await openReader());
@@ -305,7 +305,7 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(anew.data()).toEqual(said(3, 5));
     });
 
-    it('refuses to be followed once it is closed', async () => {
+    it('refuses followers once it is closed', async () => {
       const { openReader } = await openSetup();
       const reader = await openReader();
       await reader.close();

@@ -57,7 +57,7 @@ async function open(
   return { server, mailer };
 }
 
-describe('the way to an SMTP server', () => {
+describe('the connection to an SMTP server', () => {
   it.each([
     ['TLS from the first byte', { secure: true, user: USER }],
     ['STARTTLS', { user: USER }],
@@ -67,7 +67,7 @@ describe('the way to an SMTP server', () => {
     expect(server.taken).toMatchObject([{ encrypted: true, user: USER.username, from: FROM }]);
   });
 
-  it('is encrypted where the server offers it, without a user too, and open where it does not', async () => {
+  it('is encrypted if the server offers it, also without a user, and otherwise unencrypted', async () => {
     const offering = await open({});
     await offering.mailer.send(mail());
     expect(offering.server.taken).toMatchObject([{ encrypted: true, user: undefined }]);
@@ -76,7 +76,7 @@ describe('the way to an SMTP server', () => {
     expect(plain.server.taken).toMatchObject([{ encrypted: false }]);
   });
 
-  it('never carries a password in the open, whatever the server offers', async () => {
+  it('never carries a password unencrypted, with any offer of the server', async () => {
     const { server, mailer } = await open({ plain: true, user: USER }, { credentials: USER });
     await expect(mailer.send(mail())).rejects.toBeInstanceOf(Unavailable);
     expect(server.tried).toEqual({ signIns: 0, mails: 0 });
@@ -85,7 +85,7 @@ describe('the way to an SMTP server', () => {
   it.each([
     ['TLS', true],
     ['STARTTLS', false],
-  ])('ends at a certificate that nobody vouches for: %s', async (_way, secure) => {
+  ])('ends at an untrusted certificate: %s', async (_way, secure) => {
     const { server, mailer } = await open({ secure, user: USER }, { credentials: USER, trusting: false });
     const thrown = await mailer.send(mail()).catch((error: unknown) => error);
     expect(thrown).toBeInstanceOf(Unavailable);
@@ -93,7 +93,7 @@ describe('the way to an SMTP server', () => {
     expect(server.tried).toEqual({ signIns: 0, mails: 0 });
   });
 
-  it('tries a password that is not taken once a minute, so that no account is locked, and names none', async () => {
+  it('retries a refused password once a minute, so that no account is locked, without logging it', async () => {
     const wrong = { ...USER, password: 'battery-staple' };
     let now = 0;
     const { server, mailer } = await open({ user: USER }, { credentials: wrong, elapsed: () => now });
@@ -109,7 +109,7 @@ describe('the way to an SMTP server', () => {
     await expect(wanting.mailer.send(mail())).rejects.toThrow('refuses the credentials');
   });
 
-  it('tries a sender that is not taken once a minute, says so each time, and loses no mail by it', async () => {
+  it('retries a refused sender once a minute, reports it each time, and loses no mail', async () => {
     let now = 0;
     const { server, mailer } = await open({}, { elapsed: () => now });
     server.refuse({ step: 'mail', reply: '550 5.7.1 not yours' });

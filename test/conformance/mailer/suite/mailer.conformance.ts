@@ -24,7 +24,7 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
       return harness;
     }
 
-    it('hands over a mail as it was written, to the one address', async () => {
+    it('sends a mail unchanged to the one address', async () => {
       const { mailer, taken } = await open();
       const sent = mail({ subject: 'Gelöscht: 3 \u2713', text: 'Zeile eins\n.\nZeile drei, käuflich\n' });
       expect(await mailer.send(sent)).toEqual({ kind: 'sent' });
@@ -37,7 +37,7 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
       expect(taken[0]?.headers.date).toEqual(['Thu, 01 Jan 2026 10:00:00 +0000']);
     });
 
-    it('gives the same mail the same Message-ID, and other mails others', async () => {
+    it('gives the same mail the same Message-ID, and different mails different ones', async () => {
       const { mailer, taken } = await open();
       const first = mail();
       for (const each of [first, first, mail()]) await mailer.send(each);
@@ -54,7 +54,7 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
       ['subject, a bare carriage return', { subject: 'x\rBcc: evil@example.org' }],
       ['text', { text: 'x\r\n.\r\nMAIL FROM:<evil@example.org>\r\n' }],
       ['id', { id: 'x>\r\nBcc: evil@example.org' }],
-    ])('makes no header and no recipient of what a mail holds: %s', async (_field, fields) => {
+    ])('keeps the content of a mail out of its headers and recipients: %s', async (_field, fields) => {
       const { mailer, taken } = await open();
       await mailer.send(mail(fields));
       expect(taken).toHaveLength(1);
@@ -72,7 +72,7 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
       'group: a@example.com;',
       'nobody',
       '',
-    ])('refuses an address that is not one plain address: %s', async (to) => {
+    ])('refuses an address that is not a single plain address: %s', async (to) => {
       const { mailer, taken } = await open();
       expect(await mailer.send(mail({ to }))).toMatchObject({ kind: 'refused' });
       expect(taken).toEqual([]);
@@ -81,7 +81,7 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
     it.each([
       ['recipient', '550 5.1.1 <ops@example.com> no such user'],
       ['data', '554 5.6.0 ops@example.com does not want this'],
-    ] as const)('is refused for good, in no words of the server: at %s', async (step, reply) => {
+    ] as const)('is refused permanently, without the text of the server: at %s', async (step, reply) => {
       const { mailer, refuse, taken } = await open();
       refuse({ step, reply });
       const verdict = await mailer.send(mail());
@@ -104,7 +104,7 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
       expect(JSON.stringify(verdict)).not.toContain('ops@');
     });
 
-    it('is unavailable, not refused, while the server does not take our sender, in no words of the server', async () => {
+    it('is unavailable, not refused, while the server refuses the sender, without the text of the server', async () => {
       const { mailer, refuse, taken } = await open();
       refuse({ step: 'mail', reply: '553 5.7.1 <ops@example.com> sender refused' });
       const thrown = await mailer.send(mail()).catch((error: unknown) => error);
@@ -115,7 +115,7 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
     });
 
     it.each(['recipient', 'data'] as const)(
-      'is to be tried later, and holds up no other, where the server breaks off at %s though it answers',
+      'is retried later, without delaying other mails, if the server disconnects at %s',
       async (step) => {
         const { mailer, refuse, taken } = await open();
         refuse({ step, reply: '421 4.3.2 ops@example.com closing' });
@@ -131,7 +131,7 @@ export function mailerConformance(name: string, openHarness: () => Promise<Maile
       },
     );
 
-    it('is unavailable while the server is away, closes or does not open, and sends once it is back', async () => {
+    it('is unavailable while the server is down or closes connections, and sends once it is back', async () => {
       const { mailer, refuse, taken, stopServer, startServer } = await open();
       refuse({ step: 'connect', reply: '554 no service here' });
       await expect(mailer.send(mail())).rejects.toBeInstanceOf(Unavailable);

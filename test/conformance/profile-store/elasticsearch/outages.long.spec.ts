@@ -17,7 +17,7 @@ const TIMEOUT_MS = 1_500;
 const SIZE = { processes: 5, writersOfProcess: 20, operationsOfWriter: 100, kills: 10 };
 const NODE_KILLS = 6;
 
-describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
+describe.skipIf(!engines())('a profile store whose Elasticsearch fails', () => {
   let engine: RunningEngine;
   beforeAll(async () => {
     engine = await ownEngines().elasticsearch.start();
@@ -39,7 +39,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
     return store;
   };
 
-  it('say so soon, show nothing half done, and serve again by themselves', async () => {
+  it('is Unavailable soon, returns no partial change, and recovers by itself', async () => {
     const people = new People(await open(settings()));
     // The first write creates the index: on a busy machine that takes longer than a call's timeout.
     const first = { attributes: [attribute('n', 1)], ts: 1 };
@@ -74,7 +74,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
     expect(treeOf(after)).toEqual({ d: { n: 3 } });
   });
 
-  it('say why their index cannot be made, and serve once it can', async () => {
+  it('reports why its index cannot be created, and recovers once it can', async () => {
     const others = new People(await open(settings()));
     await untilAnswered(() => others.write(['email:a@x']));
     await limitShards(engine.url, 1);
@@ -87,7 +87,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
     expect(await people.find('email:a@x')).toEqual(made);
   });
 
-  it('whose index somebody removed are gone, and the next ones are kept', async () => {
+  it('loses the profiles of a removed index, and keeps later ones', async () => {
     const its = settings();
     const people = new People(await open(its));
     await untilAnswered(() => people.write(['email:a@x']));
@@ -99,7 +99,7 @@ describe.skipIf(!engines())('profiles whose Elasticsearch fails', () => {
   });
 
   // A minute: chaos, in every run, kills writers and the node as well.
-  it('keep every promise while writers and the node itself are killed', async () => {
+  it('keeps every guarantee while writers and the node are killed', async () => {
     const its = settings();
     const traffic: Traffic = {
       scope: { org: 7, region: 'eu' },

@@ -22,7 +22,7 @@ const WITHIN_MS = LONG ? 900_000 : 120_000;
 const REPAIRED_WITHIN_MS = LONG ? 300_000 : 60_000;
 
 export function crashes(stage: Stage): void {
-  describe('processes of writers that are killed at any moment', () => {
+  describe('writer processes that are killed at any moment', () => {
     const judge = async (
       mix: Pick<Traffic, 'deletions' | 'events' | 'unlinks' | 'splits'>,
       seesItsWrites: boolean,
@@ -68,24 +68,24 @@ export function crashes(stage: Stage): void {
     };
 
     it(
-      'leave of overlapping people one owner an identity, and the newest of each value',
+      'leave one owner for each identity of overlapping profiles, and the newest of each value',
       () => judge({ deletions: 0, events: 0 }, true),
       WITHIN_MS,
     );
 
     it(
-      'leave records that were deleted meanwhile whole or not at all, and events merge nobody',
+      'leave records deleted meanwhile either complete or removed, and events merge no users',
       () => judge({ deletions: 0.08, events: 0.3 }, false),
       WITHIN_MS,
     );
 
     it(
-      'leave every value with the profile it was written to, where merges are undone and identities taken away',
+      'leave every value with the profile that it was written to, through splits and unlinks',
       () => judge({ deletions: 0, events: 0.1, unlinks: 0.05, splits: 0.2 }, false, MOVING_SIZE),
       WITHIN_MS,
     );
 
-    it('leave the changes they did not publish to the next one', async () => {
+    it('leave unpublished changes to the next process', async () => {
       const installation = await stage.installation(60_000);
       const published = new Published();
       const traffic = {

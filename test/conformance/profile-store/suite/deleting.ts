@@ -6,7 +6,7 @@ import type { Stage } from './stage.ts';
 
 export function deleting(stage: Stage): void {
   describe('a deletion', () => {
-    it('takes the whole record, everything merged into it included', async () => {
+    it('removes the whole record, including all profiles merged into it', async () => {
       const people = stage.people();
       const [first, second] = [
         await people.write(['cookie:c1']),
@@ -22,7 +22,7 @@ export function deleting(stage: Stage): void {
       }
     });
 
-    it('by a ucid that was merged names the live record alone', async () => {
+    it('by a merged ucid returns only the surviving record', async () => {
       const people = stage.people();
       const [first, second] = [await people.write(['cookie:c1']), await people.write(['cookie:c2'])];
       await people.write(['cookie:c1', 'cookie:c2']);
@@ -31,7 +31,7 @@ export function deleting(stage: Stage): void {
       expect(await people.find('cookie:c2')).toBeUndefined();
     });
 
-    it('names each record once, and what matched nothing by its place', async () => {
+    it('returns each record once, and unmatched values by their index', async () => {
       const people = stage.people();
       const made = [await people.write(['cookie:c1', 'cookie:1b']), await people.write(['cookie:c2'])];
       const named = ['cookie:c99', 'cookie:c1', 'cookie:c2', 'cookie:1b', 'email:99@x'];
@@ -41,7 +41,7 @@ export function deleting(stage: Stage): void {
       expect(await people.delete(named)).toEqual({ deleted: [], notFound: [0, 1, 2, 3, 4] });
     });
 
-    it('takes as many as one call may name', async () => {
+    it('accepts the maximum number of values', async () => {
       const people = stage.people();
       const names = Array.from({ length: 400 }, (_, n) => `cookie:c${n}`);
       await Promise.all(names.map((name) => people.write([name])));
@@ -50,7 +50,7 @@ export function deleting(stage: Stage): void {
       expect(await people.search(names)).toEqual([]);
     });
 
-    it('is remembered: an event received before it does not bring anybody back', async () => {
+    it('is stored: an event received before it creates no profile', async () => {
       const people = stage.people();
       const event = (receivedAt: number) => ({
         ...EVENT,
@@ -82,7 +82,7 @@ export function deleting(stage: Stage): void {
       expect(partly).toMatchObject({ leftOut: [{ identity: identity('user_id:ada'), why: 'deleted' }] });
     });
 
-    it('is over for who comes later: a new profile, with nothing of the old one', async () => {
+    it('does not affect a later write: a new profile without data of the old one', async () => {
       const people = stage.people();
       const old = await people.write(['user_id:ada', 'email:a@x'], { attributes: [attribute('old', 1)] });
       await people.delete(['user_id:ada']);
@@ -100,7 +100,7 @@ export function deleting(stage: Stage): void {
       expect(await people.delete(['email:a@x'])).toEqual({ deleted: [anew.ucid], notFound: [] });
     });
 
-    it('is remembered beside what was written anew, by a call or a newer event', async () => {
+    it('is still stored after a new write, by a call or a newer event', async () => {
       const people = stage.people();
       const event = (receivedAt: number, n: number) => ({
         ...EVENT,
@@ -133,7 +133,7 @@ export function deleting(stage: Stage): void {
       expect(await people.find('user_id:bob')).toEqual(anew[1]);
     });
 
-    it('is not forgotten before what was received before it is too old', async () => {
+    it('is stored until events received before it are too old', async () => {
       const retentionMs = 60_000;
       const installation = await stage.installation(retentionMs);
       let now = Date.now();

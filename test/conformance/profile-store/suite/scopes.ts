@@ -4,7 +4,7 @@ import type { Stage } from './stage.ts';
 
 export function scopes(stage: Stage): void {
   describe('organizations and regions', () => {
-    it('have people of their own, whatever these share', async () => {
+    it('have separate profiles, also with the same identities', async () => {
       const [here, other] = [stage.people(), stage.people()];
       const there = here.in('us');
       const made = [
@@ -20,7 +20,7 @@ export function scopes(stage: Stage): void {
       }
     });
 
-    it('take no write to a ucid of another, and merge nobody across', async () => {
+    it('refuse a write to a ucid of another scope, and merge no profiles across scopes', async () => {
       const here = stage.people();
       const there = here.in('us');
       const made = await here.write(['email:a@x']);
@@ -35,7 +35,7 @@ export function scopes(stage: Stage): void {
       expect(await here.find('email:a@x')).toEqual(made);
     });
 
-    it('are known to hold profiles, which a region that is given up must not, at once and until all are deleted', async () => {
+    it('report at once whether they have profiles, until all are deleted, so that a region with profiles is not removed', async () => {
       const here = stage.people();
       const there = here.in('us');
       const holds = ({ scope, store }: typeof here) => store.holdsProfiles(scope);
@@ -54,7 +54,7 @@ export function scopes(stage: Stage): void {
       expect(await holds(there)).toBe(true);
     });
 
-    it('are searched together when several regions are named', async () => {
+    it('are searched together when several regions are given', async () => {
       const here = stage.people();
       const there = here.in('us');
       const made = [await here.write(['email:a@x']), await there.write(['email:a@x'])];
@@ -68,7 +68,7 @@ export function scopes(stage: Stage): void {
       expect(await here.store.search({ ...search, regions: [], identities: [], ucids })).toEqual([]);
     });
 
-    it('are deleted from where they are named', async () => {
+    it('are deleted only in the given regions', async () => {
       const here = stage.people();
       const [there, farther] = [here.in('us'), here.in('ap')];
       const [first, second, third] = [

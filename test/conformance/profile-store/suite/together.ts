@@ -4,7 +4,7 @@ import type { Stage } from './stage.ts';
 
 export function together(stage: Stage): void {
   describe('two stores of one installation', () => {
-    it('see each other’s writes as soon as they are answered', async () => {
+    it('read each other’s writes as soon as they are acknowledged', async () => {
       const here = stage.people();
       const there = here.through(stage.other());
       for (let n = 0; n < 30; n++) {
@@ -17,7 +17,7 @@ export function together(stage: Stage): void {
       expect(await here.find('cookie:c7')).toBeUndefined();
     });
 
-    it('make one profile of somebody whom both write for the first time', async () => {
+    it('create one profile for a person whom both write for the first time', async () => {
       const here = stage.people();
       const there = here.through(stage.other());
       const made = await Promise.all(
@@ -31,7 +31,7 @@ export function together(stage: Stage): void {
       });
     });
 
-    it('make one profile of a ring of people, whoever closes it first', async () => {
+    it('create one profile from a ring of identities, in any order of writes', async () => {
       const here = stage.people();
       const there = here.through(stage.other());
       const size = 12;
@@ -57,7 +57,7 @@ export function together(stage: Stage): void {
       for (const ucid of ucids) expect(await there.findUcid(ucid)).toEqual(one);
     });
 
-    it('leave of a record that is deleted while it is written the whole or nothing', async () => {
+    it('leave a record that is deleted while it is written either complete or removed', async () => {
       for (let round = 0; round < 15; round++) {
         const here = stage.people();
         const there = here.through(stage.other());
@@ -80,7 +80,7 @@ export function together(stage: Stage): void {
       }
     });
 
-    it('never make two users of one device one, however their events race', async () => {
+    it('never merge two users of one device, in any order of their events', async () => {
       const here = stage.people();
       const there = here.through(stage.other());
       await Promise.all(

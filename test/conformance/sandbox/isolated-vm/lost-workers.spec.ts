@@ -10,7 +10,7 @@ function open(options: Partial<Parameters<typeof openIsolatedVmSandbox>[0]> = {}
 }
 
 describe('The lost worker processes of isolated-vm', () => {
-  it('that stop answering are killed, and only the event they stuck on fails', async () => {
+  it('that stop answering are killed, and only the event that blocked them fails', async () => {
     const lost: object[] = [];
     const warn = (fields: object) => lost.push(fields);
     // An honest event beside a worker that is stuck may wait for a processor for longer than the usual limit.
@@ -23,7 +23,7 @@ describe('The lost worker processes of isolated-vm', () => {
     });
   });
 
-  it('that end themselves over code that goes on after its limit report a timeout, not memory', async () => {
+  it('that end themselves because code runs beyond its limit report a timeout, not memory', async () => {
     const lost: object[] = [];
     const warn = (fields: object) => lost.push(fields);
     // As on a machine that hardly gives the worker a processor: the watchdog never comes to count its time.
@@ -35,7 +35,7 @@ describe('The lost worker processes of isolated-vm', () => {
 
   describe('with time to spare', () => {
     const patient = { eventMs: 10_000, watchdogMs: 20_000 };
-    it('call it memory when an isolate is full', async () => {
+    it('report memory when an isolate is full', async () => {
       // Small objects would keep the collector busy for longer than the time limit, if the machine is busy too.
       const grow = badOn('const all = []; for (;;) all.push(new Array(1e4).fill(0.5))');
       const results = await open({ ...patient, isolateMib: 32, recycleAboveMib: 24 }).run(
@@ -45,13 +45,13 @@ describe('The lost worker processes of isolated-vm', () => {
       expect(outcomes(results)).toEqual(['ok', 'ok', 'memory', 'ok', 'ok']);
     });
 
-    it('are killed for memory that no isolate counts', async () => {
+    it('are killed for memory outside of the isolates', async () => {
       const parse = badOn(`JSON.parse('['.repeat(2e7))`);
       const results = await open({ ...patient, processMib: 256 }).run(parse, inputs(5, [2]));
       expect(outcomes(results)).toEqual(['ok', 'ok', 'memory', 'ok', 'ok']);
     });
 
-    it('let go of what an event left behind without blaming the next', async () => {
+    it('free the memory that an event left behind without failing the next one', async () => {
       const leaky = program(`function transform(event) {
         const kept = new Array(200_000).fill(event.properties.n);
         (async () => { for (let i = 0; i < 20; i++) await kept })(); return event }`);

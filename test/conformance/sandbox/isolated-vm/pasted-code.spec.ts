@@ -54,15 +54,12 @@ const LIBRARIES: readonly (readonly [file: string, uses: string, gives: unknown]
   ],
 ];
 
-describe('a library that is pasted into a transformation', () => {
-  it.each(LIBRARIES)(
-    '%s is there by the name that it gives to the global object',
-    async (file, uses, gives) => {
-      await expectSeen(uses, gives, readFileSync(find.resolve(file), 'utf8'));
-    },
-  );
+describe('libraries pasted into a transformation', () => {
+  it.each(LIBRARIES)('include %s under its global name', async (file, uses, gives) => {
+    await expectSeen(uses, gives, readFileSync(find.resolve(file), 'utf8'));
+  });
 
-  it('several of them know each other, in the order in which they are pasted', async () => {
+  it('can use each other, in the order in which they are pasted', async () => {
     const pasted = `(function (root) { root.first = { one: 1 }; })(this);
       (function (root) { root.second = { two: root.first.one + first.one }; })(self);
       const third = second.two + 1;`;
@@ -73,7 +70,7 @@ describe('a library that is pasted into a transformation', () => {
     );
   });
 
-  it('passes nothing on to the next event, by no global object and no cache', async () => {
+  it('pass nothing to the next event, by a global object or a cache', async () => {
     const cache = `(function (root) { root.lib = { calls: 0, cache: new Map() }; })(this);
       lib.calls += 1; self.left ??= []; self.left.push(1); lib.use = (key) => [lib.cache.size, lib.cache.set(key, 1).size];`;
     await expectSeen(
@@ -83,7 +80,7 @@ describe('a library that is pasted into a transformation', () => {
     );
   });
 
-  it('cannot change the real global object, which code made of a text sees', async () => {
+  it('cannot change the real global object, which evaluated text sees', async () => {
     const results = await sandbox.run(
       program(`function transform(event) { Function('return this')().leak = 1; return event; }`),
       inputs(2),
@@ -116,7 +113,7 @@ describe('ordinary code in a frozen world', () => {
     ],
   ])('takes %s', (_, expression, expected) => expectSeen(expression, expected));
 
-  it('takes what TypeScript makes of generators, async functions and classes for ES5', async () => {
+  it('runs generators, async functions and classes that TypeScript compiled to ES5', async () => {
     const source = `
       function* numbers(): Generator<number> { yield 1; yield* [2, 3]; }
       class Base { constructor(readonly n: number) {} twice(): number { return this.n * 2; } static make(): number { return 5; } }
@@ -139,7 +136,7 @@ describe('ordinary code in a frozen world', () => {
     await expectSeen('all()', [6, 1, [2, 3], 5, 5, 'Fault', { a: 1 }], outputText);
   });
 
-  it('still refuses to change a built-in, by whatever way to its property', async () => {
+  it('cannot change a built-in, by any access to its property', async () => {
     for (const change of [
       'Array.prototype.push = 1',
       'Function.prototype.bind = 1',
@@ -164,7 +161,7 @@ describe('ordinary code in a frozen world', () => {
 describe('hashing in the sandbox', () => {
   const text = 'Zoë@Example.com 👋';
   it.each(['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'])(
-    '%s gives what Node gives',
+    '%s equals the result of Node',
     async (algorithm) => {
       const hashed = (encoding: 'hex' | 'base64' | 'base64url') =>
         createHash(algorithm).update(text).digest(encoding);
@@ -197,7 +194,7 @@ describe('hashing in the sandbox', () => {
     );
   });
 
-  it('refuses what it cannot hash, at the line that asks for it', async () => {
+  it('refuses unsupported values at the line of the call', async () => {
     for (const [asks, message] of [
       [`crypto.sha256(5)`, /^TypeError: what is hashed must be.*\(line 2\)$/],
       [`crypto.hash('whirlpool', 'a')`, /^NotSupportedError: cannot hash by whirlpool.*\(line 2\)$/],
@@ -210,7 +207,7 @@ describe('hashing in the sandbox', () => {
     }
   });
 
-  it('random values follow the event', async () => {
+  it('random values are derived from the event', async () => {
     const seen = await seenBy(
       '[crypto.randomUUID(), crypto.randomUUID(), ...crypto.getRandomValues(new Uint8Array(4))]',
     );
@@ -221,7 +218,7 @@ describe('hashing in the sandbox', () => {
     );
   });
 
-  it('is stopped by the time of an event when it does nothing else', async () => {
+  it('is stopped by the time limit of an event that only hashes', async () => {
     // On a busy machine that time may take long to pass: code that it does not stop would run until the test ends.
     const unwatched = openIsolatedVmSandbox({
       processes: 1,
@@ -239,7 +236,7 @@ describe('hashing in the sandbox', () => {
 });
 
 /** Each expression is evaluated here and in the sandbox, with the same result. */
-describe('what the web has, as Node has it', () => {
+describe('web APIs as Node implements them', () => {
   it.each([
     `[btoa('abc\\xff'), atob('YWJj/w=='), atob(' YQ = = '), btoa(''), atob('YWI')]`,
     `['ä', '👋', 'a\\ud800b', '\\ud83d', ''].map((text) => [...new TextEncoder().encode(text)])`,

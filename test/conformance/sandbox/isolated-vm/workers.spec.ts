@@ -89,14 +89,14 @@ describe('The worker processes of isolated-vm', () => {
     expect(await each(sandbox, Array(10).fill(one))).toEqual([true, ...Array(9).fill(false)]);
   });
 
-  it('are there from the first call', async () => {
+  it('are started at the first call', async () => {
     const sandbox = open({ processes: 2 });
     expect(sandbox.workerPids()).toEqual([]);
     expect(outcomes(await sandbox.run(program(HONEST), [input(1)]))).toEqual(['ok']);
     expect(sandbox.workerPids()).toHaveLength(2);
   });
 
-  it('share the programs, and a new worker takes the place of a lost one', async () => {
+  it('share the programs, and a new worker replaces a lost one', async () => {
     const sandbox = open({ processes: 2 });
     const programs = Array.from({ length: 12 }, () => program(HONEST));
     // All at once, before either worker is up: each waits for its own worker. One after the other, all would
@@ -110,14 +110,14 @@ describe('The worker processes of isolated-vm', () => {
     expect(sandbox.workerPids()).not.toContain(lost);
   });
 
-  it('give up the least recently used isolate when they hold too many', async () => {
+  it('drop the least recently used isolate beyond their limit', async () => {
     const sandbox = open({ maxIsolates: 2 });
     const [first, second, third] = [program(HONEST), program(HONEST), program(HONEST)];
     await each(sandbox, [first, second, first, third]);
     expect(await each(sandbox, [first, second])).toEqual([false, true]);
   });
 
-  it('keep the programs of an owner in one isolate, and make it anew after so many of them', async () => {
+  it('keep the programs of an owner in one isolate, and recreate it after a number of programs', async () => {
     const sandbox = open({ maxIsolates: 1, recycleAbovePrograms: 3 });
     const programs = Array.from({ length: 3 }, () => program(HONEST, 'owner'));
     const [first] = programs;
@@ -129,7 +129,7 @@ describe('The worker processes of isolated-vm', () => {
   it.each([
     ['does not end', 'for (;;);'],
     ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e5).fill(0));'],
-  ])('lose an owner’s other programs when one %s, and load them again', async (_, statements) => {
+  ])('lose an owner’s other programs when one %s, and load them again later', async (_, statements) => {
     const sandbox = open(ROOM_FOR_THE_IDLE);
     const [good, bad] = [program(HONEST, 'owner'), badOn(statements, 'owner')];
     expect(await each(sandbox, [good, good])).toEqual([true, false]);
@@ -141,7 +141,7 @@ describe('The worker processes of isolated-vm', () => {
     expect(await each(sandbox, [good, good])).toEqual([true, false]);
   });
 
-  it('give an event the memory that it may have, however much the programs beside it hold', async () => {
+  it('give an event its memory limit, with any memory use of other programs', async () => {
     // Large sources and buffers take a slow machine more than 100 ms, and time is not the subject.
     const sandbox = open({ eventMs: 1_000, watchdogMs: 5_000 });
     const buffer = (mb: number) =>
@@ -157,7 +157,7 @@ describe('The worker processes of isolated-vm', () => {
     expect(outcomes(await sandbox.run(buffer(80), inputs(2)))).toEqual(['threw', 'threw']);
   });
 
-  describe('when nobody awaits a rejected promise', () => {
+  describe('when a rejected promise is not awaited', () => {
     it.each(FLOATING_REJECTIONS)('lose nothing to $name', async ({ does, ends }) => {
       const counts = new Map<string, number>();
       const sandbox = open({ metrics: counting(counts) });
@@ -177,7 +177,7 @@ describe('The worker processes of isolated-vm', () => {
       expect(await each(sandbox, [good, bad])).toEqual([false, false]);
     });
 
-    it('lose nothing to one that is rejected while a later event waits', async () => {
+    it('lose nothing to a promise that is rejected while a later event waits', async () => {
       const source = `async function transform(event) {
         const late = async () => { for (let i = 0; i < 20; i++) await 0; throw new Error('late'); };
         if (event.properties.bad) late();
@@ -191,7 +191,7 @@ describe('The worker processes of isolated-vm', () => {
       expect(await each(sandbox, [good, bad])).toEqual([false, false]);
     });
 
-    it.each(HOSTILE_REJECTIONS)('blame the event alone for $name', async ({ does, ends }) => {
+    it.each(HOSTILE_REJECTIONS)('fail only the event for $name', async ({ does, ends }) => {
       const counts = new Map<string, number>();
       const sandbox = open({ metrics: counting(counts), ...ROOM_FOR_THE_IDLE });
       const results = outcomes(await sandbox.run(badOn(does), inputs(5, [2])));
@@ -201,7 +201,7 @@ describe('The worker processes of isolated-vm', () => {
     });
   });
 
-  it('blame a source for its faults, and not the programs beside it', async () => {
+  it('fail a source for its faults, and not other programs', async () => {
     const sandbox = open();
     const [good, wrong] = [program(HONEST, 'owner'), program('function transform(', 'owner')];
     await each(sandbox, [good]);
@@ -210,13 +210,13 @@ describe('The worker processes of isolated-vm', () => {
     expect(await each(sandbox, [good, good])).toEqual([true, false]);
   });
 
-  it('make an isolate anew after so many events', async () => {
+  it('recreate an isolate after a number of events', async () => {
     const sandbox = open({ recycleAfter: 3 });
     const one = program(HONEST);
     expect(await each(sandbox, Array(6).fill(one))).toEqual([true, false, false, false, true, false]);
   });
 
-  it('inherit no environment and no file, and are the first the OOM killer takes', async () => {
+  it('inherit no environment and no file, and are the first target of the OOM killer', async () => {
     const file = openSync(fileURLToPath(import.meta.url), 'r');
     const sandbox = open();
     await sandbox.run(program(HONEST), [input(1)]);
@@ -229,8 +229,8 @@ describe('The worker processes of isolated-vm', () => {
     expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim()).toBe('1000');
   });
 
-  describe.skipIf(process.getuid?.() !== 0)('where this process is root’s', () => {
-    it('run as another user where that one can read what they need, else as this process', async () => {
+  describe.skipIf(process.getuid?.() !== 0)('where this process runs as root', () => {
+    it('run as another user if it can read the required files, otherwise as this process', async () => {
       const warned: unknown[] = [];
       const logger = { ...NO_LOGGER, warn: (fields: unknown) => warned.push(fields) } as Logger;
       const sandbox = open({ uid: 65_534, logger });
@@ -242,7 +242,7 @@ describe('The worker processes of isolated-vm', () => {
       if (warned.length === 0) expect(status).toMatch(/^Groups:\s*$/m);
     });
 
-    it('run as this process, with a warning, where another user cannot start them', async () => {
+    it('run as this process, with a warning, if another user cannot start them', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
       try {
         const node = join(folder, 'node');
@@ -260,7 +260,7 @@ describe('The worker processes of isolated-vm', () => {
     });
   });
 
-  it('that run code of who did harm are others, which stand back, and its other programs go there too', async () => {
+  it('run the programs of a quarantined owner in separate workers of low priority', async () => {
     const sandbox = open(ROOM_FOR_THE_IDLE);
     const loop = badOn('for (;;);', 'harmful');
     expect(outcomes(await sandbox.run(loop, inputs(3, [1])))).toEqual(['ok', 'timeout', 'ok']);
@@ -280,7 +280,7 @@ describe('The worker processes of isolated-vm', () => {
     expect(outcomes(await other)).toEqual(['ok']);
   });
 
-  it('that are held up have others work for those who wait', async () => {
+  it('that are blocked are relieved by others for queued events', async () => {
     const sandbox = open({ processes: 2 });
     const programs = Array.from({ length: 8 }, () => program(HONEST));
     for (const one of programs) await sandbox.run(one, [input(1)]);
@@ -312,7 +312,7 @@ describe('The worker processes of isolated-vm', () => {
     await vi.waitFor(() => expect(pids.every(isGone)).toBe(true), { timeout: 60_000, interval: 20 });
   });
 
-  it('are all gone once the sandbox is closed', async () => {
+  it('have all ended once the sandbox is closed', async () => {
     const sandbox = open({ processes: 2 });
     await sandbox.run(program(HONEST), [input(1)]);
     const pids = sandbox.workerPids();

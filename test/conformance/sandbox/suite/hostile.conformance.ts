@@ -57,7 +57,7 @@ export function describeHostileCode(engine: string, open: () => Sandbox): void {
       expect(beside.p99).toBeLessThanOrEqual(2 * Math.max(quiet.p99, LEAST_P99_MS));
     });
 
-    it('gives a program up that kills its process again and again, and lets its neighbour run', async () => {
+    it('fails a program that repeatedly kills its process, and runs other programs', async () => {
       const killer = sandbox.run(badOn('new Array(1e9).fill(0)'), inputs(50, [...Array(50).keys()]));
       expect(outcomes(await sandbox.run(neighbour, [input(1)]))).toEqual(['ok']);
       const results = await killer;
@@ -67,7 +67,7 @@ export function describeHostileCode(engine: string, open: () => Sandbox): void {
       expect(messageIn(results.at(-1))).toContain('3 times in a row');
     });
 
-    it('blames nobody for a process that a neighbour killed', async () => {
+    it('fails no program for a process that another program killed', async () => {
       const killer = sandbox.run(badOn('new Array(1e9).fill(0)'), inputs(2, [0]));
       const neighbours = Array.from({ length: 5 }, () => sandbox.run(program(HONEST), inputs(250)));
       for (const results of await Promise.all(neighbours)) {

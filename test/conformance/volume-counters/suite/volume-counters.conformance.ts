@@ -80,7 +80,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect(await counters.applied(PARTITION)).toBe(1);
       });
 
-      it('that starts elsewhere is fenced and leaves nothing', async () => {
+      it('that starts at another offset is fenced and stores nothing', async () => {
         await counters.apply(batch(0, [], { to: 5 }));
         for (const from of [0, 4, 6]) {
           const keyUses = [{ keyId: 'k', at: 1 }];
@@ -96,7 +96,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect(await counters.applied(PARTITION)).toBe(1_000_000_000_000);
       });
 
-      it('may move the offset back, which the first of a topic made anew does', async () => {
+      it('can move the offset back, as the first of a recreated topic does', async () => {
         await counters.apply(batch(0, [increment('a', 1)], { to: 500 }));
         const first = batch(500, [increment('a', 2)], { to: 3 });
         await counters.apply(first);
@@ -106,12 +106,12 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect(await counts()).toEqual([['a', 7]]);
       });
 
-      it('may hold the same count twice', async () => {
+      it('can contain the same count twice', async () => {
         await counters.apply(batch(0, [increment('a', 1), increment('a', 2)]));
         expect(await counts()).toEqual([['a', 3]]);
       });
 
-      it('of one partition does not touch another', async () => {
+      it('of one partition does not affect another', async () => {
         await counters.apply(batch(0, [increment('a', 1)], { to: 7 }));
         await counters.apply(batch(0, [increment('a', 2)], { partition: 1, to: 8 }));
         await counters.apply(batch(0, [increment('a', 4)], { topic: 'events.rejected', to: 9 }));
@@ -121,7 +121,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect(await counts()).toEqual([['a', 7]]);
       });
 
-      it('is there after everything was closed and opened again', async () => {
+      it('is kept through closing and opening', async () => {
         await counters.apply(batch(0, [increment('a', 1)], { keyUses: [{ keyId: 'k', at: 5 }] }));
         await counters.close();
         counters = await harness.open(store.settings);
@@ -132,7 +132,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
     });
 
     describe('a read', () => {
-      it('answers the hours asked for, both ends included, oldest first, then by type and name', async () => {
+      it('returns the requested hours, both ends included, oldest first, then by type and name', async () => {
         const at = (hours: number) => thisHour() - hours * HOUR_MS;
         await counters.apply(
           batch(0, [
@@ -152,7 +152,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         ]);
       });
 
-      it('sums environments, or tells one', async () => {
+      it('sums environments, or returns one', async () => {
         const development = { environment: 'development' } as const;
         await counters.apply(batch(0, [increment('a', 1), increment('a', 2, development)]));
         expect(await counts()).toEqual([['a', 3]]);
@@ -160,7 +160,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect(await counts(development)).toEqual([['a', 2]]);
       });
 
-      it('shows a workspace its own events alone', async () => {
+      it('returns only events of the workspace', async () => {
         await counters.apply(batch(0, [increment('a', 1), increment('b', 1, { workspaceId: 'another' })]));
         expect(await counts()).toEqual([['a', 1]]);
         expect(await counts({ workspaceId: 'a third' })).toEqual([]);
@@ -177,7 +177,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect(rows.map(({ count }) => count)).toEqual([720, 26, 25, 24, 2, 1]);
       });
 
-      it('gives names of any characters back as they came', async () => {
+      it('returns names of any characters unchanged', async () => {
         const names = ['', ' ', 'a\0b', 'a\0c', 'é', 'e\u0301', '🚀', 'x'.repeat(1_000), ':|,', '__proto__'];
         await counters.apply(
           batch(
@@ -193,7 +193,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
       const many = (count: number, changes: Partial<VolumeIncrement> = {}) =>
         Array.from({ length: count }, (_, n) => increment(`name-${n}`, 1, changes));
 
-      it('past the most of a partition, workspace and day count together', async () => {
+      it('beyond the limit of a partition, workspace and day are counted together', async () => {
         await counters.apply(batch(0, many(MAX_NAMES - 1)));
         await counters.apply(batch(1, [increment('last', 1), increment('over', 2), increment('more', 3)]));
         await counters.apply(batch(2, [increment('name-0', 1), increment('last', 1), increment('over', 1)]));
@@ -202,7 +202,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect([rows.get('name-0'), rows.get('last'), rows.get(OTHER_NAME)]).toEqual([2, 2, 6]);
       });
 
-      it('leave room for those of another partition, workspace or day', async () => {
+      it('do not use the limit of another partition, workspace or day', async () => {
         await counters.apply(batch(0, many(MAX_NAMES)));
         await counters.apply(
           batch(1, [
@@ -221,7 +221,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
     });
 
     describe('key uses', () => {
-      it('keep the newest, whichever way they come', async () => {
+      it('keep the newest, in any order of arrival', async () => {
         await counters.apply(batch(0, [], { keyUses: [{ keyId: 'k', at: 5 }] }));
         await counters.touch({ keyId: 'k', at: 3 });
         expect(await counters.lastUsed(['k'])).toEqual(new Map([['k', 5]]));
@@ -257,12 +257,12 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
       const runs = async (changes: Partial<RunQuery> = {}) =>
         (await byHour(changes)).map(({ counts }) => counts).reduce(addCounts, {});
 
-      it('are nothing before the first', async () => {
+      it('are empty before the first', async () => {
         expect(await byHour()).toEqual([]);
         expect(await runs()).toEqual({});
       });
 
-      it('add up, whoever counted them, and are there after a restart', async () => {
+      it('add up over all processes, and are kept through a restart', async () => {
         const other = await harness.open(store.settings);
         await Promise.all([
           counters.addRuns([tally({ runs: 3, ms4: 2 }), tally({ runs: 1 })]),
@@ -274,7 +274,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
         expect(await runs()).toEqual({ runs: 8, ms4: 2, errors: 1 });
       });
 
-      it('are told for a transformation of a workspace, and the hours asked for', async () => {
+      it('are returned for a transformation of a workspace, and the requested hours', async () => {
         const ago = (hours: number) => thisHour() - hours * HOUR_MS;
         await counters.addRuns([
           ...[0, 1, 25, 719, 720].map((hours) => tally({ runs: hours + 1 }, { hour: ago(hours) })),
@@ -295,7 +295,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
       await counters.close();
     });
 
-    it('counts as a map would', async () => {
+    it('counts like a map', async () => {
       const one = fc
         .tuple(fc.constantFrom('a', 'b', 'c'), fc.integer({ min: 1, max: 9 }), fc.nat({ max: 2 }))
         .map(([name, count, back]) => increment(name, count, { hour: thisHour() - back * HOUR_MS }));
@@ -323,7 +323,7 @@ export function volumeCountersConformance(harness: VolumeCountersHarness): void 
       );
     });
 
-    it('lets several processes count one partition, each batch once', async () => {
+    it('counts each batch once if several processes count one partition', async () => {
       const appliers = [start(30), start(30), start(30)];
       await Promise.all(appliers.map((applier) => applier.wrote(1)));
       for (const applier of appliers) applier.go();

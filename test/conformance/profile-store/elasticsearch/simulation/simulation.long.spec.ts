@@ -25,7 +25,7 @@ const FULL = {
   limits: { types: [{ type: 'anonymous_id', max: 2, drop_oldest: true }], user_ids: 100 },
 } as const;
 
-describe('every promise is kept on a node that loses what it showed', () => {
+describe('a profile store on a node that loses data that it returned keeps every guarantee', () => {
   it.each<[string, Partial<SimulationOptions>]>([
     ['explicit writes that merge, in chains and all at once', { eventShare: 0 }],
     ['events of people who share devices', { eventShare: 1 }],
