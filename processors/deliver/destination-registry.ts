@@ -52,9 +52,9 @@ export class DestinationRegistry {
   }
 
   /**
-   * The queue of a destination; callers must not keep it beyond a turn of the event loop. After a change of the destination
-   * there is a new one: the settings may point elsewhere, so circuit, limits and estimates are reset. The old queue sends its
-   * deliveries by the new settings.
+   * The queue of a destination; callers keep it for one delivery at most, until its attempts have ended. After a change of
+   * the destination there is a new one: the settings may point elsewhere, so circuit, limits and estimates are reset. The old
+   * queue sends its deliveries by the new settings.
    */
   queueOf(id: string): DestinationQueue {
     const version = this.current(id)?.version;

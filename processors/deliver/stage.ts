@@ -169,8 +169,8 @@ function resolve(
 }
 
 /**
- * How long a delivery may wait for its request: as long as the shortest retry step takes at most, twice as long once its
- * slot has come. So a process holds as many deliveries as it can send until the first deferred one is back.
+ * How long a delivery may wait for its request: as long as the shortest retry step takes at most; twice as long from that
+ * time before its slot on. So a process holds as many deliveries as it can send until the first deferred one is back.
  */
 function maxWaitMs({ policy: { schedule }, clock }: DeliverDependencies, { slot }: DeliveryTask): number {
   const onceMs = schedule[0].ms * (1 + MAX_JITTER);

@@ -127,7 +127,11 @@ export class PartitionLoop {
     return this.#committer.reached;
   }
 
-  /** Resolves once stopped or lost; rejects with `PartitionLost` or a fault that no repetition heals. */
+  /**
+   * Resolves after `stopping`, or when the work fails after `leaving`. Rejects with `PartitionLost` once the partition has a
+   * newer owner, and with any other error that is neither repeated (`Unavailable`) nor followed by a restart (`Rewind`,
+   * `Fenced`).
+   */
   async run(): Promise<void> {
     const { stage, owned, crashes } = this.#options;
     const { topic, partition } = owned;
