@@ -57,7 +57,7 @@ export interface RouteDependencies {
   readonly tracing?: Tracing | undefined;
 }
 
-const GONE = 'its transformation is gone';
+const TRANSFORMATION_DELETED = 'its transformation was deleted';
 const UNJUDGED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
 
 /** The stage `route`: applies all matching enabled rules. Events with a slow transformation go to the slow queue. */
@@ -154,7 +154,7 @@ function matchSlow(
 
 /** Why a transformation must not run; undefined where it may. */
 export function refusalOf(transformation: Transformation | undefined): string | undefined {
-  if (transformation === undefined) return GONE;
+  if (transformation === undefined) return TRANSFORMATION_DELETED;
   if (transformation.status === 'draft') return 'its transformation is a draft';
   if (transformation.status === 'active') return undefined;
   return `its transformation is in error: ${transformation.last_error ?? 'unknown'}`;
@@ -231,7 +231,7 @@ async function applyRule(
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
   const refusal = refusalOf(transformation);
   if (transformation === undefined || refusal !== undefined)
-    return failed(routed, rule, 'refused', refusal ?? GONE);
+    return failed(routed, rule, 'refused', refusal ?? TRANSFORMATION_DELETED);
   const run = { transformer, tracing, routed, rule, transformation, bounds };
   if (windows === undefined) return transform(run, undefined);
   const bytes = Buffer.byteLength(routed.entry.value);
@@ -257,7 +257,7 @@ function withoutRule(
 ): { readonly outputRecords: readonly OutputRecord[]; readonly notes: readonly StageNote[] } {
   const rule = { id, destination_id: routed.entry.headers[HEADER.destinationId] ?? '' };
   if (routed.redrives === 0) return { outputRecords: [], notes: [notTakenNote(routed, rule, 'disabled')] };
-  const applied = failed(routed, rule, 'refused', 'the rule is gone');
+  const applied = failed(routed, rule, 'refused', 'the rule was deleted');
   return { outputRecords: applied.outputRecords, notes: appliedNotes(routed, rule, applied) };
 }
 

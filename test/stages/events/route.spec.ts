@@ -229,7 +229,7 @@ describe('route', () => {
     expect(JSON.parse(dead?.value ?? '')).toMatchObject({
       status: 'dead',
       cause: 'transformation',
-      reason: 'the rule is gone',
+      reason: 'the rule was deleted',
       delivery: {
         id: nameId('rule', 'production:m:0'),
         destination_id: 'place',
@@ -238,7 +238,7 @@ describe('route', () => {
       },
     });
     const [unknown] = await redriven({});
-    expect(JSON.parse(unknown?.value ?? '')).toMatchObject({ reason: 'the rule is gone' });
+    expect(JSON.parse(unknown?.value ?? '')).toMatchObject({ reason: 'the rule was deleted' });
   });
 
   it('skips a rule of the slow queue that was deleted since', async () => {
