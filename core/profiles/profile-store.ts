@@ -171,10 +171,10 @@ export type ProfileUnlinkOutcome =
   | { readonly kind: 'refused'; readonly reason: UnlinkRefusal };
 
 /**
- * `nobody`: no profile has any of the identities, or the ucid. `several_profiles`: they belong to several profiles.
+ * `no_profile`: no profile has any of the identities, or the ucid. `several_profiles`: they belong to several profiles.
  * `too_large`: see `ProfileRefusal`.
  */
-export type UnlinkRefusal = 'nobody' | 'several_profiles' | 'too_large';
+export type UnlinkRefusal = 'no_profile' | 'several_profiles' | 'too_large';
 
 /** A merge to undo. */
 export interface ProfileSplit extends ProfileScope {

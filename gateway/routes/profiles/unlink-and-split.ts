@@ -169,7 +169,7 @@ function unlinkAnswerOf(
 /** The number of identities without a profile; 0 when the unlink was refused for another reason. */
 function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']): number {
   if (outcome.kind === 'unlinked') return notHeldOf(outcome.notHeld, named).length;
-  return outcome.reason === 'nobody' ? named.length : 0;
+  return outcome.reason === 'no_profile' ? named.length : 0;
 }
 
 /** The identities of which the profile had no spelling. */
@@ -181,7 +181,7 @@ function notHeldOf(notHeld: readonly number[], named: UnlinkRequest['named']): r
 /** The error of a refusal; undefined when no profile has the identities, which is a successful response. */
 function unlinkRefusal(reason: UnlinkRefusal, names: Pick<UnlinkRequest, 'ucid'>): ApiError | undefined {
   switch (reason) {
-    case 'nobody':
+    case 'no_profile':
       return names.ucid === undefined
         ? undefined
         : invalidRequest({ path: '/ucid', message: 'is not a profile of the region' });

@@ -124,8 +124,8 @@ describe('route', () => {
     ];
     const contract = { outcome: 'omitted', id: 'c', version: 7 };
     expect(failed.map(({ value }) => JSON.parse(value))).toMatchObject([{ contract }, { contract }]);
-    const [unjudged] = await run('route', [accepted('m', 0, { [HEADER.outcome]: 'accepted' })]);
-    expect(JSON.parse(unjudged?.value ?? '')).not.toHaveProperty('contract');
+    const [unevaluated] = await run('route', [accepted('m', 0, { [HEADER.outcome]: 'accepted' })]);
+    expect(JSON.parse(unevaluated?.value ?? '')).not.toHaveProperty('contract');
   });
 
   it('sets a transformation that keeps failing to error, and runs it no more', async () => {

@@ -193,7 +193,7 @@ function split(stored: StoredProfiles, request: ProfileSplit, now: number): Stor
 }
 
 function ownerOf(owner: IdentityClaimTarget | undefined): IdentityOwner {
-  if (owner === undefined) return { kind: 'nobody' };
+  if (owner === undefined) return { kind: 'unowned' };
   const { stored, deletedAt } = owner;
   return stored.kind === 'live'
     ? { kind: 'live', profile: stored.profile, deletedAt }

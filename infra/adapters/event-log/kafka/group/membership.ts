@@ -46,8 +46,8 @@ const NOT_A_MEMBER = new Set([
   'MEMBER_ID_REQUIRED',
 ]);
 
-/** The data that a member sends to the leader of the generation when it joins. As JSON. */
-interface OwnershipClaim {
+/** The metadata that a member sends to the leader of the generation when it joins. As JSON. */
+interface JoinMetadata {
   /** The generation in which the member last claimed these partitions, or got them. */
   readonly generation: number;
   readonly owned: readonly string[];
@@ -70,7 +70,7 @@ export class Membership {
   /** The generation that the member commits in; undefined while it is in none. */
   #generation: number | undefined;
   /**
-   * The last generation that it joined with its ownership claim, even without an assignment: no other member got its
+   * The last generation that it joined with its join metadata, even without an assignment: no other member got its
    * partitions.
    */
   #joinedIn = -1;
@@ -182,7 +182,7 @@ export class Membership {
     this.#joinedWith = new Map(topics);
     this.#regrouping = new AbortController();
     const before = this.#generation === undefined ? undefined : this.#joinedIn;
-    const claim: OwnershipClaim = { generation: before ?? -1, owned: assignee.owned() };
+    const metadata: JoinMetadata = { generation: before ?? -1, owned: assignee.owned() };
     const request = {
       groupId,
       memberId: this.#memberId,
@@ -190,7 +190,7 @@ export class Membership {
       rebalanceTimeout: rebalanceTimeoutMs,
       protocol: PROTOCOL,
       topics: [...topics.keys()],
-      userData: JSON.stringify(claim),
+      userData: JSON.stringify(metadata),
     };
     const joined = await joinClient.joinGroup(request, (memberId) => {
       this.#memberId = memberId;
@@ -210,9 +210,9 @@ export class Membership {
   /** The assignments of all members, by the leader of the generation. */
   #assignAll({ generationId, members }: JoinAnswer): readonly MemberAssignment[] {
     const claimants = members.map(({ memberId, userData }): Member => {
-      const claim = ownershipClaimOf(userData);
-      // Ownership claims of older generations are not reliable; their members drop the partitions by the same rule.
-      return { id: memberId, owned: claim.generation === generationId - 1 ? claim.owned : [] };
+      const metadata = joinMetadataOf(userData);
+      // Join metadata of older generations is not reliable; its members drop the partitions by the same rule.
+      return { id: memberId, owned: metadata.generation === generationId - 1 ? metadata.owned : [] };
     });
     return [...assign(this.#options.topics(), claimants)].map(([memberId, names]) => ({
       memberId,
@@ -239,8 +239,8 @@ export class Membership {
   }
 
   /**
-   * Sends heartbeats until the group rebalances, which it throws. `overChanges`: goes on over a rebalance; a join before
-   * all is given back would claim it again.
+   * Sends heartbeats until the group rebalances, which it throws. `overChanges`: continues over a rebalance; a join
+   * before all partitions are given back would claim them again.
    */
   async #beat(until: AbortSignal, { overChanges = false } = {}): Promise<void> {
     const { heartbeatMs, sessionTimeoutMs } = this.#options;
@@ -283,8 +283,8 @@ function topicOf(name: string): string {
   return name.slice(0, name.lastIndexOf('/'));
 }
 
-function ownershipClaimOf(userData: string): OwnershipClaim {
-  return userData === '' ? { generation: -1, owned: [] } : (JSON.parse(userData) as OwnershipClaim);
+function joinMetadataOf(userData: string): JoinMetadata {
+  return userData === '' ? { generation: -1, owned: [] } : (JSON.parse(userData) as JoinMetadata);
 }
 
 function byTopic(names: readonly string[]): readonly TopicPartitions[] {

@@ -158,12 +158,12 @@ function deletedAtOf(hash: string, root: Root | undefined, view: View, forgetBef
 
 /** An identity claim alone proves no ownership: the write that it was created for may never have been committed. */
 function ownerOf(found: Found | undefined): IdentityOwner {
-  if (found === undefined) return { kind: 'nobody' };
+  if (found === undefined) return { kind: 'unowned' };
   const { identity, root, deletedAt } = found;
   const profile = root?.kind === 'profile' ? root.document.content.profile : undefined;
   if (profile !== undefined && holds(profile, identity))
     return { kind: 'live', profile, ...(deletedAt === 0 ? {} : { deletedAt }) };
-  return deletedAt === 0 ? { kind: 'nobody' } : { kind: 'deleted', at: deletedAt };
+  return deletedAt === 0 ? { kind: 'unowned' } : { kind: 'deleted', at: deletedAt };
 }
 
 function namedProfile(root: Root | undefined, { org, region }: ProfileWrite): Profile | 'gone' | undefined {
