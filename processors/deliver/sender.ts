@@ -163,7 +163,9 @@ export class Sender {
     item.delivery = first.delivery;
     const second = this.#settle(task, destination, queue, await queue.attempt(item, wait), first.delivery);
     if (second.outcome !== 'again-now') return { ...second, outcome: second.outcome };
-    throw new Error('a second attempt is not repeated at once');
+    throw new Error(
+      'the second attempt requested a third at once: only the first may be repeated without a delay',
+    );
   }
 
   /** The outcome of an attempt; `repeated` is the delivery whose first attempt is repeated at once. */

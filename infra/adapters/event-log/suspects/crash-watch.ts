@@ -20,7 +20,7 @@ export function crashWatch(
 
 /**
  * How an entry is dispatched: like all others; alone, with no other entry of the process in flight; or not at all, as it
- * ended the process twice for the reason given.
+ * crashed the process twice for the reason given.
  */
 export type Treatment = 'normal' | 'alone' | { readonly quarantined: string };
 

@@ -213,7 +213,7 @@ export class KafkaPartition implements OwnedPartition {
     if (start.found === 'lost')
       logger.warn(
         { stage, topic, partition, position: start.from.offset, first, end },
-        'the consumer group has lost its position; the stage goes on at the recorded one',
+        'the consumer group has lost its position; the stage continues from its recorded position',
       );
   }
 

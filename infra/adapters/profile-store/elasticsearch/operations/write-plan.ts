@@ -226,7 +226,7 @@ function identityClaimStepOf(
   if (before === undefined) {
     // The identity claim was not read, because its cached location is a profile that lists the identity.
     if (root.kind === 'profile' && holds(root.document.content.profile, identity)) return [];
-    throw new TypeError('a claim is taken away that was not read');
+    throw new TypeError('an identity claim would be moved to another profile without having been read');
   }
   switch (root.kind) {
     case 'profile': {
@@ -245,7 +245,7 @@ function identityClaimStepOf(
       return [{ step, fences: [] }];
     case 'unread':
     case 'torn':
-      throw new TypeError('a claim was not followed to its end');
+      throw new TypeError('the profile that an identity claim leads to was not read');
   }
 }
 
