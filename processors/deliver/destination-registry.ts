@@ -135,7 +135,7 @@ export function createDestinationRegistry(parts: RegistryParts): DestinationRegi
         reporter.begin();
         alerts.begin();
       };
-      // They go on after the delivery that was the first.
+      // The rounds of reports and alerts outlive the delivery that starts them, so they are no part of its trace.
       if (parts.tracing === undefined) begin();
       else parts.tracing.outside(begin);
     },

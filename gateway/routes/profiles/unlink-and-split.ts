@@ -31,9 +31,9 @@ export const unlinkRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
       config: { operation: 'profiles.unlink' },
       schema: {
         operationId: 'unlinkIdentities',
-        summary: 'Take identities away from a profile',
+        summary: 'Remove identities from a profile',
         description:
-          'An extension of the specification. The identities, all of one profile, belong to nobody then, and no event brings them back to that profile, whenever it happened; a write that names them beside an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. Values written before stay with the profile.',
+          'An extension of the specification. Removes the identities, all of one profile, so that they belong to no profile. No event links them to that profile again, whenever it happened; a write that names them together with an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. Values written before stay with the profile.',
         body: unlinkBody,
         response: { 200: unlinkAnswer, ...errorAnswers },
       },

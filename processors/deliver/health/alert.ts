@@ -71,7 +71,7 @@ export class HealthAlerts {
     this.#rounds = new ReportRounds(everyMs, reports, (current) => this.evaluate(current));
   }
 
-  /** Starts the rounds of evaluations, which go on while there are destinations. */
+  /** Starts the rounds of evaluations, which continue while there are destinations. */
   begin(): void {
     this.#rounds.begin();
   }

@@ -144,7 +144,7 @@ export class HealthReporter {
     this.#rounds = new ReportRounds(REPORT_EVERY_MS, reports, (current) => this.report(current));
   }
 
-  /** Starts the rounds of reports, which go on while there are destinations. */
+  /** Starts the rounds of reports, which continue while there are destinations. */
   begin(): void {
     this.#rounds.begin();
   }

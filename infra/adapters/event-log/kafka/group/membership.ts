@@ -35,7 +35,7 @@ export interface MembershipOptions {
   readonly logger: Logger;
 }
 
-/** How long leaving may take, ms; without it the group goes on when the session ends. */
+/** How long leaving may take, ms; without it the group continues when the session ends. */
 const LEAVE_WITHIN_MS = 2_000;
 
 /** Errors of a member that is not in the group's present generation. */
@@ -54,7 +54,7 @@ interface JoinMetadata {
 }
 
 /**
- * Keeps this process in a consumer group while its partitions go on working.
+ * Keeps this process in a consumer group while its partitions continue to work.
  *
  * A partition stays at work over a rebalance if the member owned it in the generation before and gets it again: then no
  * other member had it in between. A partition that moves is finished here before another member gets it: the leader
@@ -107,7 +107,7 @@ export class Membership {
     await this.#positions.store({ topic, partition, offset, metadata }, this.member);
   }
 
-  /** Joins again where the topics have other partitions than at the last join; all owned partitions go on meanwhile. */
+  /** Joins again where the topics have other partitions than at the last join; all owned partitions continue meanwhile. */
   regroup(): void {
     const topics = this.#options.topics();
     if ([...topics].some(([name, count]) => this.#joinedWith.get(name) !== count)) this.#regrouping.abort();
@@ -199,7 +199,7 @@ export class Membership {
     this.#memberId = memberId;
     if (!followsOn(generationId, before)) this.#lose('missed a generation');
     this.#joinedIn = generationId;
-    // The partitions that go on commit in the new generation from now on: the coordinator refuses the one before.
+    // The partitions that continue commit in the new generation from now on: the coordinator refuses the one before.
     if (this.#generation !== undefined) this.#generation = generationId;
     const assignments = memberId === leaderId ? this.#assignAll(joined) : [];
     const assigned = await joinClient.syncGroup({ groupId, memberId, generationId }, assignments);

@@ -67,7 +67,7 @@ export function storedStart({ stored, first, end }: Evidence): StartingPoint | u
 }
 
 /**
- * The starting point of a partition without a position. A stage does not repeat its work by itself: it goes on at the
+ * The starting point of a partition without a position. A stage does not repeat its work by itself: it continues at the
  * recorded position, or begins with the first record where it certainly never processed any. Undefined where the records do
  * not tell, and `tracedStart` decides.
  */
