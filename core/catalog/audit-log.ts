@@ -19,7 +19,7 @@ export interface AuditActor {
   readonly id: string;
   /** The address of an account at that time. */
   readonly email: string | null;
-  /** Of an API key or client key: the start of its text. */
+  /** The start of the text of an API key or client key. */
   readonly key_prefix: string | null;
 }
 

@@ -89,7 +89,7 @@ export function quietReport(id: string, fields: Partial<DestinationReport>): Des
 
 /** The headers of a delivery that comes for the first time; its rule is as it was when the delivery was made. */
 export const FRESH: Headers = { [HEADER.ruleVersion]: '0', [HEADER.catalogPosition]: '0' };
-/** Of a delivery that was tried or postponed before. */
+/** The headers of a delivery that was tried or postponed before. */
 export const POSTPONED: Headers = { ...FRESH, [HEADER.outcome]: RETRYING };
 
 export function taskOf(one: Delivery, headers: Headers = POSTPONED): DeliveryTask {

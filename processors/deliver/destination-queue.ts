@@ -54,12 +54,15 @@ export interface QueueWait {
   readonly mayWaitInOpenBatch: boolean;
 }
 
-/** While this process is saturated, requests that take no longer than this are not what deliveries wait for, ms. */
+/**
+ * While this process is saturated, shorter requests than this, in ms, do not count as a cause of waiting: then it is the
+ * process that is slow, not the destination.
+ */
 const OWN_FAULT_MS = 2_000;
 
 /** Deferred deliveries are recalled while less work than this is queued for their destination, ms: a recall takes less. */
 const RECALL_BELOW_MS = 2_000;
-/** Within this time a recalled delivery has come, ms. */
+/** A recalled delivery is expected in the queue within this time, ms. */
 const RECALLED_MS = 1_000;
 
 /**
@@ -254,7 +257,7 @@ export class DestinationQueue {
   #flush(): void {
     this.#isBatchOpen = false;
     while (this.#queued.size > 0) if (!this.#beginNext()) return;
-    // The next delivery is behind no other.
+    // The queue is empty: the next deferred delivery is not scheduled behind earlier ones.
     this.#queueTail = 0;
   }
 

@@ -45,7 +45,7 @@ export class DestinationResolver {
   readonly #dependencies: ResolverDependencies;
   readonly id: string;
   #version: number | undefined;
-  /** Of that version. Kept, so that secrets are opened, and a failure is logged, once. */
+  /** The destination in `#version`. Kept, so that secrets are opened, and a failure is logged, once. */
   #unsealed: ConnectorDestination | undefined;
 
   constructor(dependencies: ResolverDependencies, id: string) {

@@ -34,9 +34,9 @@ const BARRIER_MS = 100;
 const LAST_POSITION_MS = 2_000;
 
 export interface FetchLimits {
-  /** At least one record is returned when there is one, however large. */
+  /** Reading stops at the record that reaches this size; so at least one record is returned when there is one. */
   readonly maxBytes: number;
-  /** Not cutting a record in two. */
+  /** Reading stops at the record that reaches this number: the entries of one record are not divided. */
   readonly maxEntries: number;
   /** For how long to wait for more entries after the first, ms. Default 0. */
   readonly gatherMs?: number;

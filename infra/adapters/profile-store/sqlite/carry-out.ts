@@ -115,7 +115,7 @@ interface Sought {
   readonly owner: IdentityClaimTarget | undefined;
 }
 
-/** Of what was found of the write's `identitiesToLookUp` those that it is about. */
+/** The owners that were looked up for `requested`, without those of identities that `write` does not have. */
 function concernedBy(
   sought: readonly Sought[],
   requested: ProfileWrite,

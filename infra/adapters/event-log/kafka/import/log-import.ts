@@ -54,7 +54,7 @@ export interface LogImportOptions {
   readonly prefix: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly framing: ValueFraming;
-  /** Of topics that are created. Default 3, or the number of brokers where there are fewer. */
+  /** Replication factor of topics that are created. Default 3, or the number of brokers where there are fewer. */
   readonly replicationFactor?: number;
   readonly logger: Logger;
 }
@@ -135,7 +135,7 @@ export class LogImport {
     }
   }
 
-  /** Those of the stages whose consumer groups have members. */
+  /** The stages whose consumer groups have members. */
   async runningStages(stages: readonly string[]): Promise<readonly string[]> {
     const members = await Promise.all(stages.map((stage) => this.#client.countMembers(this.#nameOf(stage))));
     return stages.filter((_, at) => (members[at] ?? 0) > 0);

@@ -15,7 +15,7 @@ export interface RecordedPosition extends Cursor {
 
 /** The facts about a partition that a stage takes over. */
 export interface Evidence {
-  /** Of the consumer group. */
+  /** The position of the consumer group. */
   readonly stored: Cursor | undefined;
   /** The first offset that is kept, and the one behind the last. */
   readonly first: number;
