@@ -121,7 +121,7 @@ export function routeSlow(
       rule !== undefined && (isAskedFor || stillTakes(rule, subject.source)) ? [rule] : [],
     );
     const notTaken = named.flatMap(({ rule }) => (rule === undefined || rules.includes(rule) ? [] : [rule]));
-    const gone = named.flatMap(({ id, rule }) => (rule === undefined ? [withoutRule(subject, id)] : []));
+    const ofDeleted = named.flatMap(({ id, rule }) => (rule === undefined ? [withoutRule(subject, id)] : []));
     const matched =
       match === undefined
         ? { rules, outputRecords: [], notes: [] }
@@ -133,9 +133,9 @@ export function routeSlow(
     const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
     const left = notTaken.map((rule) => notTakenNote(subject, rule, 'disabled'));
-    countAll(context, left, ...gone.map(({ notes }) => notes), matched.notes, applied.notes);
+    countAll(context, left, ...ofDeleted.map(({ notes }) => notes), matched.notes, applied.notes);
     return [
-      ...gone.flatMap(({ outputRecords }) => outputRecords),
+      ...ofDeleted.flatMap(({ outputRecords }) => outputRecords),
       ...matched.outputRecords,
       ...applied.outputRecords,
     ];

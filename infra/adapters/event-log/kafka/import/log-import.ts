@@ -125,7 +125,10 @@ export class LogImport {
       const signal = AbortSignal.timeout(PRODUCE_TIMEOUT_MS);
       const name = this.#nameOf(topic);
       const fetched = await this.#fetcher.fetch(name, partition, at, FETCH_BYTES, signal);
-      if (fetched === undefined) throw new Unavailable(`Kafka: ${name}/${partition} does not go on at ${at}`);
+      if (fetched === undefined)
+        throw new Unavailable(
+          `Kafka: no records of ${name}/${partition} at ${at} within ${PRODUCE_TIMEOUT_MS} ms`,
+        );
       for (const { offset, timestamp, key, headers, value } of fetched.records) {
         if (offset >= to) return;
         const text = value === null ? '' : framing.unframe(topic, value);
