@@ -72,7 +72,7 @@ function tracedFlow(stage: FlowStage, tracing: Tracing): FlowStage {
         done(outputRecords) {
           span.set({ 'tributary.emitted': topicsOf(outputRecords) });
           span.end();
-          // The log goes on with other entries, in the same call.
+          // The log continues with other entries, in the same call.
           tracing.outside(() => context.done(outputRecords));
         },
         failed,

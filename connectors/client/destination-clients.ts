@@ -120,7 +120,7 @@ export class DestinationClients<C extends Closable> {
     }
   }
 
-  /** Those before it are in use: as few as the calls under way. */
+  /** The clients before it are in use: no more than there are calls under way. */
   #unusedForTheLongest(): readonly [id: string, entry: ClientEntry<C>] | undefined {
     for (const entry of this.#kept) if (entry[1].users === 0) return entry;
     return undefined;

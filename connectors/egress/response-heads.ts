@@ -127,7 +127,7 @@ export function inspectReads(socket: Socket, inspect: ResponseFilter): Socket {
 }
 
 const HTTP = Buffer.from('HTTP/');
-/** Of a head, at most so many bytes are searched for the status line: its reason phrase may be long. */
+/** The bytes of a head that are searched for the status line, whose reason phrase may be long. */
 const MAX_STATUS_LINE = 16 * 1_024;
 
 /** The offset behind the empty line that ends a head. A line may end with a line feed alone. */

@@ -117,7 +117,7 @@ export function checkResponses(socket: Socket): ResponseFilter {
     const correlation = response.length < 8 ? undefined : response.readInt32BE(4);
     const request = correlation === undefined ? undefined : asked.get(correlation);
     if (correlation === undefined || request === undefined)
-      throw new ResponseRefused('the broker answers what it was not asked');
+      throw new ResponseRefused('the broker sent a response that answers no pending request');
     asked.delete(correlation);
     const isUnsupported =
       MAY_BE_UNSUPPORTED.has(request.api) &&
@@ -132,7 +132,7 @@ export function checkResponses(socket: Socket): ResponseFilter {
       const length = came.peek(4)?.readInt32BE(0);
       if (length === undefined) return;
       if (length > MAX_RESPONSE_BYTES) throw new ResponseTooLarge('the answer is too long');
-      if (length < 0) throw new ResponseRefused('the answer has no length');
+      if (length < 0) throw new ResponseRefused('the response has a negative length');
       const response = came.take(4 + length);
       if (response === undefined) return;
       check(response);
@@ -149,7 +149,7 @@ function endOf(response: Buffer, at: number, layout: Layout): number {
     else if (field === 'string') end += 2 + lengthAt(response, end, 2);
     else if (field === 'bytes') end += 4 + lengthAt(response, end, 4);
     else end = endOfList(response, end, field);
-    if (end > response.length) throw new ResponseRefused('the answer is shorter than it says');
+    if (end > response.length) throw new ResponseRefused('the response is shorter than its stated length');
   }
   return end;
 }
@@ -163,15 +163,17 @@ function endOfList(
   if (count > max) throw new ResponseTooLarge('the cluster has too many brokers');
   let end = at + 4;
   // Each element has at least one byte.
-  if (count > response.length - end) throw new ResponseRefused('the answer is shorter than it says');
+  if (count > response.length - end)
+    throw new ResponseRefused('the response is shorter than its stated length');
   for (let n = 0; n < count; n++) end = endOf(response, end, list);
   return end;
 }
 
 /** A length at an offset; -1 (null) counts as 0. */
 function lengthAt(response: Buffer, at: number, bytes: 2 | 4): number {
-  if (at + bytes > response.length) throw new ResponseRefused('the answer is shorter than it says');
+  if (at + bytes > response.length)
+    throw new ResponseRefused('the response is shorter than its stated length');
   const length = response.readIntBE(at, bytes);
-  if (length < -1) throw new ResponseRefused('the answer says a length below nothing');
+  if (length < -1) throw new ResponseRefused('the response has a negative length');
   return Math.max(0, length);
 }

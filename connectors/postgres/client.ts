@@ -176,13 +176,13 @@ export function checkMessages({ isEncrypted }: { readonly isEncrypted: boolean }
       if (head === undefined) return;
       const length = head.readUInt32BE(1);
       if (length > MAX_MESSAGE_BYTES) throw new ResponseTooLarge('the answer is too long');
-      if (length < 4) throw new ResponseRefused('the message has no length');
+      if (length < 4) throw new ResponseRefused('the message is shorter than its length field');
       const message = came.take(1 + length);
       if (message === undefined) return;
       const type = message.toString('latin1', 0, 1);
       const body = message.subarray(5);
       const isExpected = type === 'R' ? isAuthentication(body, isEncrypted) : EXPECTED.get(type)?.(body);
-      if (isExpected !== true) throw new ResponseRefused('the message is none that was asked for');
+      if (isExpected !== true) throw new ResponseRefused('the server sent an unexpected message');
       yield message;
     }
   };

@@ -155,7 +155,8 @@ function checkReplies(socket: Socket): ResponseFilter {
       if (end === -1) break;
       inLine = 0;
       lines += 1;
-      if (lines > MAX_LINES) throw new ResponseTooLarge('the server answers what it was not asked');
+      if (lines > MAX_LINES)
+        throw new ResponseTooLarge('the server sent more lines than its answer may have');
       at = end + 1;
     }
     yield chunk;

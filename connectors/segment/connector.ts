@@ -219,7 +219,7 @@ async function forwardRequest(
 interface NetworkOutcome {
   /** The result of the last request without a response. */
   readonly failure: DeliveryResult | undefined;
-  /** Of the last response. */
+  /** The status of the last response. */
   readonly status: number | undefined;
   readonly retryAfter: string | undefined;
 }

@@ -20,7 +20,7 @@ export interface AlertDryRun {
 
 /**
  * Evaluates an alert at the end of each whole hour of a range, as if it had been there; without the pace of its notices. The
- * past is known by hours, so windows are of whole hours, and of deliveries it is known what became of them until now.
+ * past is known by hours, so windows are of whole hours, and deliveries count by their present outcome.
  */
 export function dryRunAlert(
   rule: AlertRule,

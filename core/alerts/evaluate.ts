@@ -231,7 +231,7 @@ function evaluatedOf({ from, until }: { readonly from: number; readonly until: n
   return { from, until };
 }
 
-/** Of 1. Replays may count an event more often than it was received. */
+/** The share of a part, from 0 to 1. Replays may count an event more often than it was received. */
 function share(part: number, whole: number): number {
   return Math.min(1, rounded(part / whole));
 }

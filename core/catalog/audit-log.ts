@@ -19,7 +19,7 @@ export interface AuditActor {
   readonly id: string;
   /** The address of an account at that time. */
   readonly email: string | null;
-  /** Of an API key or client key: the start of its text. */
+  /** The start of the text of an API key or client key. */
   readonly key_prefix: string | null;
 }
 
@@ -113,17 +113,19 @@ function idOf({ type, entity, at, from }: Fact, position: number, scope: string,
   return `${hexPosition.slice(0, 8)}-${hexPosition.slice(8)}-8${hashed.slice(15)}`;
 }
 
+/** The fields of an author without an e-mail address and a key prefix. */
+const NO_PERSON = { email: null, key_prefix: null };
+
 /** The author in `by`: an account id, or `key:`, `stage:` or `operator:` with an id or name. */
 function actorOf(state: CatalogState, by: string): AuditActor {
   const colon = by.indexOf(':');
   const [prefix, id] = [by.slice(0, Math.max(0, colon)), by.slice(colon + 1)];
-  const nobody = { email: null, key_prefix: null };
   if (prefix === 'key') {
     const key = state.entity('api_key', state.workspaceOf(id) ?? '', id);
-    return { type: 'api_key', id, ...nobody, key_prefix: key?.key_prefix ?? null };
+    return { type: 'api_key', id, ...NO_PERSON, key_prefix: key?.key_prefix ?? null };
   }
-  if (prefix === 'stage' || prefix === 'operator') return { type: prefix, id, ...nobody };
-  return { type: 'account', id: by, ...nobody, email: state.account(by)?.email ?? null };
+  if (prefix === 'stage' || prefix === 'operator') return { type: prefix, id, ...NO_PERSON };
+  return { type: 'account', id: by, ...NO_PERSON, email: state.account(by)?.email ?? null };
 }
 
 function nameOf(entity: object | undefined): string | null {

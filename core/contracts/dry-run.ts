@@ -19,7 +19,7 @@ export interface DryRunExample {
 
 export interface DryRunResult {
   readonly outcomes: Readonly<Record<ContractVerdict['outcome'], number>>;
-  /** Those of most events first. */
+  /** Violations of the most events first. */
   readonly violations: readonly DryRunViolation[];
   /** True where there were more kinds and paths than are listed. */
   readonly isCut: boolean;

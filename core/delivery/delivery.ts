@@ -71,16 +71,14 @@ export const DEAD_CAUSES = [
 
 export type DeadCause = (typeof DEAD_CAUSES)[number];
 
-/** Value on `deliveries.outcomes` and `deliveries.dead`: the delivery and what became of it. */
+/** Value on `deliveries.outcomes` and `deliveries.dead`: the delivery and its outcome. */
 export interface DeliveryOutcome {
   readonly delivery: Delivery;
   readonly status: DeliveryStatus;
   /** Why it is retrying or dead. */
   readonly reason?: string;
   readonly cause?: DeadCause;
-  /**
-   * Of a failed transformation: the verdict of the event's contract, which a redrive passes to the transformation.
-   */
+  /** After a failed transformation: the verdict of the event's contract, which a redrive passes to the transformation. */
   readonly contract?: EventVerdict;
   /** ISO 8601 */
   readonly at: string;

@@ -19,7 +19,7 @@ export type FailureGroup = {
   readonly status: 'dead' | 'retrying';
   readonly destination_id: string;
   readonly rule_id: string;
-  /** Of a dead delivery; empty otherwise, and for one of an older release. */
+  /** The cause of a dead delivery; empty for other deliveries, and for those of an older release. */
   readonly cause: string;
   /** The status that the destination answered at last; empty where there was none. */
   readonly response_status: string;

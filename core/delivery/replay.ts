@@ -35,9 +35,9 @@ export interface ReplayStep {
   /** Events read, including those of other workspaces, and events sent. */
   readonly looked_at: number;
   readonly events: number;
-  /** Of a replay of rejected events: events that are still rejected. */
+  /** Events that are still rejected, in a replay of rejected events. */
   readonly still_rejected?: number;
-  /** Of a replay of rejected events: the catalog position of the evaluation. */
+  /** The catalog position of the evaluation, in a replay of rejected events. */
   readonly catalog_position?: number;
   readonly phase?: ReevaluationPhase;
   /** When the replay was created and when this step was made, ISO 8601. */

@@ -47,7 +47,7 @@ export interface StageContext {
    */
   endBatch?(entries: number): void;
   /**
-   * Counts what became of the entry (of a batch stage: of the batch). The counts of one commit are summed up and appended
+   * Counts the outcome of the entry (in a batch stage: of the batch). The counts of one commit are summed up and appended
    * to `funnel.counts` with its output records, so each entry is counted once, whatever is killed; counts alone wait for
    * a commit as positions do. Counts of an entry that throws are dropped. Absent where nothing is counted.
    */

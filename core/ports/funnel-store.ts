@@ -11,9 +11,9 @@ export const FUNNEL_MEASURES = [
   /** Reason: `<contract id>/<violation kind>`. */
   'rejected',
   'accepted',
-  /** Of the accepted ones. Reason: `warned` or `omitted`. */
+  /** Accepted events with a warning. Reason: `warned` or `omitted`. */
   'warned',
-  /** Of the accepted ones: rejected events that a replay evaluated again. */
+  /** Accepted events that had been rejected, until a replay evaluated them again. */
   'reevaluated',
   'matched',
   'replayed',
@@ -138,7 +138,7 @@ export const MAX_FUNNEL_NAME_LENGTH = 200;
 export const MAX_FUNNEL_SAMPLES = 10;
 
 /**
- * The counts of events by what became of them.
+ * The counts of events by outcome.
  *
  * Promises: a batch that is applied twice counts once. Counts and applied offset of a partition change together, and a
  * failover that loses the last counts loses the offset too. All batches of a workspace come from one partition.

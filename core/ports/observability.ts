@@ -281,7 +281,7 @@ export const METRICS = {
   },
   tributary_deliveries_total: {
     kind: 'counter',
-    help: 'Delivery attempts, and deliveries that are retried later without an attempt.',
+    help: 'Delivery attempts, and deliveries that are retried later without an attempt because the circuit is open or the queue is too long. Deliveries postponed because the destination is paused or unreachable are not counted.',
     labels: { outcome: 'delivered, retry, dead; without an attempt: circuit_open, deferred', connector },
   },
   tributary_delivery_request_duration_seconds: {

@@ -76,7 +76,7 @@ class Profiles {
     const profile = this.#live.find(({ identities }) => identities.some((one) => identityKey(one) === key));
     if (profile !== undefined) return { kind: 'live', profile };
     const at = this.#deleted.get(key);
-    return at === undefined ? { kind: 'nobody' } : { kind: 'deleted', at };
+    return at === undefined ? { kind: 'unowned' } : { kind: 'deleted', at };
   }
 }
 

@@ -11,7 +11,7 @@ const held = (...texts: readonly string[]): HeldIdentity[] =>
 const many = (count: number): HeldIdentity[] =>
   Array.from({ length: count }, (_, n) => ({ type: 'cookie', value: `c-${n}`, ts: 1 }));
 const live = (owner: Profile): IdentityOwner => ({ kind: 'live', profile: owner });
-const nobody: IdentityOwner = { kind: 'nobody' };
+const unowned: IdentityOwner = { kind: 'unowned' };
 const apart = { linking: 'keep-people-apart' } as const;
 
 /** Ucids of the linked profiles, admitted identities, and reasons for the others. */
@@ -27,7 +27,7 @@ function link(written: ProfileWrite, owners: readonly IdentityOwner[], named?: P
 
 describe('an explicit write', () => {
   it('makes a new profile of identities that nobody has', () => {
-    expect(link(write(['email:a', 'cookie:b']), [nobody, nobody])).toEqual({
+    expect(link(write(['email:a', 'cookie:b']), [unowned, unowned])).toEqual({
       profiles: [],
       in: ['email:a', 'cookie:b'],
       out: [],
@@ -38,7 +38,7 @@ describe('an explicit write', () => {
     const [first, second, third] = ['1', '2', '3'].map((ucid) =>
       profile(ucid, { identities: held(`user_id:${ucid}`) }),
     ) as [Profile, Profile, Profile];
-    const owners = [live(third), live(first), nobody, live(first)];
+    const owners = [live(third), live(first), unowned, live(first)];
     expect(link(write(['a:3', 'a:1', 'a:0', 'a:1b']), owners, second)).toEqual({
       profiles: ['1', '2', '3'],
       in: ['a:3', 'a:1', 'a:0', 'a:1b'],
@@ -47,18 +47,18 @@ describe('an explicit write', () => {
   });
 
   it('of a ucid that leads nowhere is refused', () => {
-    expect(link(write(['a:1'], { ucid: '1' }), [nobody], 'gone')).toBe('unknown_ucid');
+    expect(link(write(['a:1'], { ucid: '1' }), [unowned], 'gone')).toBe('unknown_ucid');
   });
 
   it('that would pass the bound of identities is refused', () => {
     const half = profile('1', { identities: many(MAX_PROFILE_IDENTITIES / 2) });
     const rest = profile('2', { identities: many(MAX_PROFILE_IDENTITIES / 2) });
     expect(link(write(['a:1', 'a:2']), [live(half), live(rest)])).toMatchObject({ profiles: ['1', '2'] });
-    expect(link(write(['a:1', 'a:2', 'a:3']), [live(half), live(rest), nobody])).toBe('too_many_identities');
+    expect(link(write(['a:1', 'a:2', 'a:3']), [live(half), live(rest), unowned])).toBe('too_many_identities');
     const full = profile('3', { identities: many(MAX_PROFILE_IDENTITIES) });
     expect(link(write(['a:1', 'a:2']), [live(full), live(full)])).toMatchObject({ profiles: ['3'] });
     expect(link(write(['a:1', 'a:2']), [live(full), live(half)])).toBe('too_many_identities');
-    expect(link(write(['a:1', 'a:2']), [live(full), nobody])).toBe('too_many_identities');
+    expect(link(write(['a:1', 'a:2']), [live(full), unowned])).toBe('too_many_identities');
   });
 });
 
@@ -67,7 +67,7 @@ describe('what was deleted', () => {
 
   it('is left out of data that was received before, or in that very millisecond', () => {
     for (const happenedAt of [49, 50]) {
-      expect(link(write(['a:1', 'a:2'], { happenedAt }), [deleted, nobody])).toMatchObject({
+      expect(link(write(['a:1', 'a:2'], { happenedAt }), [deleted, unowned])).toMatchObject({
         in: ['a:2'],
         out: ['a:1 deleted'],
       });
@@ -88,7 +88,7 @@ describe('an event', () => {
 
   it('tells who an anonymous visitor is', () => {
     const identified = write(['user_id:new', 'anonymous_id:a'], apart);
-    expect(link(identified, [nobody, live(anonymous)])).toMatchObject({ profiles: ['1'], out: [] });
+    expect(link(identified, [unowned, live(anonymous)])).toMatchObject({ profiles: ['1'], out: [] });
     const known = write(['user_id:ada', 'anonymous_id:a'], apart);
     expect(link(known, [live(ada), live(anonymous)])).toMatchObject({ profiles: ['1', '2'], out: [] });
   });
@@ -101,7 +101,7 @@ describe('an event', () => {
       out: ['anonymous_id:b another_person'],
     });
     const unseen = write(['user_id:new', 'anonymous_id:b', 'cellphone:1'], apart);
-    expect(link(unseen, [nobody, live(eve), nobody])).toEqual({
+    expect(link(unseen, [unowned, live(eve), unowned])).toEqual({
       profiles: [],
       in: ['user_id:new', 'cellphone:1'],
       out: ['anonymous_id:b another_person'],
@@ -129,7 +129,7 @@ describe('an event', () => {
 
   it('that says who its user was before brings them in, unless that user is somebody already', () => {
     const renamed = write(['user_id:new', 'user_id:ada'], apart);
-    expect(link(renamed, [nobody, live(ada)])).toEqual({
+    expect(link(renamed, [unowned, live(ada)])).toEqual({
       profiles: ['2'],
       in: ['user_id:new', 'user_id:ada'],
       out: [],
@@ -140,7 +140,7 @@ describe('an event', () => {
       out: ['user_id:ada another_person'],
     });
     const onDevice = write(['user_id:new', 'anonymous_id:b', 'user_id:ada'], apart);
-    expect(link(onDevice, [nobody, live(eve), live(ada)])).toEqual({
+    expect(link(onDevice, [unowned, live(eve), live(ada)])).toEqual({
       profiles: ['2'],
       in: ['user_id:new', 'user_id:ada'],
       out: ['anonymous_id:b another_person'],
@@ -150,7 +150,7 @@ describe('an event', () => {
   it('of a user who was deleted after it was written onto whoever has the same device', () => {
     const event = write(['user_id:gone', 'anonymous_id:b'], { ...apart, happenedAt: 1 });
     expect(link(event, [{ kind: 'deleted', at: 2 }, live(eve)])).toBe('nothing_left');
-    expect(link(event, [{ kind: 'deleted', at: 2 }, nobody])).toBe('nothing_left');
+    expect(link(event, [{ kind: 'deleted', at: 2 }, unowned])).toBe('nothing_left');
   });
 
   it('of nobody in particular is not written when anybody it may be about was deleted after it', () => {
@@ -174,7 +174,7 @@ describe('an event', () => {
   it('leaves out what is past the bound of identities', () => {
     const full = profile('4', { identities: [...held('user_id:full'), ...many(MAX_PROFILE_IDENTITIES)] });
     const event = write(['user_id:full', 'anonymous_id:a', 'crm:new', 'email:new'], apart);
-    expect(link(event, [live(full), live(anonymous), nobody, nobody])).toEqual({
+    expect(link(event, [live(full), live(anonymous), unowned, unowned])).toEqual({
       profiles: ['4'],
       in: ['user_id:full', 'email:new'],
       out: ['anonymous_id:a too_many', 'crm:new too_many'],

@@ -10,7 +10,7 @@ import { isSetAside, sharedByMerge, unknownClaimant } from './shared-identities.
  * owned by a fresh profile.
  */
 export type IdentityOwner =
-  | { readonly kind: 'nobody' }
+  | { readonly kind: 'unowned' }
   | {
       readonly kind: 'live';
       readonly profile: Profile;
@@ -87,14 +87,14 @@ export function resolveIdentities(write: ProfileWrite, owners: readonly Identity
   const count = previousIdentity === undefined ? sought.length : sought.length - 2;
   const own = new Set(identities);
   const known = sought.slice(0, count).flatMap((identity, at) => {
-    const owner = owners[at] ?? { kind: 'nobody' };
+    const owner = owners[at] ?? { kind: 'unowned' };
     const isKnown = own.has(identity) || owner.kind === 'live' || wasDeletedAfter(write, owner);
     return isKnown ? [{ identity, owner }] : [];
   });
   return resolvePreviousId(
     { ...write, identities: known.map(({ identity }) => identity) },
     known.map(({ owner }) => owner),
-    owners[count] ?? { kind: 'nobody' },
+    owners[count] ?? { kind: 'unowned' },
   );
 }
 
@@ -121,7 +121,7 @@ export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): 
   const leftOut: LeftOut[] = [];
   for (const [at, identity] of write.identities.entries()) {
     const why =
-      spellingLeftOut(write, identity, leftOut) ?? merged.admit(identity, owners[at] ?? { kind: 'nobody' });
+      spellingLeftOut(write, identity, leftOut) ?? merged.admit(identity, owners[at] ?? { kind: 'unowned' });
     if (why === 'admitted') identities.push(identity);
     else leftOut.push({ identity, why, ...detailsOf(write, identity, why, owners[at]) });
   }

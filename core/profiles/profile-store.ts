@@ -86,11 +86,11 @@ export interface LeftOut {
    */
   readonly why: 'another_person' | 'unlinked' | 'deleted' | 'too_many' | 'shared';
   /**
-   * Of `another_person`, where the owner has not recorded this user yet: a hash of the `user_id` that came with the
+   * With `another_person`, where the owner has not recorded this user yet: a hash of the `user_id` that came with the
    * identity. The caller records it by `claimedBy`, so that an identity of too many users is detected.
    */
   readonly claimant?: string;
-  /** Of `shared`: the ucid of the owner. */
+  /** With `shared`: the ucid of the owner. */
   readonly owner?: string;
 }
 
@@ -171,10 +171,10 @@ export type ProfileUnlinkOutcome =
   | { readonly kind: 'refused'; readonly reason: UnlinkRefusal };
 
 /**
- * `nobody`: no profile has any of the identities, or the ucid. `several_profiles`: they belong to several profiles.
+ * `no_profile`: no profile has any of the identities, or the ucid. `several_profiles`: they belong to several profiles.
  * `too_large`: see `ProfileRefusal`.
  */
-export type UnlinkRefusal = 'nobody' | 'several_profiles' | 'too_large';
+export type UnlinkRefusal = 'no_profile' | 'several_profiles' | 'too_large';
 
 /** A merge to undo. */
 export interface ProfileSplit extends ProfileScope {

@@ -96,7 +96,7 @@ export function withoutOrigin<Item extends Origin>(item: Item): Item {
   return rest as Item;
 }
 
-/** Of two equal values the one with an origin, then with the smaller ucid; `left` of equals. */
+/** Selects one of two equal values: the one with an origin, else with the smaller ucid, else `left`. */
 export function byOrigin<Item extends Origin>(left: Item, right: Item): Item {
   return smallerOrigin(left, right) === left.from ? left : right;
 }

@@ -32,12 +32,12 @@ export function unlinkingOf(
   owners: readonly (Profile | undefined)[],
   named: Profile | undefined,
 ): Unlinking {
-  if (ucid !== undefined && named === undefined) return { kind: 'refused', reason: 'nobody' };
+  if (ucid !== undefined && named === undefined) return { kind: 'refused', reason: 'no_profile' };
   const profiles = new Map(
     [named, ...owners].flatMap((profile) => (profile === undefined ? [] : [[profile.ucid, profile]])),
   );
   const [profile, ...others] = profiles.values();
-  if (profile === undefined) return { kind: 'refused', reason: 'nobody' };
+  if (profile === undefined) return { kind: 'refused', reason: 'no_profile' };
   if (others.length > 0) return { kind: 'refused', reason: 'several_profiles' };
   const notHeld = owners.flatMap((owner, at) => (owner === undefined ? [at] : []));
   return { kind: 'unlinking', profile, notHeld };

@@ -62,7 +62,7 @@ export class World {
     const ownersOf = (identities: readonly Identity[]) =>
       identities.map((one): IdentityOwner => {
         const owner = this.ownerOf(one);
-        return owner === undefined ? { kind: 'nobody' } : { kind: 'live', profile: owner };
+        return owner === undefined ? { kind: 'unowned' } : { kind: 'live', profile: owner };
       });
     const written = resolveIdentities(asked, ownersOf(identitiesToLookUp(asked)));
     const owners = ownersOf(written.identities);

@@ -174,7 +174,7 @@ export function cancelledByRule(
 ): string | undefined {
   const rule = state.entity('rule', workspaceId, delivery.rule_id);
   if (headers[HEADER.ruleVersion] === String(rule?.version ?? 0)) return undefined;
-  if (rule === undefined) return isNotice(delivery) ? undefined : 'the rule is gone';
+  if (rule === undefined) return isNotice(delivery) ? undefined : 'the rule was deleted';
   if (!rule.enabled) return 'the rule is disabled';
   if (rule.destination_id !== delivery.destination_id) return 'the rule forwards to another destination';
   const { rule: matched, event } = matchable(rule, delivery, headers[HEADER.ruleEvent]);

@@ -92,7 +92,8 @@ export class ScramClient {
     const proof = Buffer.from(clientKey.map((byte, at) => byte ^ (signature[at] ?? 0)));
     const serverFinal = await exchange(`${withoutProof},p=${proof.toString('base64')}`);
     const [, verifier] = /^v=([A-Za-z0-9+/]+={0,2})(?:,.*)?$/.exec(serverFinal.slice(0, MAX_MESSAGE)) ?? [];
-    if (verifier === undefined) throw new ScramRefused('the server does not take the credentials');
+    if (verifier === undefined)
+      throw new ScramRefused('the server refused the credentials: its final message has no signature');
     const expected = hmac(hmac(salted, 'Server Key'), signed);
     const given = Buffer.from(verifier, 'base64');
     if (given.length !== expected.length || !timingSafeEqual(given, expected))

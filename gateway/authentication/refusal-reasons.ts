@@ -53,8 +53,8 @@ export function missingCredential(headers: CredentialHeaders, permission: Permis
 }
 
 /**
- * Why a credential that was read is refused. The holder of a whole key learns what became of it; `found` is the key of
- * its hash. Of an ID token only its own claims decide the reason, before and without its signature.
+ * Why a credential that was read is refused. The holder of a whole key is told the state of the key; `found` is the
+ * key of its hash. The reason for an ID token depends on its own claims alone, before and without its signature.
  */
 export function refusedCredential(token: string, found: FoundKey | undefined, now: number): Challenge {
   return { error: 'invalid_token', reason: refusedBecause(token, found, now) };

@@ -94,7 +94,7 @@ async function pathOf(scan: LogScan, sources: TraceSources, received: ReceivedEv
   return pathOfAccepted(scan, sources, received, { ...known, contract });
 }
 
-/** Of a rejected event that a replay had re-evaluated: the path continues from the re-evaluation. */
+/** The path of a rejected event that a replay had re-evaluated: it continues from the re-evaluation. */
 async function pathOfReevaluated(
   scan: LogScan,
   sources: TraceSources,

@@ -163,7 +163,7 @@ async function findNearItsTime(
   return undefined;
 }
 
-/** Of a repeated message, the entry that was appended first. */
+/** The entry of a repeated message that was appended first. */
 async function earliestIn(
   scan: LogScan,
   sources: ReceivedSources,

@@ -48,7 +48,7 @@ export interface RecentEventsQuery {
   /** Events at most. */
   readonly limit: number;
   /**
-   * The newest are among them: once there are as many as the limit, the scan goes on until all partitions were read as far
+   * The newest are among them: once there are as many as the limit, the scan continues until all partitions were read as far
    * back, and the visitor gets more. Default: it ends at the limit.
    */
   readonly isNewest?: boolean;

@@ -100,7 +100,7 @@ export function createIngest({
       : { ...known.headers, [HEADER.traceparent]: traceparent };
   }
 
-  /** Of a request whose trace is sampled, also the span that its events continue. */
+  /** The `traceparent` of a request; if its trace is sampled, also the span that its events continue. */
   function traceOf(request: FastifyRequest, key: WriteKey, events: number) {
     const given = request.headers.traceparent;
     const parent = isTraceparent(given) ? given : undefined;

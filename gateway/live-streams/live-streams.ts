@@ -21,7 +21,7 @@ type LiveDependencies = Pick<
 
 export interface LiveRequest {
   readonly admitted: Admitted;
-  /** Of the workspace. */
+  /** The organization of the workspace. */
   readonly organizationId: string;
   readonly environment: Environment | undefined;
   /** Begins after the event of this id. */

@@ -104,7 +104,7 @@ export interface LiveLimits {
   readonly streams: number;
   readonly workspaceStreams: number;
   readonly organizationStreams: number;
-  /** Of an account and the API keys that it created. */
+  /** Streams of an account and the API keys that it created. */
   readonly accountStreams: number;
   /** Interval of the comments that keep a connection alive, ms. Default 15,000. */
   readonly commentEveryMs?: number;

@@ -2,8 +2,8 @@ import type { OpenApiDocument } from './document.ts';
 
 /** The groups of the reference in the order in which a reader needs them, with what each is for. */
 const GROUPS: readonly (readonly [name: string, description: string])[] = [
-  ['events', 'Send events, follow them live, and find out what became of one.'],
-  ['event-contracts', 'What events must look like, and what broke that.'],
+  ['events', 'Send events, follow them live, and trace a single event.'],
+  ['event-contracts', 'Schemas that events must satisfy, and the violations of them.'],
   ['tracking-plan', 'All active contracts as one document.'],
   ['event-transformations', 'JavaScript that changes, drops or multiplies events on their way.'],
   ['destinations', 'Places that events are delivered to, and their health.'],
@@ -11,7 +11,7 @@ const GROUPS: readonly (readonly [name: string, description: string])[] = [
   ['event-forwarding-rules', 'Which events go to which destination.'],
   ['deliveries', 'Events on their way to a destination; redrive or discard those that failed.'],
   ['profiles', 'Write, search and delete customer profiles.'],
-  ['funnel', 'What became of all events, in numbers.'],
+  ['funnel', 'Counts of events by outcome.'],
   ['event-volume', 'Accepted events by the hour.'],
   ['recent-events', 'The newest events of a workspace.'],
   ['alerts', 'Alerts on the numbers of a workspace, and the recipients of their notices.'],

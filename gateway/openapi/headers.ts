@@ -61,11 +61,11 @@ const PARAMETERS: Readonly<Record<HeaderName, Header>> = {
     schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
   },
   'If-Match': {
-    description: 'The `ETag` of the version the change is for; 412 when it is another by now.',
+    description: 'The `ETag` of the version to change; 412 if the resource has another version by now.',
     schema: { type: 'string', examples: ['"1"'] },
   },
   'Last-Event-ID': {
-    description: 'The id of the last message that was received: the stream goes on behind it.',
+    description: 'The id of the last message that was received: the stream continues after it.',
     schema: { type: 'string' },
   },
 };

@@ -13,12 +13,12 @@ const INFO = {
   title: 'Tributary',
   version: '1.0.0',
   description: [
-    'Send events, say what they must look like and where they go, and look up the profiles that come of them.',
+    'Send events, define contracts that they must satisfy and rules that forward them to destinations, and look up the profiles built from them.',
     'Times are ISO 8601 UTC in the platform API (`/api/v1`) and epoch milliseconds in the profile API (`/cdp/v1`). A field of a request that may be left out may be `null` as well; fields that are not described here are refused. Bodies may be compressed (`Content-Encoding: gzip`, `deflate`, `br` or `zstd`).',
-    'A refused request is answered with `{ "error" }`, short and stable, with `details` where something is wrong with the request itself. A path that is none is 404 `not found`, one that knows other methods is 405 `method not allowed` with `Allow`, and a request that takes too long is 408 `request timeout`.',
-    'A 401 and a 403 say why in `WWW-Authenticate` (RFC 6750, `error_description`): which credential, role, grant or scope is missing.',
-    'Lists are newest first where `sort` does not state another order, a page at a time: the header `Link` names the next one. A `PATCH` states only what changes and is merged into the resource by RFC 7396: objects by their members, lists as a whole, and `null` takes a field away; `application/merge-patch+json` and `application/json` mean the same there. A change in between is 409 `conflict` with the reason `version`: send it again.',
-    'SDKs that were made for Segment or RudderStack call what is under `sdks`; their errors have `code` and `message` beside `error`.',
+    'A refused request is answered with `{ "error" }`, short and stable, with `details` where something is wrong with the request itself. An unknown path is 404 `not found`, a path that has other methods is 405 `method not allowed` with `Allow`, and a request that takes too long is 408 `request timeout`.',
+    'A 401 and a 403 state the reason in `WWW-Authenticate` (RFC 6750, `error_description`): which credential, role, grant or scope is missing.',
+    'Lists are newest first where `sort` does not state another order, a page at a time: the header `Link` names the next one. A `PATCH` states only what changes and is merged into the resource by RFC 7396: objects by their members, lists as a whole, and `null` removes a field; `application/merge-patch+json` and `application/json` mean the same there. If the resource is changed in between, the answer is 409 `conflict` with the reason `version`: send it again.',
+    'SDKs that were made for Segment or RudderStack call the paths under `sdks`; their errors have `code` and `message` beside `error`.',
   ].join('\n\n'),
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 };

@@ -36,7 +36,7 @@ interface DocumentedRoute {
 export function documentedSchema({ url, schema, operation, sdk }: DocumentedRoute): FastifySchema {
   const { params, response, ...rest } = schema;
   const permission = operation === undefined ? undefined : permissionOf(operation);
-  const told = [
+  const notes = [
     ...(schema.description === undefined ? [] : [schema.description]),
     ...(permission === undefined ? [] : [`Permitted for: ${describePermission(permission)}.`]),
   ];
@@ -45,7 +45,7 @@ export function documentedSchema({ url, schema, operation, sdk }: DocumentedRout
     ...(permission && { security: schemesOf(permission, sdk).map((scheme) => ({ [scheme]: [] })) }),
     ...(permission?.scope !== undefined && { 'x-scope': permission.scope }),
     ...(documented(rest) as object),
-    ...(told.length > 0 && { description: told.join('\n\n') }),
+    ...(notes.length > 0 && { description: notes.join('\n\n') }),
     ...parametersOf(url, params),
     response: documented(ownAnswers(response)) as object,
   };

@@ -120,7 +120,7 @@ class TolerantReader {
     return record;
   }
 
-  /** Of two lists of items the last one counts, with its faults. */
+  /** The value of a member. The last of several lists of items counts, with its faults. */
   #member(key: string): unknown {
     this.#skipSpace();
     const areItems =

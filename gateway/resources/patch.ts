@@ -7,13 +7,13 @@ import { documentedAs } from './documented.ts';
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Of a `PUT`: the resource as it is. The route then has a `PATCH` as well, whose body states only what changes: it is
+     * For a `PUT`: reads the present resource. The route then has a `PATCH` as well, whose body states only what changes: it is
      * merged into the resource by RFC 7396 and handled as a `PUT`, by the same checks.
      */
     readonly patched?: (request: FastifyRequest) => Patched;
   }
   interface FastifyRequest {
-    /** Of a `PATCH`: the version that its body was merged onto. */
+    /** The version that the body of a `PATCH` was merged onto. */
     mergedOnto: number;
   }
 }

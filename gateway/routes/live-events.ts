@@ -24,8 +24,8 @@ const liveBody = Type.Unsafe<Readable>({
   }),
   description:
     'Server-Sent Events, of which this is one. `event`: one event of the workspace with its `outcome` and `violations`; ' +
-    '`missed`: so many events (null: nobody knows how many) are kept no more; `interrupted` and `resumed`: nothing is ' +
-    'seen in between; `end`: why the stream ends.',
+    '`missed`: the number of events that were not sent because they are no longer kept (null: unknown); `interrupted` and ' +
+    '`resumed`: events in between are not sent; `end`: the reason why the stream ends.',
 });
 
 const operation = 'events.live';

@@ -13,7 +13,7 @@ const LIMIT: IntegerRule = { name: 'limit', min: 1, max: 100, fallback: 20 };
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** The values of an answer end after this many characters: events may be large. */
 const MAX_CHARACTERS = 2 * 1024 * 1024;
-/** Of the events that a scan visits, this many times the limit are kept at most until it ends. */
+/** A scan keeps at most this many times the limit of the events that it visits until it ends. */
 const KEPT = 4;
 
 const recentQuery = closed({

@@ -55,7 +55,7 @@ export interface AlertRoundsDependencies {
 }
 
 /**
- * Evaluates the alerts of all workspaces every minute, and proposes each change to the catalog. The fold accepts one of
+ * Evaluates the alerts of all workspaces every `roundMs`, and proposes each change to the catalog. The fold accepts one of
  * several equal proposals, and the stage `notice` reports it, so a change that a killed process found is found again, and
  * none is reported twice. Nothing is kept but reads: the state of an alert is in the catalog.
  *

@@ -98,7 +98,7 @@ class AppliedOffsets {
    * Throws `Rewind` where the store is behind the batch, for example after its failover. Offsets have gaps (control
    * records, retention): a batch that still starts behind the applied offset after one rewind is behind such a gap.
    *
-   * Of a repeated batch that starts before the applied offset only the rest is counted. If the partition ends before the
+   * If a repeated batch starts before the applied offset, only the rest is counted. If the partition ends before the
    * applied offset as well, the topic was recreated, and counting begins anew with the batch.
    */
   async pointOf(batch: Batch, context: StageContext): Promise<CountingPoint> {

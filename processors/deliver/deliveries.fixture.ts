@@ -89,7 +89,7 @@ export function quietReport(id: string, fields: Partial<DestinationReport>): Des
 
 /** The headers of a delivery that comes for the first time; its rule is as it was when the delivery was made. */
 export const FRESH: Headers = { [HEADER.ruleVersion]: '0', [HEADER.catalogPosition]: '0' };
-/** Of a delivery that was tried or postponed before. */
+/** The headers of a delivery that was tried or postponed before. */
 export const POSTPONED: Headers = { ...FRESH, [HEADER.outcome]: RETRYING };
 
 export function taskOf(one: Delivery, headers: Headers = POSTPONED): DeliveryTask {
@@ -117,7 +117,7 @@ export function setUp(
   const known = new Map([[DESTINATION.id, DESTINATION]]);
   const errors: string[] = [];
   const load = { saturated: false };
-  const gone: [id: string, version: number][] = [];
+  const answered410: [id: string, version: number][] = [];
   let unsealed = 0;
   const connector: Connector = {
     batchLimits: () => ({ events: size(), ms: holdMs }),
@@ -155,7 +155,7 @@ export function setUp(
     limitsOf: () => ({ maxConcurrency, perSecond }),
     saturated,
     noteUse: () => {},
-    noteGone: (id: string, version: number) => void gone.push([id, version]),
+    noteAnswered410: (id: string, version: number) => void answered410.push([id, version]),
   };
   const registry = new DestinationRegistry(dependencies);
   const catalog = {
@@ -210,7 +210,7 @@ export function setUp(
     time,
     known,
     errors,
-    gone,
+    answered410,
     load,
     dependencies,
     registry,

@@ -12,14 +12,14 @@ import type { QueuePressure } from '../fairness/fair-share-window.ts';
 import type { Timeout, TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import {
   type Attempt,
+  answered410,
   CONNECTOR_FAILED,
   cancelled,
   type DestinationRequest,
   gather,
-  isGone,
   type QueueItem,
   resultsOf,
-  retriedIfGone,
+  retriedIfAnswered410,
 } from './destination-request.ts';
 import type { DestinationResolver, Target } from './destination-resolver.ts';
 import type { DestinationReport } from './health/reporter.ts';
@@ -43,8 +43,8 @@ export interface QueueOptions {
   limitsOf(id: string): RequestLimits;
   /** Whether this process has more to do than it can. */
   saturated(): boolean;
-  /** This version of a destination answered that it is gone for good. */
-  noteGone(id: string, version: number): void;
+  /** Reports that this version of a destination answered 410 Gone. */
+  noteAnswered410(id: string, version: number): void;
 }
 
 /** How long a delivery may wait for its request to begin. */
@@ -54,12 +54,15 @@ export interface QueueWait {
   readonly mayWaitInOpenBatch: boolean;
 }
 
-/** While this process is saturated, requests that take no longer than this are not what deliveries wait for, ms. */
+/**
+ * While this process is saturated, shorter requests than this, in ms, do not count as a cause of waiting: then it is the
+ * process that is slow, not the destination.
+ */
 const OWN_FAULT_MS = 2_000;
 
 /** Deferred deliveries are recalled while less work than this is queued for their destination, ms: a recall takes less. */
 const RECALL_BELOW_MS = 2_000;
-/** Within this time a recalled delivery has come, ms. */
+/** A recalled delivery is expected in the queue within this time, ms. */
 const RECALLED_MS = 1_000;
 
 /**
@@ -254,7 +257,7 @@ export class DestinationQueue {
   #flush(): void {
     this.#isBatchOpen = false;
     while (this.#queued.size > 0) if (!this.#beginNext()) return;
-    // The next delivery is behind no other.
+    // The queue is empty: the next deferred delivery is not scheduled behind earlier ones.
     this.#queueTail = 0;
   }
 
@@ -324,8 +327,8 @@ export class DestinationQueue {
   async #send(request: DestinationRequest): Promise<void> {
     const { batch, target, limits, startedAt, began, controller } = request;
     const answered = await resultsOf(request, this.#report, this.#options.tracing);
-    const gone = answered.some((result) => isGone(result, target.type));
-    const results = gone ? retriedIfGone(answered, target.type) : answered;
+    const has410 = answered.some((result) => answered410(result, target.type));
+    const results = has410 ? retriedIfAnswered410(answered, target.type) : answered;
     const ended = this.#options.elapsed();
     this.#requests.delete(request);
     this.#usedAt = ended;
@@ -336,7 +339,7 @@ export class DestinationQueue {
       this.#estimate.requestEnded(durationMs, batch.length);
       this.#count(request, results, durationMs, ended);
     }
-    if (gone) this.#options.noteGone(this.#resolver.id, target.destination.version);
+    if (has410) this.#options.noteAnswered410(this.#resolver.id, target.destination.version);
     batch.forEach((item, at) => {
       const result = results[at] ?? CONNECTOR_FAILED;
       if (item.request === request) item.settle({ kind: 'answered', result, startedAt, durationMs });

@@ -9,7 +9,7 @@ import {
 import type { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { DestinationQueue, type QueueOptions } from './destination-queue.ts';
 import { DestinationResolver, type ResolverDependencies } from './destination-resolver.ts';
-import { GoneDestinations, HealthAlerts } from './health/alert.ts';
+import { HealthAlerts, PauseAfter410 } from './health/alert.ts';
 import type { AlertLimits } from './health/evaluation.ts';
 import { type DestinationReport, HealthReporter } from './health/reporter.ts';
 import { HealthCounts, type HealthIncrement } from './health/tally.ts';
@@ -25,10 +25,10 @@ export interface RegistryDependencies extends ResolverDependencies, QueueOptions
 }
 
 interface Registered {
-  /** Of the destination; undefined when it is gone. */
+  /** Version of the destination; undefined when it was deleted. */
   readonly version: number | undefined;
   readonly queue: DestinationQueue;
-  /** Of all queues that the destination had here. */
+  /** Counts of all queues that the destination had in this process. */
   readonly counts: HealthCounts;
 }
 
@@ -46,15 +46,15 @@ export class DestinationRegistry {
     return this.#registered.size;
   }
 
-  /** The destination as it is now; undefined when it is gone. */
+  /** The destination as it is now; undefined when it was deleted. */
   current(id: string): Destination | undefined {
     return this.#dependencies.current(id);
   }
 
   /**
-   * The queue of a destination; callers must not keep it beyond a turn of the event loop. After a change of the destination
-   * there is a new one: the settings may point elsewhere, so circuit, limits and estimates are reset. The old queue sends its
-   * deliveries by the new settings.
+   * The queue of a destination; callers keep it for one delivery at most, until its attempts have ended. After a change of
+   * the destination there is a new one: the settings may point elsewhere, so circuit, limits and estimates are reset. The old
+   * queue sends its deliveries by the new settings.
    */
   queueOf(id: string): DestinationQueue {
     const version = this.current(id)?.version;
@@ -85,11 +85,11 @@ export class DestinationRegistry {
     return new Map([...this.#registered].map(([id, { counts }]) => [id, counts.take()]));
   }
 
-  /** Drops queues that are idle for long, or whose destination is gone; never one with a request. */
+  /** Drops queues that are idle for long, or whose destination was deleted; never one with a request. */
   sweep(): void {
     for (const [id, { queue }] of this.#registered) {
-      const isGone = this.current(id) === undefined;
-      if (queue.idleMs() > (isGone ? 0 : FORGET_AFTER_MS)) this.#registered.delete(id);
+      const isDeleted = this.current(id) === undefined;
+      if (queue.idleMs() > (isDeleted ? 0 : FORGET_AFTER_MS)) this.#registered.delete(id);
     }
   }
 
@@ -102,7 +102,8 @@ export class DestinationRegistry {
   }
 }
 
-export interface RegistryParts extends Omit<RegistryDependencies, 'limitsOf' | 'noteUse' | 'noteGone'> {
+export interface RegistryParts
+  extends Omit<RegistryDependencies, 'limitsOf' | 'noteUse' | 'noteAnswered410'> {
   readonly catalog: Pick<Catalog, 'propose'>;
   readonly clock: Clock;
   readonly schedule: RetrySchedule;
@@ -124,17 +125,17 @@ export function createDestinationRegistry(parts: RegistryParts): DestinationRegi
   const reporter = new HealthReporter({ ...parts, process, workspaceOf, isShared, takeCounts }, reports);
   const alerts = new HealthAlerts({ ...parts, process, limits: alertLimits }, reports);
   const reportOf = (id: string) => reports().find(({ destination_id }) => destination_id === id);
-  const gone = new GoneDestinations({ ...parts, reportOf });
+  const pauseAfter410 = new PauseAfter410({ ...parts, reportOf });
   const registry: DestinationRegistry = new DestinationRegistry({
     ...parts,
     limitsOf: (id) => requestLimits(current(id), defaultLimits, reporter.processesOf(id)),
-    noteGone: (id, version) => void gone.pause(id, version),
+    noteAnswered410: (id, version) => void pauseAfter410.pause(id, version),
     noteUse: () => {
       const begin = () => {
         reporter.begin();
         alerts.begin();
       };
-      // They go on after the delivery that was the first.
+      // The rounds of reports and alerts outlive the delivery that starts them, so they are no part of its trace.
       if (parts.tracing === undefined) begin();
       else parts.tracing.outside(begin);
     },

@@ -186,22 +186,25 @@ function endSpan(span: Span | undefined, result: DeliveryResult): void {
   span.end(result.outcome === 'delivered' ? undefined : result.reason);
 }
 
-const GONE = 410;
+const HTTP_GONE = 410;
 
-/** Connectors whose 410 is about one event: a device, a recipient or a list is gone, not the service. */
+/** Prefix of connectors whose 410 is about one event: a device, a recipient or a list was removed, not the service. */
 const ANSWERING_FOR_EVENTS = 'segment-';
 
-/** Whether a destination answered that it is gone for good. Standard Webhooks asks the sender to stop then. */
-export function isGone({ outcome, status }: DeliveryResult, type: string): boolean {
-  return outcome === 'dead' && status === GONE && !type.startsWith(ANSWERING_FOR_EVENTS);
+/** Whether a destination answered 410 Gone about itself. Standard Webhooks asks the sender to stop then. */
+export function answered410({ outcome, status }: DeliveryResult, type: string): boolean {
+  return outcome === 'dead' && status === HTTP_GONE && !type.startsWith(ANSWERING_FOR_EVENTS);
 }
 
-/** Deliveries refused by a destination that is gone are retried: they wait with those behind them while it is paused. */
-export function retriedIfGone(results: readonly DeliveryResult[], type: string): readonly DeliveryResult[] {
+/** Deliveries answered with 410 are retried: they wait with the later deliveries while the destination is paused. */
+export function retriedIfAnswered410(
+  results: readonly DeliveryResult[],
+  type: string,
+): readonly DeliveryResult[] {
   // Equal results stay one object: they count as one error of the destination.
   const retried = new Map<DeliveryResult, DeliveryResult>();
   for (const result of results)
-    if (isGone(result, type) && result.outcome === 'dead')
+    if (answered410(result, type) && result.outcome === 'dead')
       retried.set(result, { ...result, outcome: 'retry' });
   return results.map((result) => retried.get(result) ?? result);
 }

@@ -22,7 +22,7 @@ export type NoTarget =
 
 /** Why a deleted or disabled destination gets no deliveries. */
 export function disabledBecause(destination: Destination | undefined): string {
-  return destination === undefined ? 'the destination is gone' : 'the destination is disabled';
+  return destination === undefined ? 'the destination was deleted' : 'the destination is disabled';
 }
 
 /** Why a paused destination gets none for now. */
@@ -35,7 +35,7 @@ export interface ResolverDependencies {
   readonly connectors: ConnectorCatalog;
   /** The destination with its secrets opened. Throws when no key opens them. */
   unseal(destination: Destination): ConnectorDestination;
-  /** The destination as it is now; undefined when it is gone. */
+  /** The destination as it is now; undefined when it was deleted. */
   current(id: string): Destination | undefined;
   readonly logger: Logger;
 }
@@ -45,7 +45,7 @@ export class DestinationResolver {
   readonly #dependencies: ResolverDependencies;
   readonly id: string;
   #version: number | undefined;
-  /** Of that version. Kept, so that secrets are opened, and a failure is logged, once. */
+  /** The destination in `#version`. Kept, so that secrets are opened, and a failure is logged, once. */
   #unsealed: ConnectorDestination | undefined;
 
   constructor(dependencies: ResolverDependencies, id: string) {

@@ -27,7 +27,7 @@ export const RETRYING = 'retrying';
 /** A delivery read from the log. */
 export interface DeliveryTask {
   readonly delivery: Delivery;
-  /** Of its record. `value` is the delivery as text. */
+  /** Value, headers and size of the delivery's record; `value` is the delivery as text. */
   readonly value: string;
   readonly headers: Headers;
   readonly bytes: number;

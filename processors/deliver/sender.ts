@@ -86,7 +86,7 @@ export class Sender {
   }
 
   /**
-   * As `send`, but `slow` after `slowAfterMs`. A request under way goes on for the slow stage, which attaches to it; no
+   * As `send`, but `slow` after `slowAfterMs`. A request under way continues for the slow stage, which attaches to it; no
    * request begins later, as the slow stage may be another process's. While the stage stops no delivery waits behind
    * this one, so it stays.
    */
@@ -163,7 +163,9 @@ export class Sender {
     item.delivery = first.delivery;
     const second = this.#settle(task, destination, queue, await queue.attempt(item, wait), first.delivery);
     if (second.outcome !== 'again-now') return { ...second, outcome: second.outcome };
-    throw new Error('a second attempt is not repeated at once');
+    throw new Error(
+      'the second attempt requested a third at once: only the first may be repeated without a delay',
+    );
   }
 
   /** The outcome of an attempt; `repeated` is the delivery whose first attempt is repeated at once. */
@@ -241,7 +243,7 @@ interface InFlight {
 }
 
 /**
- * Deliveries that took too long for the stage they began in: their requests go on while their records move to the slow
+ * Deliveries that took too long for the stage they began in: their requests continue while their records move to the slow
  * queue. The slow stage of the same process attaches to them instead of sending again; that of another process, or after
  * a restart, sends again, which the at-least-once guarantee of destinations allows.
  */

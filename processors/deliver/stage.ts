@@ -50,7 +50,7 @@ export interface DeliverDependencies {
 
 /**
  * The stages `deliver` and `deliver.retry`. Deliveries of a slow destination go to the slow queue, also one whose
- * request takes long, while that goes on. A delivery that would wait for longer than a retry topic takes goes to one.
+ * request takes long, while the request continues. A delivery that would wait for longer than a retry topic takes goes to one.
  */
 export function deliver(
   dependencies: DeliverDependencies,
@@ -99,7 +99,7 @@ export function deliverSlow(
     if (attached !== undefined && attached.outcome.kind !== 'slow')
       return settle(dependencies, read, attached, context);
 
-    // The quick stage began no request for it, or none after a first one that failed: it goes on from the attempts it has.
+    // The quick stage began no request for the delivery, or none after a first one that failed: its attempts are kept.
     const task = attached === undefined ? read : withDelivery(read, attached.delivery);
     const destination = resolve(dependencies, task);
     if ('outcome' in destination) return settle(dependencies, task, destination, context);

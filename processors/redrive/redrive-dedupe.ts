@@ -44,7 +44,7 @@ export function dedupeRedrives(
       .claim(dedupeClaimOf(entry, death))
       .then((won) => {
         if (won) {
-          // Of one that its rule is applied to again, route counts the redrive.
+          // The stage route counts the redrive of a delivery whose rule is applied again.
           const note =
             topic === TOPIC.deliveries ? redrivenNote(readTask(unmarked, context.bytes)) : undefined;
           if (note !== undefined) context.count?.(note);

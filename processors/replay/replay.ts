@@ -93,7 +93,7 @@ async function stepAfter(
   const { catalog } = dependencies;
   if (asked.status === 'cancelled') return { next: { ...step, status: 'cancelled' }, events: [] };
   if (asked.rule_id !== null && catalog.state.entity('rule', asked.workspace_id, asked.rule_id) === undefined)
-    return { next: { ...step, status: 'failed', reason: 'the rule is gone' }, events: [] };
+    return { next: { ...step, status: 'failed', reason: 'the rule was deleted' }, events: [] };
   return nextStep(dependencies, asked, step);
 }
 

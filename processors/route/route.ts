@@ -46,7 +46,7 @@ import type { TransformedEvents } from './output.ts';
 import { shareOf } from './output-limits.ts';
 import { type Applied, applyInPieces } from './pieces.ts';
 import { type AppliedRule, appliedNotes, type CountedRule, countAll, notTakenNote } from './route-notes.ts';
-import type { Bounds, Transformer } from './transformer.ts';
+import type { EventLimits, Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
   readonly catalog: Catalog;
@@ -57,8 +57,8 @@ export interface RouteDependencies {
   readonly tracing?: Tracing | undefined;
 }
 
-const GONE = 'its transformation is gone';
-const UNJUDGED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
+const TRANSFORMATION_DELETED = 'its transformation was deleted';
+const UNEVALUATED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
 
 /** The stage `route`: applies all matching enabled rules. Events with a slow transformation go to the slow queue. */
 export function route(
@@ -121,7 +121,7 @@ export function routeSlow(
       rule !== undefined && (isAskedFor || stillTakes(rule, subject.source)) ? [rule] : [],
     );
     const notTaken = named.flatMap(({ rule }) => (rule === undefined || rules.includes(rule) ? [] : [rule]));
-    const gone = named.flatMap(({ id, rule }) => (rule === undefined ? [withoutRule(subject, id)] : []));
+    const ofDeleted = named.flatMap(({ id, rule }) => (rule === undefined ? [withoutRule(subject, id)] : []));
     const matched =
       match === undefined
         ? { rules, outputRecords: [], notes: [] }
@@ -133,9 +133,9 @@ export function routeSlow(
     const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
     const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
     const left = notTaken.map((rule) => notTakenNote(subject, rule, 'disabled'));
-    countAll(context, left, ...gone.map(({ notes }) => notes), matched.notes, applied.notes);
+    countAll(context, left, ...ofDeleted.map(({ notes }) => notes), matched.notes, applied.notes);
     return [
-      ...gone.flatMap(({ outputRecords }) => outputRecords),
+      ...ofDeleted.flatMap(({ outputRecords }) => outputRecords),
       ...matched.outputRecords,
       ...applied.outputRecords,
     ];
@@ -154,7 +154,7 @@ function matchSlow(
 
 /** Why a transformation must not run; undefined where it may. */
 export function refusalOf(transformation: Transformation | undefined): string | undefined {
-  if (transformation === undefined) return GONE;
+  if (transformation === undefined) return TRANSFORMATION_DELETED;
   if (transformation.status === 'draft') return 'its transformation is a draft';
   if (transformation.status === 'active') return undefined;
   return `its transformation is in error: ${transformation.last_error ?? 'unknown'}`;
@@ -196,14 +196,14 @@ async function applyRules(
   windows: PartitionWindows | undefined,
 ): Promise<{ readonly outputRecords: readonly OutputRecord[]; readonly notes: readonly StageNote[] }> {
   const { transformer } = dependencies;
-  const bounds: Bounds = { pendingEvent: { isDone: false }, share: shareOf(routed.sharing) };
+  const eventLimits: EventLimits = { pendingEvent: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
     elapsed: transformer.elapsed,
     slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
-  const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, bounds);
+  const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, eventLimits);
   const { outputRecords, notes, left } = await applyInPieces(routed, rules, apply, limits).finally(() =>
-    transformer.release(bounds.pendingEvent),
+    transformer.release(eventLimits.pendingEvent),
   );
   if (left.length > 0) outputRecords.push(toSlowQueue(routed, left));
   for (const { topic } of outputRecords)
@@ -220,7 +220,7 @@ async function applyRule(
   routed: Routed,
   rule: Rule,
   windows: PartitionWindows | undefined,
-  bounds: Bounds,
+  eventLimits: EventLimits,
 ): Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
   const closed = destinationMismatch(destination, routed.source.environment);
@@ -231,8 +231,8 @@ async function applyRule(
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
   const refusal = refusalOf(transformation);
   if (transformation === undefined || refusal !== undefined)
-    return failed(routed, rule, 'refused', refusal ?? GONE);
-  const run = { transformer, tracing, routed, rule, transformation, bounds };
+    return failed(routed, rule, 'refused', refusal ?? TRANSFORMATION_DELETED);
+  const run = { transformer, tracing, routed, rule, transformation, eventLimits };
   if (windows === undefined) return transform(run, undefined);
   const bytes = Buffer.byteLength(routed.entry.value);
   const permit = await windows.enter(routed.entry, transformation.id, bytes);
@@ -257,7 +257,7 @@ function withoutRule(
 ): { readonly outputRecords: readonly OutputRecord[]; readonly notes: readonly StageNote[] } {
   const rule = { id, destination_id: routed.entry.headers[HEADER.destinationId] ?? '' };
   if (routed.redrives === 0) return { outputRecords: [], notes: [notTakenNote(routed, rule, 'disabled')] };
-  const applied = failed(routed, rule, 'refused', 'the rule is gone');
+  const applied = failed(routed, rule, 'refused', 'the rule was deleted');
   return { outputRecords: applied.outputRecords, notes: appliedNotes(routed, rule, applied) };
 }
 
@@ -274,15 +274,16 @@ interface TransformationRun extends Pick<RouteDependencies, 'transformer' | 'tra
   readonly routed: Routed;
   readonly rule: Rule;
   readonly transformation: Transformation;
-  readonly bounds: Bounds;
+  readonly eventLimits: EventLimits;
 }
 
 async function transform(run: TransformationRun, timeoutMs: number | undefined): Promise<Applied> {
-  const { transformer, tracing, routed, rule, transformation, bounds } = run;
+  const { transformer, tracing, routed, rule, transformation, eventLimits } = run;
   const { source } = routed;
   const input = transformationInput(routed.entry.value, contextOf(routed, rule), source.event);
   const span = transformationSpan(run);
-  const call = () => transformer.run(transformation, source.event, input, routed.context, bounds, timeoutMs);
+  const call = () =>
+    transformer.run(transformation, source.event, input, routed.context, eventLimits, timeoutMs);
   // A call of the sandbox may carry other events too.
   const outcome = await (tracing === undefined ? call() : tracing.outside(call)).catch((error: unknown) => {
     span?.end(messageOf(error));
@@ -341,6 +342,6 @@ function contextOf({ entry: { headers }, source }: Routed, rule: Rule): Transfor
     rule_id: rule.id,
     rule_name: rule.name,
     environment: source.environment,
-    contract: verdictIn(headers) ?? UNJUDGED,
+    contract: verdictIn(headers) ?? UNEVALUATED,
   };
 }

@@ -51,7 +51,7 @@ export interface NotRun {
 export type TooSlow = 'too slow';
 
 /** The limits of one event, and the account of its pending outputs until all its rules are done. */
-export interface Bounds {
+export interface EventLimits {
   readonly pendingEvent: PendingEvent;
   readonly share: RuleShare;
 }
@@ -61,7 +61,7 @@ interface QueuedEvent {
   readonly input: SandboxInput;
   readonly bytes: number;
   readonly context: Pick<StageContext, 'room'>;
-  readonly bounds: Bounds;
+  readonly limits: EventLimits;
   isTimedOut: boolean;
   resolve(outcome: Transformed | NotRun | TooSlow): void;
   reject(error: unknown): void;
@@ -114,7 +114,7 @@ export class Transformer {
     event: CanonicalEvent,
     input: SandboxInput,
     context: Pick<StageContext, 'room'>,
-    bounds: Bounds,
+    limits: EventLimits,
     timeoutMs?: number,
   ): Promise<Transformed | NotRun | TooSlow> {
     const program = this.#programOf(transformation);
@@ -125,7 +125,7 @@ export class Transformer {
         input,
         bytes,
         context,
-        bounds,
+        limits,
         isTimedOut: false,
         resolve,
         reject,
@@ -204,7 +204,7 @@ export class Transformer {
     let bytes = 0;
     for (const waiting of all) {
       if (batch.length >= Math.min(maxEvents, size.events)) break;
-      const { pendingEvent } = waiting.bounds;
+      const { pendingEvent } = waiting.limits;
       try {
         // The one event that may continue while full does not wait for room: the others wait for it.
         const change = this.#pendingOutputs.isFirst(pendingEvent) ? undefined : this.#roomFor(waiting);
@@ -225,10 +225,10 @@ export class Transformer {
     return { batch, changes };
   }
 
-  #roomFor({ context, bounds }: QueuedEvent): Promise<void> | undefined {
+  #roomFor({ context, limits }: QueuedEvent): Promise<void> | undefined {
     return (
       context.room?.() ??
-      (this.#pendingOutputs.mayRun(bounds.pendingEvent) ? undefined : this.#pendingOutputs.changed())
+      (this.#pendingOutputs.mayRun(limits.pendingEvent) ? undefined : this.#pendingOutputs.changed())
     );
   }
 
@@ -249,7 +249,7 @@ export class Transformer {
       return;
     }
     const call = this.#pendingOutputs.call(
-      whole.every(({ bounds }) => this.#pendingOutputs.isFirst(bounds.pendingEvent)),
+      whole.every(({ limits }) => this.#pendingOutputs.isFirst(limits.pendingEvent)),
     );
     const { source_code: source, workspace_id: owner } = transformation;
     const program = { id: programId(transformation), source, owner };
@@ -258,14 +258,14 @@ export class Transformer {
     size.note(results);
     const batch = whole.slice(0, results.length);
     for (const left of whole.slice(results.length)) if (!left.isTimedOut) all.add(left);
-    const excess = batch.map(({ bounds }, index) => {
+    const excess = batch.map(({ limits }, index) => {
       const result = results[index];
-      return result?.ok === true ? excessOf(result.outputs, bounds.share) : undefined;
+      return result?.ok === true ? excessOf(result.outputs, limits.share) : undefined;
     });
-    batch.forEach(({ bounds, isTimedOut }, index) => {
+    batch.forEach(({ limits, isTimedOut }, index) => {
       const result = results[index];
       if (result?.ok === true && excess[index] === undefined && !isTimedOut)
-        this.#pendingOutputs.add(bounds.pendingEvent, charsOf(result));
+        this.#pendingOutputs.add(limits.pendingEvent, charsOf(result));
     });
     const outcomes: Transformed[] = [];
     for (const [index, { event, input }] of batch.entries()) {

@@ -147,7 +147,7 @@ export function validateSlow(
     }
     const kept = await withoutReevaluated(reevaluations, taken);
     const { outputRecords, results } = await withoutRepeats(dependencies, kept);
-    // Of a re-evaluated event that was accepted meanwhile nothing is new.
+    // A re-evaluated event that was accepted meanwhile is not counted again.
     for (const result of results)
       if (!isReevaluated(result.candidate.entry)) context.count?.(resultNote(result));
       else if (result.outcome !== 'duplicate') context.count?.(resultNote(result, 'reevaluated+'));

@@ -59,7 +59,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     await page.getByRole('status').getByText('The first event arrived').waitFor();
     await expectAccessible(page);
     await takePictures(page, 'write-key-used');
-    await page.getByRole('link', { name: 'See what became of an event' }).click();
+    await page.getByRole('link', { name: 'See the trace of an event' }).click();
     await page.waitForURL(/\/events\/[^/]+$/);
     const { message_id } = sent.body as { message_id: string };
     expect(page.url()).toContain(message_id);

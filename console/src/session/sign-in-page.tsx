@@ -21,7 +21,7 @@ export function SignInPage() {
           </Stack>
           {issuerSignOutUrl !== undefined && (
             <Alert title="You are signed out here">
-              Your session at {new URL(issuerSignOutUrl).host} goes on.{' '}
+              Your session at {new URL(issuerSignOutUrl).host} continues.{' '}
               <Anchor href={issuerSignOutUrl} target="_blank" rel="noreferrer" underline="always">
                 End it there as well
               </Anchor>

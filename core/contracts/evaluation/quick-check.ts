@@ -70,7 +70,7 @@ class ContainerCheck implements QuickCheck {
   readonly #value: ValueCheck;
   readonly #required: readonly string[];
   readonly #fields: ReadonlyMap<string, QuickCheck>;
-  /** Of the fields without a check by name. */
+  /** The check of fields that have none by name. */
   readonly #otherFields: QuickCheck | undefined;
   readonly #items: QuickCheck | undefined;
   readonly #declaresFields: boolean;

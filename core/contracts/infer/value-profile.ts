@@ -21,7 +21,7 @@ export interface Room {
 export class ValueProfile {
   readonly types = new Map<JsonType, number>();
   readonly texts = new TextProfile();
-  /** Of the numbers. */
+  /** The smallest and the largest number. */
   minimum = Number.POSITIVE_INFINITY;
   maximum = Number.NEGATIVE_INFINITY;
   /** Members are not remembered any more, as they are too many or nested too deep. */

@@ -30,7 +30,7 @@ export interface ComparedEvent {
   readonly accepted: number;
   /** Accepted and rejected events whose fields were looked at. */
   readonly sampled: number;
-  /** Those that need attention first. Empty for a name without a contract. */
+  /** Fields that need attention first. Empty for a name without a contract. */
   readonly fields: readonly ComparedField[];
   readonly fieldsCut: boolean;
 }

@@ -147,7 +147,7 @@ function readRule(
   };
 }
 
-/** Of several versions of one event only the newest: a contract applies to all events of its name. */
+/** The newest of several versions of one event: a contract applies to all events of its name. */
 function newestOf(rules: readonly Rule[], notes: PlanRemark[]): readonly Rule[] {
   const newest = new Map<string, Rule>();
   for (const rule of rules) {

@@ -133,9 +133,9 @@ export const transformationMetrics = Type.Object(
     hours: Type.Integer(),
     runs: count('Events it ran on. Repeated runs, after a crash or in the slow queue, are counted again.'),
     errors: count('Runs that failed.'),
-    dropped: count('Runs that made nothing of their event.'),
-    fanned_out: count('Runs that made more than one.'),
-    outputs: count('Events that came of it.'),
+    dropped: count('Runs that returned no event.'),
+    fanned_out: count('Runs that returned more than one event.'),
+    outputs: count('Events that the runs returned.'),
     p50_ms: duration,
     p99_ms: duration,
     hourly: listOf(

@@ -96,7 +96,7 @@ export async function runOnce(
   };
   const input = transformationInput(JSON.stringify(event), context, identity);
   const [result] = await sandbox.run(program, [input], { captureLogs: true });
-  if (result === undefined) throw new Error('the sandbox answered for no event');
+  if (result === undefined) throw new Error('the sandbox returned no result for the event');
   return result;
 }
 

@@ -82,7 +82,7 @@ const samplesQuery = closed({
   limit: integerText(SAMPLES, 'Message ids at most.'),
 });
 
-/** `GET /workspaces/:workspaceId/funnel`: events by what became of them. */
+/** `GET /workspaces/:workspaceId/funnel`: counts of events by outcome. */
 export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
   { funnel, clock },
@@ -93,7 +93,7 @@ export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       config: { operation: 'funnel.read' },
       schema: {
         operationId: 'readFunnel',
-        summary: 'Count events by what became of them',
+        summary: 'Count events by outcome',
         description:
           'Events by the time they were received, from received to delivered, with what left at each step and why. `from` and `to` are extended to whole intervals.',
         params: pathOf(),

@@ -31,9 +31,9 @@ export const unlinkRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
       config: { operation: 'profiles.unlink' },
       schema: {
         operationId: 'unlinkIdentities',
-        summary: 'Take identities away from a profile',
+        summary: 'Remove identities from a profile',
         description:
-          'An extension of the specification. The identities, all of one profile, belong to nobody then, and no event brings them back to that profile, whenever it happened; a write that names them beside an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. Values written before stay with the profile.',
+          'An extension of the specification. Removes the identities, all of one profile, so that they belong to no profile. No event links them to that profile again, whenever it happened; a write that names them together with an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. Values written before stay with the profile.',
         body: unlinkBody,
         response: { 200: unlinkAnswer, ...errorAnswers },
       },
@@ -169,7 +169,7 @@ function unlinkAnswerOf(
 /** The number of identities without a profile; 0 when the unlink was refused for another reason. */
 function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']): number {
   if (outcome.kind === 'unlinked') return notHeldOf(outcome.notHeld, named).length;
-  return outcome.reason === 'nobody' ? named.length : 0;
+  return outcome.reason === 'no_profile' ? named.length : 0;
 }
 
 /** The identities of which the profile had no spelling. */
@@ -181,7 +181,7 @@ function notHeldOf(notHeld: readonly number[], named: UnlinkRequest['named']): r
 /** The error of a refusal; undefined when no profile has the identities, which is a successful response. */
 function unlinkRefusal(reason: UnlinkRefusal, names: Pick<UnlinkRequest, 'ucid'>): ApiError | undefined {
   switch (reason) {
-    case 'nobody':
+    case 'no_profile':
       return names.ucid === undefined
         ? undefined
         : invalidRequest({ path: '/ucid', message: 'is not a profile of the region' });

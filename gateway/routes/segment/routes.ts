@@ -216,7 +216,7 @@ const settingsSchema = { querystring: callQuery, response: { 200: settingsAnswer
 
 const measurementsSchema = {
   operationId: 'sdkMeasure',
-  summary: 'Send what analytics.js measures of itself, which nobody stores',
+  summary: 'Send metrics of analytics.js itself; they are accepted and not stored',
   response: { 200: takenAnswer },
 };
 

@@ -21,7 +21,7 @@ export interface RedisSentinel {
   readonly password?: string;
 }
 
-/** Of the options of an adapter, those for its connections. */
+/** The options of an adapter that are for its connections. */
 export function accessOf({ url, ca, sentinel }: RedisAccess): RedisAccess {
   return {
     url,

@@ -62,7 +62,7 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
   const chunks = new ChunkWriter(target, await target.list('chunks'), before?.files ?? []);
   const staging = target.staging ?? join(dataFolder, 'backup-staging');
   try {
-    // Of a backup that was killed.
+    // Files of a backup that was killed.
     await rm(staging, { recursive: true, force: true });
     await mkdir(staging, { recursive: true, mode: 0o700 });
     // Nothing changes in sealed segments meanwhile; retention may remove them.

@@ -5,7 +5,7 @@ import { messageOf } from '@tributary/core';
 import { OperatorError } from '../process/lifecycle.ts';
 import type { BackupTarget } from './target.ts';
 
-/** Of files that a killed backup was writing. */
+/** Names of files that a killed backup was writing. */
 const DRAFT = /\.[0-9a-f-]{36}\.draft$/;
 
 /** A folder of this machine, readable by its owner alone. An object is written under another name and renamed. */

@@ -16,7 +16,7 @@ export interface BackedUpFile {
   readonly bytes: number;
   readonly sha256: string;
   readonly chunks: readonly ChunkReference[];
-  /** Of a sealed segment, whose content never changes: the next backup takes the chunks over without reading it. */
+  /** Fingerprint of a sealed segment, whose content never changes: the next backup takes the chunks over without reading it. */
   readonly fingerprint?: string;
 }
 

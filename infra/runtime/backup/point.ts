@@ -41,7 +41,7 @@ export interface BackupPoint {
 
 /**
  * Takes the point: collects the write lock of every store, begins a read transaction in each, and releases the locks. In
- * WAL mode the read transactions keep that state while writers go on, so all copies are of one moment: the state that a
+ * WAL mode the read transactions keep that state while writers continue, so all copies are of one moment: the state that a
  * SIGKILL of all processes at that moment would have left.
  *
  * No deadlock: no writer of the stores waits for one of these locks while it holds another; claim files are written under

@@ -12,7 +12,7 @@ export interface Rule {
   readonly format?: string;
   readonly bounds?: Readonly<Record<string, number>>;
   readonly fields?: readonly { readonly name: string; readonly required: boolean; readonly rule: Rule }[];
-  /** Of other fields; `false`: there are none. Absent: any. */
+  /** The rule of other fields; `false`: there are none. Absent: any. */
   readonly rest?: Rule | false;
   readonly items?: Rule;
 }

@@ -83,7 +83,9 @@ function describe(report: BackupReport, target: string, withKeys: boolean): stri
     `the state of ${manifest.point.at}: ${manifest.files.length} files, ${megabytes(bytes)}; ${megabytes(storedBytes)} stored now, ${megabytes(reusedBytes)} were there (compressed)`,
     `writers waited up to ${Math.ceil(writersWaitedMs)} ms`,
     ...(withKeys
-      ? ['it holds the keys of the data folder: whoever reads it can unseal the secrets of destinations']
+      ? [
+          'it holds the keys of the data folder: anybody who can read it can unseal the secrets of destinations',
+        ]
       : [
           'keys are not in it: keep secret-keys.json elsewhere, without it no destination with a secret works',
         ]),

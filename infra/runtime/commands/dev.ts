@@ -16,7 +16,7 @@ export async function dev(environment: Environment): Promise<number> {
   );
   if (code === 0)
     process.stdout.write(
-      `\nStopped. Everything is kept in ${config.dataFolder}; the next start goes on with it.\n`,
+      `\nStopped. Everything is kept in ${config.dataFolder}; the next start continues with it.\n`,
     );
   return code;
 }

@@ -15,7 +15,7 @@ const TARGET = 'the engines that the data folder is moved to are Kafka, Redis an
 
 /**
  * `tributary move [--check] [--forget-deletions]`: moves the installation in the data folder, which no process may use, to
- * Kafka, Redis and Elasticsearch. Killed at any moment, it goes on when it is called again.
+ * Kafka, Redis and Elasticsearch. Killed at any moment, it continues when it is called again.
  */
 export async function move(
   { check, forgetDeletions }: MoveCommandOptions,

@@ -42,7 +42,7 @@ export class PlanApi {
     return this.#call('PUT', query, { body, type: isCsv ? 'text/csv' : 'application/json' });
   }
 
-  /** An import may be repeated: stored contracts stay unchanged. So it goes on where the server refused for a while. */
+  /** An import may be repeated: stored contracts stay unchanged. So it continues where the server refused for a while. */
   async #call(
     method: 'GET' | 'PUT',
     query: Readonly<Record<string, string | undefined>>,

@@ -23,7 +23,7 @@ export function developmentForm(config: Config): OneProcessForm {
     issuers: [issuer.trusted],
     developmentLink: { secret, mint: () => mintForConsole(issuer) },
     async announce({ server, admin, dependencies }) {
-      // A pipe whose reader has ended, as in `tributary dev | head`: the server goes on without.
+      // A pipe whose reader has ended, as in `tributary dev | head`: the server continues without it.
       process.stdout.on('error', (error) =>
         logger.info({ error: error.message }, 'standard output was closed'),
       );

@@ -247,7 +247,7 @@ export const SETTINGS = {
     'TRIBUTARY_DRAIN',
     '5s',
     duration(0, 600_000),
-    'How long a gateway goes on serving after SIGTERM, while its /readyz says 503, so that load balancers send requests elsewhere before it closes: longer than it takes them to notice. TRIBUTARY_SHUTDOWN_GRACE begins after it, so the supervisor must wait for both. 0s closes at once, which is the default of tributary dev; Ctrl-C always does.',
+    'How long a gateway continues to serve after SIGTERM, while its /readyz answers 503, so that load balancers send requests elsewhere before it closes: longer than it takes them to notice. TRIBUTARY_SHUTDOWN_GRACE begins after it, so the supervisor must wait for both. 0s closes at once, which is the default of tributary dev; Ctrl-C always does.',
   ),
   shutdownGraceMs: setting(
     'TRIBUTARY_SHUTDOWN_GRACE',

@@ -83,7 +83,7 @@ export class IssuerKeys {
     return this.#status;
   }
 
-  /** Of the last fetch that succeeded. */
+  /** The origins of the endpoints by the last fetch that succeeded. */
   get endpointOrigins(): readonly string[] {
     return this.#endpointOrigins;
   }

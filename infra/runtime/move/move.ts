@@ -20,7 +20,7 @@ export interface MoveOptions {
 
 /**
  * Moves the installation of a data folder to the configured engines; see docs/decisions/0046-move-to-a-cluster.md. The caller
- * has the lock of the folder. Killed at any moment, the next call goes on. Returns the exit code.
+ * has the lock of the folder. Killed at any moment, the next call continues. Returns the exit code.
  */
 export async function moveInstallation(
   config: Config,
@@ -47,7 +47,7 @@ export async function moveInstallation(
     for (const note of notesAbout(facts)) print(`note     ${note}`);
     for (const obstacle of obstacles) print(`obstacle ${obstacle}`);
     if (checkOnly) {
-      if (state === 'unfinished') print('an unfinished move would go on');
+      if (state === 'unfinished') print('an unfinished move would continue');
       if (obstacles.length === 0) print('nothing stands against the move');
       return obstacles.length === 0 ? 0 : 1;
     }
@@ -121,7 +121,7 @@ async function move(all: Move): Promise<void> {
   }
   const progress = new MoveProgress(target.redis, config.prefix);
   await attempt('beginning', () => progress.begin(source.fingerprint));
-  if (state === 'unfinished') print('an unfinished move goes on');
+  if (state === 'unfinished') print('an unfinished move continues');
   await attempt('preparing the topics', () => records.prepareTopics(config.createTopics));
   if (config.createTopics) await attempt('creating the topics', () => log.createTopics());
 

@@ -54,7 +54,7 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
     return {
       topics,
       log,
-      /** Of declared topics. */
+      /** The partitions of declared topics. */
       partitions: partitions.filter(({ topic }) => topics.has(topic)),
       undeclaredTopics: [
         ...new Set(partitions.filter(({ topic }) => !topics.has(topic)).map(({ topic }) => topic)),

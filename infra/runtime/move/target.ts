@@ -121,7 +121,7 @@ export async function engineFacts(
 
 const FOLDER = 'folder';
 
-/** How far each part got, in Redis beside what is moved: a move that was killed goes on there. */
+/** How far each part got, in Redis beside what is moved: a move that was killed continues there. */
 export class MoveProgress {
   readonly #redis: RedisConnection;
   readonly #key: string;

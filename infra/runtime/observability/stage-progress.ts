@@ -13,7 +13,7 @@ import {
 import { StageMetrics } from './stage-metrics.ts';
 
 /** Records that one sampling may read to find out about partitions that do not move. */
-const MAX_LOOKS = 16;
+const MAX_READS = 16;
 
 /** The record found at a position that does not move. */
 interface Found {
@@ -29,7 +29,7 @@ interface Found {
  *
  * The age of a lag follows from the ends that were seen before (`AppendTimes`). Where that does not tell, or a position did
  * not move since the last sampling, the record at it is read: a position before offsets without records, such as the
- * markers of transactions, is no lag. Each position is looked at once, and `MAX_LOOKS` of them in one sampling.
+ * markers of transactions, is no lag. Each position is read once, and `MAX_READS` of them in one sampling.
  */
 export class StageProgressReader {
   readonly #log: Pick<EventLog, 'progress' | 'read'>;
@@ -51,10 +51,10 @@ export class StageProgressReader {
     const at = now();
     for (const { topic, partition, end } of progress.flatMap(({ partitions }) => partitions))
       this.#timesOf(topic, partition).ended(at, end);
-    const looks = new Map<string, Promise<Found>>();
+    const reads = new Map<string, Promise<Found>>();
     const samples = await Promise.all(
       progress.map(async ({ stage, members, partitions }) => {
-        const lags = partitions.map((of) => this.#lagOf(stage, of, looks));
+        const lags = partitions.map((of) => this.#lagOf(stage, of, reads));
         return [stage, { at, members, partitions: await Promise.all(lags) }] as const;
       }),
     );
@@ -64,7 +64,7 @@ export class StageProgressReader {
   async #lagOf(
     stage: string,
     { topic, partition, first, position: stored, end }: PartitionProgress,
-    looks: Map<string, Promise<Found>>,
+    reads: Map<string, Promise<Found>>,
   ): Promise<PartitionLag> {
     const key = `${stage} ${topic}/${partition}`;
     // A position behind the end is of a deleted topic of the same name: the stage will begin at the first record.
@@ -76,17 +76,17 @@ export class StageProgressReader {
     const times = this.#timesOf(topic, partition);
     const interpolated = times.timeOf(position);
     if (hasMoved && interpolated !== undefined) return { ...of, lag: end - position, oldestAt: interpolated };
-    const found = await this.#look(key, of, looks);
+    const found = await this.#findAt(key, of, reads);
     if (found === undefined) return { ...of, lag: end - position };
     const { next, oldestAt } = found;
     return { ...of, lag: Math.max(0, end - next), ...(oldestAt === undefined ? {} : { oldestAt }) };
   }
 
-  /** Undefined where this sampling has looked at enough positions. */
-  async #look(
+  /** Undefined where this sampling has read enough positions. */
+  async #findAt(
     key: string,
     { topic, partition, position, end }: Pick<PartitionLag, 'topic' | 'partition' | 'position' | 'end'>,
-    looks: Map<string, Promise<Found>>,
+    reads: Map<string, Promise<Found>>,
   ): Promise<Found | undefined> {
     const before = this.#found.get(key);
     const known = before?.position === position ? before : undefined;
@@ -94,10 +94,10 @@ export class StageProgressReader {
     // Behind a gap there are records by now.
     const from = known?.next ?? position;
     const readKey = `${topic}/${partition}/${from}`;
-    if (!looks.has(readKey) && looks.size >= MAX_LOOKS) return known;
-    const look = looks.get(readKey) ?? this.#read(topic, partition, from);
-    looks.set(readKey, look);
-    const found = { ...(await look), position };
+    if (!reads.has(readKey) && reads.size >= MAX_READS) return known;
+    const read = reads.get(readKey) ?? this.#read(topic, partition, from);
+    reads.set(readKey, read);
+    const found = { ...(await read), position };
     this.#found.set(key, found);
     return found;
   }

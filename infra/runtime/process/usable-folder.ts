@@ -21,7 +21,7 @@ const PROBE_BYTES = 64 * 1024;
 
 /**
  * Makes the data folder private, after a check that it can be used: `FolderUnusable` or `FolderMoved` otherwise. A process that keeps
- * nothing there, because every store is on an engine, goes on without the check.
+ * nothing there, because every store is on an engine, continues without the check.
  */
 export function useDataFolder(config: DataFolderConfig, logger: Logger): void {
   if (keepsDataHere(config)) {

@@ -34,7 +34,7 @@ export interface HealthAlertsDependencies {
   /** Id of this process on the board. */
   readonly process: string;
   readonly limits: AlertLimits;
-  /** The destination as it is now; undefined when it is gone. */
+  /** The destination as it is now; undefined when it was deleted. */
   current(id: string): Destination | undefined;
   readonly clock: Clock;
   /** Ms of a monotonic clock. */
@@ -71,7 +71,7 @@ export class HealthAlerts {
     this.#rounds = new ReportRounds(everyMs, reports, (current) => this.evaluate(current));
   }
 
-  /** Starts the rounds of evaluations, which go on while there are destinations. */
+  /** Starts the rounds of evaluations, which continue while there are destinations. */
   begin(): void {
     this.#rounds.begin();
   }
@@ -172,7 +172,7 @@ function isBad(report: HealthReport, limits: AlertLimits): boolean {
   return health !== undefined && evaluateHealth(health, limits).kind === 'bad';
 }
 
-interface GoneDependencies {
+interface PauseAfter410Dependencies {
   readonly catalog: Pick<Catalog, 'propose'>;
   /** The destination as it is now; undefined when it was deleted. */
   current(id: string): Destination | undefined;
@@ -187,11 +187,11 @@ interface GoneDependencies {
  * Pauses destinations that answered `410 Gone` and proposes a notice. A pause that the catalog refuses, because another
  * process made it or the destination was changed meanwhile, is dropped: the next 410 proposes it again.
  */
-export class GoneDestinations {
-  readonly #dependencies: GoneDependencies;
+export class PauseAfter410 {
+  readonly #dependencies: PauseAfter410Dependencies;
   readonly #pausing = new Set<string>();
 
-  constructor(dependencies: GoneDependencies) {
+  constructor(dependencies: PauseAfter410Dependencies) {
     this.#dependencies = dependencies;
   }
 

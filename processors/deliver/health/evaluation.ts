@@ -45,7 +45,7 @@ export function evaluateHealth(
 /** Consecutive evaluations with the same result. Times are ms of a monotonic clock. */
 export interface Streak {
   readonly state: DestinationState;
-  /** Of the last of them; null while it is well. */
+  /** The reason by the last evaluation; null while the destination is well. */
   readonly because: BadReason | null;
   readonly since: number;
   readonly lastAt: number;

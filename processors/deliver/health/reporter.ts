@@ -18,7 +18,7 @@ import type { HealthIncrement } from './tally.ts';
 /** Interval of reports, ms. */
 const REPORT_EVERY_MS = 5_000;
 /** A process without a report for this long has left its share of a destination's limits to the others, ms. */
-const GONE_AFTER_MS = 3 * REPORT_EVERY_MS;
+const EXPIRED_AFTER_MS = 3 * REPORT_EVERY_MS;
 
 /** Destinations with metrics under their own name, of all that a process delivers to; the others share one. */
 const NAMED = 100;
@@ -39,7 +39,7 @@ export async function liveReports(
       workspaceId,
       reports.map(({ destination_id }) => destination_id),
     );
-    live.push(...known.filter(({ at }) => at > clock() - GONE_AFTER_MS));
+    live.push(...known.filter(({ at }) => at > clock() - EXPIRED_AFTER_MS));
   }
   return live;
 }
@@ -82,7 +82,7 @@ export interface HealthReporterDependencies {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** The workspace of a destination; undefined when it is gone. */
+  /** The workspace of a destination; undefined when it was deleted. */
   workspaceOf(id: string): string | undefined;
   /** Whether all processes together share the limits of a destination. */
   isShared(id: string): boolean;
@@ -144,7 +144,7 @@ export class HealthReporter {
     this.#rounds = new ReportRounds(REPORT_EVERY_MS, reports, (current) => this.report(current));
   }
 
-  /** Starts the rounds of reports, which go on while there are destinations. */
+  /** Starts the rounds of reports, which continue while there are destinations. */
   begin(): void {
     this.#rounds.begin();
   }

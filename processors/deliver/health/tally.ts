@@ -10,7 +10,7 @@ import {
 
 /** Window of the counts in a report, ms; it advances in steps of a twelfth. */
 const HEALTH_WINDOW_MS = 60_000;
-const SLOT_MS = HEALTH_WINDOW_MS / 12;
+const BUCKET_MS = HEALTH_WINDOW_MS / 12;
 
 /** The part of a report that is counted; the rest is the state of the moment. */
 export type Tallied = Pick<
@@ -45,19 +45,19 @@ export class HealthCounts {
   }
 }
 
-interface Slot {
+interface Bucket {
   readonly number: number;
   readonly counts: Record<Counted, number>;
   readonly latencies: Map<number, number>;
 }
 
 /**
- * Counts the attempts at one destination in the last minute. Bounded: twelve slots and a few errors. `elapsed` is ms of
+ * Counts the attempts at one destination in the last minute. Bounded: twelve buckets and a few errors. `elapsed` is ms of
  * a monotonic clock, `now` epoch ms.
  */
 export class HealthTally {
   readonly #beganAt: number;
-  #slots: Slot[] = [];
+  #buckets: Bucket[] = [];
   #lastDeliveredAt: number | null = null;
   #errors: readonly HealthError[] = [];
 
@@ -71,11 +71,11 @@ export class HealthTally {
 
   /** `times` attempts had this result; they count as one error. */
   attempted(result: DeliveryResult, durationMs: number, now: number, elapsed: number, times = 1): void {
-    const slot = this.#slotAt(elapsed);
-    slot.counts[result.outcome] += times;
-    const bucket = latencyBucket(durationMs);
-    slot.latencies.set(bucket, (slot.latencies.get(bucket) ?? 0) + times);
-    this.#sinceTaken.attempted(result.outcome, bucket, times);
+    const bucket = this.#bucketAt(elapsed);
+    bucket.counts[result.outcome] += times;
+    const latency = latencyBucket(durationMs);
+    bucket.latencies.set(latency, (bucket.latencies.get(latency) ?? 0) + times);
+    this.#sinceTaken.attempted(result.outcome, latency, times);
     if (result.outcome === 'delivered') this.#lastDeliveredAt = now;
     else {
       const { outcome, reason, status } = result;
@@ -85,14 +85,14 @@ export class HealthTally {
   }
 
   noteNotAttempted(elapsed: number): void {
-    this.#slotAt(elapsed).counts.put_off += 1;
+    this.#bucketAt(elapsed).counts.put_off += 1;
     this.#sinceTaken.noteNotAttempted();
   }
 
   tallied(elapsed: number): Tallied {
     this.#forget(elapsed);
-    const total = (counted: Counted) => this.#slots.reduce((sum, { counts }) => sum + counts[counted], 0);
-    const latencies = this.#slots.map((slot): LatencyCounts => [...slot.latencies]);
+    const total = (counted: Counted) => this.#buckets.reduce((sum, { counts }) => sum + counts[counted], 0);
+    const latencies = this.#buckets.map((bucket): LatencyCounts => [...bucket.latencies]);
     return {
       window_ms: Math.max(1, Math.min(HEALTH_WINDOW_MS, elapsed - this.#beganAt)),
       delivered: total('delivered'),
@@ -105,19 +105,19 @@ export class HealthTally {
     };
   }
 
-  #slotAt(elapsed: number): Slot {
-    const number = Math.floor(elapsed / SLOT_MS);
-    const last = this.#slots.at(-1);
+  #bucketAt(elapsed: number): Bucket {
+    const number = Math.floor(elapsed / BUCKET_MS);
+    const last = this.#buckets.at(-1);
     if (last?.number === number) return last;
     this.#forget(elapsed);
     const counts = { delivered: 0, retry: 0, dead: 0, put_off: 0 };
-    const slot: Slot = { number, counts, latencies: new Map() };
-    this.#slots.push(slot);
-    return slot;
+    const bucket: Bucket = { number, counts, latencies: new Map() };
+    this.#buckets.push(bucket);
+    return bucket;
   }
 
   #forget(elapsed: number): void {
-    const oldest = Math.floor(elapsed / SLOT_MS) - HEALTH_WINDOW_MS / SLOT_MS;
-    this.#slots = this.#slots.filter(({ number }) => number > oldest);
+    const oldest = Math.floor(elapsed / BUCKET_MS) - HEALTH_WINDOW_MS / BUCKET_MS;
+    this.#buckets = this.#buckets.filter(({ number }) => number > oldest);
   }
 }

@@ -17,7 +17,10 @@ export interface SlotQuestion {
 export interface ScheduledSlot {
   /** When its request is expected to begin; kept when it is deferred again. */
   readonly at: number;
-  /** Where it waits: the longest step that ends before its slot, so that the destination never runs idle. */
+  /**
+   * The retry step in which the delivery waits: the longest that ends before its slot, so that the destination never runs
+   * idle. Where none does, the shortest, which ends after the slot.
+   */
   readonly step: RetryStep;
   readonly queueTail: number;
 }

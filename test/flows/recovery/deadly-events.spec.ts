@@ -96,7 +96,7 @@ describe.runIf(IS_LONG)('Deadly events', () => {
       tributary = await restarted();
     }
     expect(deaths).toBeGreaterThanOrEqual(2);
-    expect(await listed()).toContain('it ended the process twice');
+    expect(await listed()).toContain('it crashed the process twice');
     const quarantined = await eventually(
       () => tributary.metrics(),
       (text) => text.includes('tributary_stage_quarantined_total{'),

@@ -78,7 +78,10 @@ describe('deliver', () => {
     catalog.add('rule.updated', 'rule', { enabled: false });
     catalog.add('destination.deleted', 'place', {});
     const [gone] = await run('deliver', [entry]);
-    expect(outcomeIn(gone?.value)).toMatchObject({ cause: 'destination', reason: 'the destination is gone' });
+    expect(outcomeIn(gone?.value)).toMatchObject({
+      cause: 'destination',
+      reason: 'the destination was deleted',
+    });
   });
 
   it('waits for a catalog that knows the destination as route did', async () => {

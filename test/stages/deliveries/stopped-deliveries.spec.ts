@@ -63,7 +63,7 @@ describe('a delivery under way went on although its rule was', () => {
     const { catalog, run, posts, again } = await setUpRetrying();
     catalog.add('rule.deleted', 'rule', {});
     const [dead] = await run('deliver.retry', [again]);
-    expect(outcomeIn(dead?.value)).toMatchObject({ cause: 'rule', reason: 'the rule is gone' });
+    expect(outcomeIn(dead?.value)).toMatchObject({ cause: 'rule', reason: 'the rule was deleted' });
     expect(posts).toHaveLength(1);
   });
 

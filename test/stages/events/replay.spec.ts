@@ -146,7 +146,10 @@ describe('a replay', () => {
     const gone = await setUpReplay({ rule_id: 'rule' });
     const [begun] = await gone.run('replay', [gone.asked()]);
     gone.catalog.add('rule.deleted', 'rule', {});
-    expect((await gone.drive(begun)).last).toMatchObject({ status: 'failed', reason: 'the rule is gone' });
+    expect((await gone.drive(begun)).last).toMatchObject({
+      status: 'failed',
+      reason: 'the rule was deleted',
+    });
   });
 
   it('for a rule that was named goes on while that is disabled, and for no other', async () => {

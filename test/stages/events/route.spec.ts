@@ -124,8 +124,8 @@ describe('route', () => {
     ];
     const contract = { outcome: 'omitted', id: 'c', version: 7 };
     expect(failed.map(({ value }) => JSON.parse(value))).toMatchObject([{ contract }, { contract }]);
-    const [unjudged] = await run('route', [accepted('m', 0, { [HEADER.outcome]: 'accepted' })]);
-    expect(JSON.parse(unjudged?.value ?? '')).not.toHaveProperty('contract');
+    const [unevaluated] = await run('route', [accepted('m', 0, { [HEADER.outcome]: 'accepted' })]);
+    expect(JSON.parse(unevaluated?.value ?? '')).not.toHaveProperty('contract');
   });
 
   it('sets a transformation that keeps failing to error, and runs it no more', async () => {
@@ -229,7 +229,7 @@ describe('route', () => {
     expect(JSON.parse(dead?.value ?? '')).toMatchObject({
       status: 'dead',
       cause: 'transformation',
-      reason: 'the rule is gone',
+      reason: 'the rule was deleted',
       delivery: {
         id: nameId('rule', 'production:m:0'),
         destination_id: 'place',
@@ -238,7 +238,7 @@ describe('route', () => {
       },
     });
     const [unknown] = await redriven({});
-    expect(JSON.parse(unknown?.value ?? '')).toMatchObject({ reason: 'the rule is gone' });
+    expect(JSON.parse(unknown?.value ?? '')).toMatchObject({ reason: 'the rule was deleted' });
   });
 
   it('skips a rule of the slow queue that was deleted since', async () => {

@@ -41,7 +41,7 @@ export class RecordedProfiles implements ProfileStore {
     return { deleted: [], notFound: [] };
   }
   async unlink(): Promise<ProfileUnlinkOutcome> {
-    return { kind: 'refused', reason: 'nobody' };
+    return { kind: 'refused', reason: 'no_profile' };
   }
   async split(): Promise<ProfileSplitOutcome> {
     return { kind: 'refused', reason: 'unknown_ucid' };

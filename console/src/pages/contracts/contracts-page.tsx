@@ -34,7 +34,7 @@ export function ContractsPage() {
   return (
     <Page
       title="Contracts"
-      description="What events of a type and name have to look like, and what becomes of those that do not."
+      description="The schema that events of a type and name must satisfy, and the action for those that violate it."
       actions={mayEdit && <NewButton workspaceId={workspaceId} />}
     >
       {violations.error !== null && (

@@ -105,7 +105,7 @@ function ApiKeyForm({ onCancel, onCreated }: FormProps) {
       {form.values.role === 'admin' && isOrganizationAdmin && (
         <Checkbox.Group
           label="Beyond the role"
-          description="Only where the program needs it: whoever has the key can then let others in."
+          description="Only where the program needs it: with the key, anybody can then give others access."
           {...form.getInputProps('may_manage')}
         >
           <Stack gap="xs" mt="xs">

@@ -92,7 +92,7 @@ function EventLinks({ keyId }: { readonly keyId: string }) {
     <Group gap="xs">
       {messageId !== undefined && (
         <ButtonLink size="xs" to="/w/$workspaceId/events/$messageId" params={{ workspaceId, messageId }}>
-          See what became of an event
+          See the trace of an event
         </ButtonLink>
       )}
       <ButtonLink size="xs" variant="default" to="/w/$workspaceId/live" params={{ workspaceId }}>

@@ -32,7 +32,7 @@ export function KeysChoice({ members, accountId, value, onChange }: Props) {
           <Radio
             value="keep"
             label="Keep them"
-            description="Programs go on; the keys are yours to look after now."
+            description="Programs continue; the keys are yours to look after now."
           />
         </Stack>
       </Radio.Group>

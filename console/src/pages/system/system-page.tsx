@@ -44,7 +44,7 @@ export function SystemPage() {
         <EmptyState title="For operators of the installation">
           <Text c="dimmed">
             The setting <Code>TRIBUTARY_OPERATORS</Code> names them by their verified e-mail addresses. Ask
-            whoever runs this installation.
+            the operator of this installation.
           </Text>
         </EmptyState>
       ) : (

@@ -48,7 +48,7 @@ export function TransformationRuns({ id, search, onSearch }: Props) {
               It runs once an enabled rule names it and an event comes in that the rule takes.
             </EmptyState>
           ) : (
-            <Figures metrics={metric} hours={hours} />
+            <RunMetrics metrics={metric} hours={hours} />
           );
         }}
       </QueryState>
@@ -56,7 +56,7 @@ export function TransformationRuns({ id, search, onSearch }: Props) {
   );
 }
 
-function Figures({
+function RunMetrics({
   metrics,
   hours,
 }: {
@@ -71,7 +71,7 @@ function Figures({
     const left = bucket?.dropped ?? 0;
     return { at, passed: value - failed - left, dropped: left, errors: failed };
   });
-  const figures = [
+  const items = [
     { title: 'Runs', value: numberText(runs) },
     { title: 'Failed', value: `${numberText(errors)} (${shareText(errors, runs)})`, isBad: errors > 0 },
     { title: 'Dropped the event', value: `${numberText(dropped)} (${shareText(dropped, runs)})` },
@@ -82,7 +82,7 @@ function Figures({
   return (
     <Stack>
       <SimpleGrid cols={{ base: 2, sm: 3, xl: 6 }} spacing="sm">
-        {figures.map(({ title, value, isBad = false }) => (
+        {items.map(({ title, value, isBad = false }) => (
           <Paper key={title} withBorder p="sm">
             <Text size="sm" c="dimmed">
               {title}

@@ -74,7 +74,10 @@ export const importQuery = closed({
     oneOf(['true', 'false'], 'True: nothing is stored; the response shows what the import would do.'),
   ),
   missing: Type.Optional(
-    oneOf(['keep', 'archive'], 'What becomes of active contracts that the document lacks. Default `keep`.'),
+    oneOf(
+      ['keep', 'archive'],
+      'Whether active contracts that the document does not contain are kept or archived. Default `keep`.',
+    ),
   ),
   label,
 });

@@ -123,7 +123,7 @@ async function checkFile(lines: AsyncIterable<string>): Promise<Head['catalog']>
   let tail: Partial<Tail> | undefined;
   for await (const line of lines) {
     const content = parse(line);
-    if (tail !== undefined) throw new CatalogRefused('the file goes on behind its end');
+    if (tail !== undefined) throw new CatalogRefused('the file continues after its last line');
     if (head === undefined) {
       const { format, catalog } = content as Partial<Head>;
       if (format !== FORMAT || catalog === undefined)
@@ -184,7 +184,7 @@ async function compare(
 
 /**
  * Makes an empty topic begin at an offset: appends records that mean nothing to any reader, and drops them. They are of the
- * form of the beginning of a rewrite that never goes on.
+ * form of the beginning of a rewrite that never continues.
  */
 async function pad(
   log: Pick<EventLog, 'read' | 'append' | 'dropBelow'>,

@@ -54,7 +54,7 @@ function* dedupeClaimsOf(
       const at = `${Number.parseInt(offset, 36)}/${Number.parseInt(index, 36)}`;
       const position = parsePosition(`${sources.get(source)}/${at}`);
       if (position === undefined || !(id instanceof Uint8Array))
-        throw new Error(`${path} holds a claim of an unknown form`);
+        throw new Error(`${path} has a dedupe claim in an unknown format`);
       yield { digest: id, position, keptUntil };
     }
   } finally {

@@ -52,7 +52,7 @@ export interface KafkaEventLogOptions {
   /** Prefix of topics, groups and transactional ids: several installations can share a cluster. */
   readonly prefix: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
-  /** Of topics that are created. Default 3, or the number of brokers where there are fewer. */
+  /** Replication factor of topics that are created. Default 3, or the number of brokers where there are fewer. */
   readonly replicationFactor?: number;
   /** Default: plain JSON on every topic. */
   readonly framing?: ValueFraming;

@@ -34,7 +34,7 @@ export class StoredLog {
     for (const group of this.#groups) for (const name of group.heads().keys()) this.#groupOf.set(name, group);
   }
 
-  /** Of all topics that were ever stored, also those that are not declared any more. */
+  /** The partitions of all topics that were ever stored, also of topics that are not declared any more. */
   partitions(): readonly StoredPartition[] {
     return [...this.#groupOf].map(([name, group]) => {
       const topic = name.slice(0, name.lastIndexOf('/'));

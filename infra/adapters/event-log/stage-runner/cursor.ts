@@ -11,7 +11,7 @@ export interface Taken {
   readonly entry: LogEntry;
   /** The position to commit once this entry and all before it are done. */
   readonly after: Cursor;
-  /** Positions in other partitions that the stage has to reach first, as `OwnedPartition.gate` reads them. */
+  /** Positions in other partitions that the stage has to reach first, as `OwnedPartition.barrier` reads them. */
   readonly bounds?: string;
 }
 

@@ -26,7 +26,7 @@ export interface FlowLimits {
 /** An entry's place in the window. */
 export interface Slot {
   readonly after: Cursor;
-  /** Of its entry, for the case that its output records are too large for the log. */
+  /** The position of the entry, for the case that its output records are too large for the log. */
   readonly position: Position | undefined;
   bytes: number;
   outputRecords: readonly OutputRecord[] | undefined;
@@ -58,7 +58,7 @@ export class FlowWindow {
   #head = 0;
   #uncommitted = 0;
   #bytes = 0;
-  /** Of those, the bytes of finished entries. */
+  /** The part of `#bytes` that finished entries have. */
   #finishedBytes = 0;
   /** Entries that are finished and not taken out, and their output records. */
   #finished = 0;

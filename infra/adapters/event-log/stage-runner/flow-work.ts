@@ -49,7 +49,7 @@ interface CommitPause {
 
 /**
  * Dispatches the entries of one partition to a flow stage inside its window, and commits the finished prefix while others
- * go on. It ends for good at the first `Rewind` or `Fenced` of the stage and at a failed commit: that error is the reason of
+ * continue. It ends for good at the first `Rewind` or `Fenced` of the stage and at a failed commit: that error is the reason of
  * `ended`, and `tryAdmit` and `drained` throw it from then on.
  */
 export class FlowWork implements Dispatcher {
@@ -66,7 +66,7 @@ export class FlowWork implements Dispatcher {
   #checking: NodeJS.Timeout | undefined;
   #isThrottled = true;
 
-  /** `work.stopping` resolves `changed()`; admitted entries go on. */
+  /** `work.stopping` resolves `changed()`; admitted entries continue. */
   constructor(stage: FlowStage, work: Work, maxUncommitted: number) {
     this.#stage = stage;
     this.#work = work;

@@ -28,15 +28,15 @@ const DEFAULT_BATCH_ENTRIES = 1_000;
 const LONG_WAIT_MS = 1_000;
 
 /** How often an entry that waits for another partition is tried, ms. */
-const GATE_MS = 100;
+const BARRIER_MS = 100;
 
 /** How long a stop waits for the last position to be stored, ms; without it the next owner repeats the work. */
 const LAST_POSITION_MS = 2_000;
 
 export interface FetchLimits {
-  /** At least one record is returned when there is one, however large. */
+  /** Reading stops at the record that reaches this size; so at least one record is returned when there is one. */
   readonly maxBytes: number;
-  /** Not cutting a record in two. */
+  /** Reading stops at the record that reaches this number: the entries of one record are not divided. */
   readonly maxEntries: number;
   /** For how long to wait for more entries after the first, ms. Default 0. */
   readonly gatherMs?: number;
@@ -45,10 +45,10 @@ export interface FetchLimits {
 }
 
 /** Holds entries back until the stage has reached positions in other partitions of their topic. */
-export interface EntryGate {
-  /** How many of the entries, from the first on, may be handed over as far as it is known. */
+export interface EntryBarrier {
+  /** How many of the entries, from the first on, may be dispatched as far as it is known. */
   countOpen(waiting: readonly Taken[]): number;
-  /** Finds out whether the entry may be handed over. */
+  /** Finds out whether the entry may be dispatched. */
   tryOpen(entry: Taken): Promise<boolean>;
 }
 
@@ -66,7 +66,7 @@ export interface OwnedPartition {
   /** Absent: commits follow each other without a pause. */
   readonly throttle?: CommitThrottle;
   /** Absent: no entry waits for other partitions. */
-  readonly gate?: EntryGate;
+  readonly barrier?: EntryBarrier;
 }
 
 export interface LoopOptions {
@@ -102,7 +102,7 @@ export class PartitionLoop {
     this.#options = options;
     this.#writes = new Set(options.stage.writes);
     const { owned, stage, crashes, backoff, metrics, logger } = options;
-    this.#suspects = new PartitionSuspects(crashes.turns, undefined, false);
+    this.#suspects = new PartitionSuspects(crashes.isolation, undefined, false);
     this.#committer = new Committer({
       stage: stage.name,
       topic: owned.topic,
@@ -127,14 +127,18 @@ export class PartitionLoop {
     return this.#committer.reached;
   }
 
-  /** Resolves once stopped or lost; rejects with `PartitionLost` or a fault that no repetition heals. */
+  /**
+   * Resolves after `stopping`, or when the work fails after `leaving`. Rejects with `PartitionLost` once the partition has a
+   * newer owner, and with any other error that is neither repeated (`Unavailable`) nor followed by a restart (`Rewind`,
+   * `Fenced`).
+   */
   async run(): Promise<void> {
     const { stage, owned, crashes } = this.#options;
     const { topic, partition } = owned;
     const suspects = await this.#repeated('reading noted crashes', () =>
       crashes.notes.suspectsOf(stage.name, topic, partition),
     );
-    this.#suspects = new PartitionSuspects(crashes.turns, suspects, stage.neverQuarantines === true);
+    this.#suspects = new PartitionSuspects(crashes.isolation, suspects, stage.neverQuarantines === true);
     const inFlight = crashes.table.open({ stage: stage.name, topic, partition });
     try {
       await this.#run(inFlight);
@@ -336,19 +340,23 @@ export class PartitionLoop {
         waiting = waiting.slice(open);
         continue;
       }
-      await pause(GATE_MS, signal);
+      await pause(BARRIER_MS, signal);
       if (this.#committer.isBehind && this.#committer.positionPauseMs() <= 0) yield [];
     }
   }
 
   /** How many of the first `count` entries need not wait for other partitions. */
   async #open(waiting: readonly Taken[], count: number, signal: AbortSignal): Promise<number> {
-    const { gate } = this.#options.owned;
+    const { barrier } = this.#options.owned;
     const [first] = waiting;
-    if (gate === undefined || first === undefined) return count;
-    const open = gate.countOpen(waiting);
+    if (barrier === undefined || first === undefined) return count;
+    const open = barrier.countOpen(waiting);
     if (open > 0) return Math.min(open, count);
-    const isOpen = await this.#repeated('waiting for another partition', () => gate.tryOpen(first), signal);
+    const isOpen = await this.#repeated(
+      'waiting for another partition',
+      () => barrier.tryOpen(first),
+      signal,
+    );
     return isOpen === true ? 1 : 0;
   }
 

@@ -15,7 +15,7 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The outcome of `work`; rejects with the signal's reason when that fires first, while `work` goes on. */
+/** The outcome of `work`; rejects with the signal's reason when that fires first, while `work` continues. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const aborted = () => reject(signal.reason);

@@ -68,10 +68,10 @@ export function deadLetterTooLarge(
   return deadLetterByPosition(work, { position, key }, thrown);
 }
 
-/** Dead-letters an entry that ended the process while no other was in flight, without dispatching it again. */
+/** Dead-letters an entry that crashed the process while no other was in flight, without dispatching it again. */
 export function quarantine(work: Work, entry: LogEntry, reason: string): readonly OutputRecord[] {
   work.metrics.count('tributary_stage_quarantined_total', { stage: work.stage });
-  return deadLetter(work, entry, new Error(`not handed over: it ended the process twice (${reason})`));
+  return deadLetter(work, entry, new Error(`not dispatched: it crashed the process twice (${reason})`));
 }
 
 /** The consequence of an error of a stage. */

@@ -8,31 +8,31 @@ import { type InFlightEntries, InFlightTable } from './in-flight-table.ts';
 export interface CrashWatch {
   readonly table: InFlightTable;
   readonly notes: CrashNotes;
-  readonly turns: SuspectTurns;
+  readonly isolation: SuspectIsolation;
 }
 
 export function crashWatch(
   log: Pick<EventLog, 'topics' | 'read' | 'end'>,
   table = new InFlightTable(),
 ): CrashWatch {
-  return { table, notes: new CrashNotes(log), turns: new SuspectTurns(table) };
+  return { table, notes: new CrashNotes(log), isolation: new SuspectIsolation(table) };
 }
 
 /**
  * How an entry is dispatched: like all others; alone, with no other entry of the process in flight; or not at all, as it
- * ended the process twice for the reason given.
+ * crashed the process twice for the reason given.
  */
 export type Treatment = 'normal' | 'alone' | { readonly quarantined: string };
 
 /** The suspects of one partition of a stage: entries that were in flight when the process crashed. */
 export class PartitionSuspects {
-  readonly #turns: SuspectTurns;
+  readonly #isolation: SuspectIsolation;
   readonly #neverQuarantines: boolean;
   /** Undefined once the partition is past all of them. */
   #suspects: Suspects | undefined;
 
-  constructor(turns: SuspectTurns, suspects: Suspects | undefined, neverQuarantines: boolean) {
-    this.#turns = turns;
+  constructor(isolation: SuspectIsolation, suspects: Suspects | undefined, neverQuarantines: boolean) {
+    this.#isolation = isolation;
     this.#suspects = suspects;
     this.#neverQuarantines = neverQuarantines;
   }
@@ -50,27 +50,27 @@ export class PartitionSuspects {
     if (crashes === 0) return 'normal';
     const reason = this.#neverQuarantines ? undefined : this.#suspects.guiltOf(entry);
     if (reason !== undefined) return { quarantined: reason };
-    return this.#turns.isAlone(crashes) ? 'alone' : 'normal';
+    return this.#isolation.isAlone(crashes) ? 'alone' : 'normal';
   }
 
   /** Whether the dispatch of entries is paused for a suspect; then `released` resolves. */
   get isDispatchPaused(): boolean {
-    return this.#turns.dispatchPause !== undefined;
+    return this.#isolation.dispatchPause !== undefined;
   }
 
   /** Resolves when entries may be dispatched, or the signal fires. */
   async released(signal: AbortSignal): Promise<void> {
     for (
-      let { dispatchPause } = this.#turns;
+      let { dispatchPause } = this.#isolation;
       dispatchPause !== undefined && !signal.aborted;
-      dispatchPause = this.#turns.dispatchPause
+      dispatchPause = this.#isolation.dispatchPause
     )
       await unlessAborted(dispatchPause, signal).catch(() => {});
   }
 
-  /** See `SuspectTurns.alone`. */
+  /** See `SuspectIsolation.alone`. */
   alone(inFlight: InFlightEntries, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
-    return this.#turns.alone(inFlight, work, signal);
+    return this.#isolation.alone(inFlight, work, signal);
   }
 
   /** The number of crashes at which the entry was in flight. */
@@ -101,7 +101,7 @@ const POLL_MS = 2;
  * for that is bounded: a slow suspect has the process to itself for a second, and once the budget is used up suspects are
  * dispatched like other entries. The next crash doubles the budget.
  */
-export class SuspectTurns {
+export class SuspectIsolation {
   readonly #table: Pick<InFlightTable, 'isEmpty'>;
   #last: Promise<void> = Promise.resolve();
   #opened: PromiseWithResolvers<void> | undefined;

@@ -2,7 +2,7 @@ import type { LogEntry, NewEntry, ReadResult } from '@tributary/core';
 import { TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { CrashNotes, crashEntries } from './crash-notes.ts';
-import { SuspectTurns } from './crash-watch.ts';
+import { SuspectIsolation } from './crash-watch.ts';
 import { InFlightTable, inFlightMemory, rangesInFlight, type SlotName } from './in-flight-table.ts';
 
 const never = new AbortController().signal;
@@ -110,18 +110,18 @@ describe('an entry that was in hand when the process ended', () => {
 describe('suspects', () => {
   it('go one at a time, while others are held back', async () => {
     const { written } = table();
-    const turns = new SuspectTurns(written);
+    const isolation = new SuspectIsolation(written);
     const slots = [0, 1].map((partition) => written.open({ stage: 's', topic: 't', partition }));
     const running = new Set<number>();
     let most = 0;
     await Promise.all(
       slots.map((slot, i) =>
-        turns.alone(
+        isolation.alone(
           slot,
           async () => {
             running.add(i);
             most = Math.max(most, running.size);
-            expect(turns.dispatchPause).toBeDefined();
+            expect(isolation.dispatchPause).toBeDefined();
             expect(slot.alone).toBe(true);
             await new Promise((resolve) => setTimeout(resolve, 5));
             running.delete(i);
@@ -131,16 +131,16 @@ describe('suspects', () => {
       ),
     );
     expect(most).toBe(1);
-    await turns.dispatchPause;
-    expect(turns.dispatchPause).toBeUndefined();
+    await isolation.dispatchPause;
+    expect(isolation.dispatchPause).toBeUndefined();
   });
 
   it('one that takes long is waited for no more, and the others go on', async () => {
     const { written } = table();
-    const turns = new SuspectTurns(written);
+    const isolation = new SuspectIsolation(written);
     const slot = written.open({ stage: 's', topic: 't', partition: 0 });
-    await turns.alone(slot, () => new Promise(() => {}), never);
-    await turns.dispatchPause;
-    expect(turns.dispatchPause).toBeUndefined();
+    await isolation.alone(slot, () => new Promise(() => {}), never);
+    await isolation.dispatchPause;
+    expect(isolation.dispatchPause).toBeUndefined();
   });
 });

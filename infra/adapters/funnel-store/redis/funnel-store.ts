@@ -102,7 +102,7 @@ class RedisFunnelStore implements FunnelStore {
         const { topic, partition, from } = batch;
         throw new Fenced(`${topic}/${partition} is applied up to ${refused}, not ${from}`);
       }
-      // Of two writers that repeat at once, one could lose each time.
+      // Random, as one of two writers that repeat at the same time could lose each time.
       await sleep(Math.random() * 5 * (attempt + 1));
     }
     throw new Unavailable('Redis: other processes write the counts of the funnel all the time');

@@ -12,7 +12,7 @@ import { openDatabase } from '../../sqlite/database.ts';
 /** The funnel of a folder that no process writes to. */
 export interface StoredFunnel {
   applied(): readonly (CountedPartition & { readonly offset: number })[];
-  /** Those that are kept at a time, epoch ms. */
+  /** The documents that are kept at the time `now`, epoch ms. */
   documents(now: number): Iterable<FunnelDocument>;
   close(): void;
 }

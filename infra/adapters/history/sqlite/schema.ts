@@ -75,7 +75,7 @@ const SCHEMA = `
 /** Statements that make tables of another version those of the next one, or of the present one. */
 const UPGRADES = new Map([
   [2, 'ALTER TABLE entries ADD COLUMN detail TEXT; PRAGMA user_version = 3;'],
-  // Of 0.2.0 before its release, which the release before could not open.
+  // Version 4 is that of 0.2.0 before its release, which the release before could not open.
   [
     4,
     `ALTER TABLE grouped ADD COLUMN listing BLOB;

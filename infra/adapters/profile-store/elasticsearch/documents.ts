@@ -13,12 +13,12 @@ export interface DocumentSource {
   readonly region?: string;
   /** Epoch ms. */
   readonly updated_ts?: number;
-  /** Of a tombstone: redirects to it may still hold personal data. */
+  /** Whether redirects to a tombstone may still hold personal data. */
   readonly dirty?: boolean;
   /** The publisher of the document's last change, and the number of the change with that publisher. */
   readonly pending_by?: string;
   readonly pending_n?: number;
-  /** Of an identity claim: when its identity was last deleted, epoch ms. */
+  /** When the identity of an identity claim was last deleted, epoch ms. */
   readonly deleted_ts?: number;
   readonly body: string;
 }
@@ -84,7 +84,7 @@ export interface Content {
   readonly deletions: Readonly<Record<string, number>>;
   /** Ucids merged into this profile by changes that may not be published yet. */
   readonly unpublished: readonly string[];
-  /** Of a frozen profile that was split off: its change is not published yet. It is published when the profile is live. */
+  /** A frozen profile that was split off has a change that is not published yet. It is published when the profile is live. */
   readonly untold?: true;
 }
 

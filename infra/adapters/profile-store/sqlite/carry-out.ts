@@ -115,7 +115,7 @@ interface Sought {
   readonly owner: IdentityClaimTarget | undefined;
 }
 
-/** Of what was found of the write's `identitiesToLookUp` those that it is about. */
+/** The owners that were looked up for `requested`, without those of identities that `write` does not have. */
 function concernedBy(
   sought: readonly Sought[],
   requested: ProfileWrite,
@@ -193,7 +193,7 @@ function split(stored: StoredProfiles, request: ProfileSplit, now: number): Stor
 }
 
 function ownerOf(owner: IdentityClaimTarget | undefined): IdentityOwner {
-  if (owner === undefined) return { kind: 'nobody' };
+  if (owner === undefined) return { kind: 'unowned' };
   const { stored, deletedAt } = owner;
   return stored.kind === 'live'
     ? { kind: 'live', profile: stored.profile, deletedAt }

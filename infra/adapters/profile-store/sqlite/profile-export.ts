@@ -28,7 +28,7 @@ export interface DeletedExport extends Row, Deletion {
   readonly deletedAt: number;
   /** The ucid of the profile, then those that were merged into it; empty where only an identity was taken from one. */
   readonly ucids: readonly string[];
-  /** Those of `hashes` whose identities no profile has again. */
+  /** The hashes whose identities no profile has again. */
   readonly unclaimed: readonly string[];
 }
 
@@ -49,7 +49,7 @@ export interface UnpublishedChange {
 export interface ProfileCounts {
   readonly live: number;
   readonly deleted: number;
-  /** Of `deleted`, those that can only be exported as `forgotten`, and when the last one was deleted, epoch ms. */
+  /** Deleted profiles that can only be exported as `forgotten`, and when the last one was deleted, epoch ms. */
   readonly forgotten: number;
   readonly lastForgotten: number;
 }

@@ -92,7 +92,7 @@ export interface Tombstone {
 }
 
 export interface Deletion extends ProfileScope {
-  /** Of the change that deleted the profile; 0 where only an identity was taken from one. */
+  /** Version of the change that deleted the profile; 0 where only an identity was taken from one. */
   readonly version: number;
   /** `identityHash` of each of the identities of `claims`. */
   readonly hashes: readonly string[];

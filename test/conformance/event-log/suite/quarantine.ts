@@ -49,7 +49,7 @@ export function describeQuarantine(
     expect(
       records.map(({ entry }) => (JSON.parse(entry.value) as Deadly).n).toSorted((a, b) => a - b),
     ).toEqual([...deadly.keys()].toSorted((a, b) => a - b));
-    for (const { error } of records) expect(error).toContain('ended the process twice');
+    for (const { error } of records) expect(error).toContain('crashed the process twice');
     await leave(child);
   });
 

@@ -77,10 +77,10 @@ export function unlinking(stage: Stage): void {
       expect(await people.unlink(['cookie:apart'], { ucid: first.ucid })).toMatchObject({
         reason: 'several_profiles',
       });
-      expect(await people.unlink(['cookie:other'])).toEqual({ kind: 'refused', reason: 'nobody' });
+      expect(await people.unlink(['cookie:other'])).toEqual({ kind: 'refused', reason: 'no_profile' });
       expect(await people.unlink(['cookie:m'], { ucid: stageUcid })).toEqual({
         kind: 'refused',
-        reason: 'nobody',
+        reason: 'no_profile',
       });
       const done = await people.unlink(['cookie:other', 'email:m@x'], { ucid: second.ucid });
       expect(done).toMatchObject({ kind: 'unlinked', profile: { ucid: first.ucid }, notHeld: [0] });

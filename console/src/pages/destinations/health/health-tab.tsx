@@ -105,34 +105,38 @@ function Now({ health }: { readonly health: DestinationHealth }) {
   return (
     <Stack>
       <SimpleGrid cols={{ base: 2, sm: 4 }}>
-        <Figure title="Delivered">{active ? perSecondText(health.delivered_per_second) : '–'}</Figure>
-        <Figure title="Failed attempts">{active ? perSecondText(health.failed_per_second) : '–'}</Figure>
-        <Figure title="p50 · p99">
+        <HealthMetric title="Delivered">
+          {active ? perSecondText(health.delivered_per_second) : '–'}
+        </HealthMetric>
+        <HealthMetric title="Failed attempts">
+          {active ? perSecondText(health.failed_per_second) : '–'}
+        </HealthMetric>
+        <HealthMetric title="p50 · p99">
           {p50_ms === null || p99_ms === null ? '–' : `${durationText(p50_ms)} · ${durationText(p99_ms)}`}
-        </Figure>
-        <Figure title="Waiting">{active ? backlogOf(health) : '–'}</Figure>
-        <Figure title="Under way">{active ? numberText(health.under_way) : '–'}</Figure>
-        <Figure title="Circuit">
+        </HealthMetric>
+        <HealthMetric title="Waiting">{active ? backlogOf(health) : '–'}</HealthMetric>
+        <HealthMetric title="Under way">{active ? numberText(health.under_way) : '–'}</HealthMetric>
+        <HealthMetric title="Circuit">
           {circuit === null ? '–' : circuit}
           {circuit !== null && circuit !== 'closed' && circuit_since !== null && (
             <Text size="xs" c="dimmed">
               since <Timestamp value={circuit_since} relative />
             </Text>
           )}
-        </Figure>
-        <Figure title="Last delivered">
+        </HealthMetric>
+        <HealthMetric title="Last delivered">
           <Timestamp value={last_delivered_at} relative />
-        </Figure>
-        <Figure title="Reported">
+        </HealthMetric>
+        <HealthMetric title="Reported">
           {active ? <Timestamp value={health.at} relative /> : 'not in the last two minutes'}
-        </Figure>
+        </HealthMetric>
       </SimpleGrid>
       {last_errors.length > 0 && <LastErrors errors={last_errors} />}
     </Stack>
   );
 }
 
-function Figure({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+function HealthMetric({ title, children }: { readonly title: string; readonly children: ReactNode }) {
   return (
     <Paper withBorder p="sm" component="section" aria-label={title}>
       <Text size="xs" c="dimmed">

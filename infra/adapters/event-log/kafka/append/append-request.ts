@@ -14,7 +14,7 @@ export interface Part {
   readonly entries: readonly NewEntry[];
   /** The index of each of them in the request. */
   readonly at: readonly number[];
-  /** Of their values. */
+  /** Size of the values of the entries. */
   readonly bytes: number;
 }
 

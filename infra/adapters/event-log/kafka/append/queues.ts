@@ -76,7 +76,7 @@ export class PartitionQueue {
 /** A broker with the queues of the partitions it leads. A slow or silent broker delays no other. */
 export class Leader {
   readonly nodeId: number;
-  /** Those that are not empty. */
+  /** The queues that are not empty. */
   readonly queues = new Set<PartitionQueue>();
   /** It did not answer: the leaders of its partitions are looked up again. */
   isLost = false;
@@ -105,7 +105,7 @@ export class Leader {
       const taken = queue.take(GROUP_BYTES - bytes);
       bytes += taken.bytes;
       this.queues.delete(queue);
-      // Behind those that had no turn.
+      // The partition moves behind those that had no place in this group.
       if (!queue.empty) this.queues.add(queue);
       if (taken.parts.length === 0) continue;
       try {
@@ -125,7 +125,7 @@ export class PartitionGroup {
   /** A produce request takes one batch a partition. */
   readonly batches: readonly (readonly RecordToWrite[])[];
   readonly #parts: readonly { readonly part: Part; readonly packed: readonly PackedEntry[] }[];
-  /** Of each record, in order; a hole: not known to be there. */
+  /** The offset of each record, in order; a hole where it is not known that the record was written. */
   readonly #offsets: number[] = [];
   #failure: TributaryError | undefined;
 

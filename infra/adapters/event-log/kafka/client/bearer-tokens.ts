@@ -70,7 +70,7 @@ export interface ClientCredentials {
 
 const ANSWER_MS = 10_000;
 const MAX_BYTES = 64 * 1024;
-/** Of an answer that does not state when its token expires, ms. */
+/** Lifetime of a token whose answer does not state it, ms. */
 const DEFAULT_LIFE_MS = 300_000;
 
 /** A token by the client credentials grant (RFC 6749, 4.4). Errors name the address and never the credentials. */

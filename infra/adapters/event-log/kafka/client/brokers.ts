@@ -12,7 +12,7 @@ import { METADATA } from './requests.ts';
 const METADATA_MAX_AGE_MS = 60_000;
 const LOG_LEVEL_WARN = 2;
 
-/** kafkajs emits this for a request without an answer, and goes on with the connection. */
+/** kafkajs emits this for a request without an answer, and continues to use the connection. */
 const REQUEST_TIMED_OUT = 'network.request_timeout';
 
 /** How long it may take to find a broker, connect and authenticate, ms. */

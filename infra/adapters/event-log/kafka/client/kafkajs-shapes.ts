@@ -100,7 +100,7 @@ export interface KafkaBroker {
   /** The request versions that the broker takes, by API key; null before it is asked. */
   versions: object | null;
   metadata(topics?: readonly string[]): Promise<unknown>;
-  /** Of a group (0) or of a transactional id (1). */
+  /** The coordinator of a group (0) or of a transactional id (1). */
   findGroupCoordinator(of: {
     readonly groupId: string;
     readonly coordinatorType: 0 | 1;

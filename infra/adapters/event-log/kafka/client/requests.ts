@@ -271,7 +271,7 @@ function recordOf({ offset, timestamp, key, value, headers }: KafkajsRecord): Re
   };
 }
 
-/** Of several headers with one name the last counts. */
+/** The headers as text; the last of several headers with one name counts. */
 function lastHeaders(headers: KafkajsRecord['headers']): Record<string, string> {
   const texts: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {

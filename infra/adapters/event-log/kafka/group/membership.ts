@@ -35,7 +35,7 @@ export interface MembershipOptions {
   readonly logger: Logger;
 }
 
-/** How long leaving may take, ms; without it the group goes on when the session ends. */
+/** How long leaving may take, ms; without it the group continues when the session ends. */
 const LEAVE_WITHIN_MS = 2_000;
 
 /** Errors of a member that is not in the group's present generation. */
@@ -46,15 +46,15 @@ const NOT_A_MEMBER = new Set([
   'MEMBER_ID_REQUIRED',
 ]);
 
-/** The data that a member sends to the leader of the generation when it joins. As JSON. */
-interface OwnershipClaim {
+/** The metadata that a member sends to the leader of the generation when it joins. As JSON. */
+interface JoinMetadata {
   /** The generation in which the member last claimed these partitions, or got them. */
   readonly generation: number;
   readonly owned: readonly string[];
 }
 
 /**
- * Keeps this process in a consumer group while its partitions go on working.
+ * Keeps this process in a consumer group while its partitions continue to work.
  *
  * A partition stays at work over a rebalance if the member owned it in the generation before and gets it again: then no
  * other member had it in between. A partition that moves is finished here before another member gets it: the leader
@@ -70,7 +70,7 @@ export class Membership {
   /** The generation that the member commits in; undefined while it is in none. */
   #generation: number | undefined;
   /**
-   * The last generation that it joined with its ownership claim, even without an assignment: no other member got its
+   * The last generation that it joined with its join metadata, even without an assignment: no other member got its
    * partitions.
    */
   #joinedIn = -1;
@@ -107,7 +107,7 @@ export class Membership {
     await this.#positions.store({ topic, partition, offset, metadata }, this.member);
   }
 
-  /** Joins again where the topics have other partitions than at the last join; all owned partitions go on meanwhile. */
+  /** Joins again where the topics have other partitions than at the last join; all owned partitions continue meanwhile. */
   regroup(): void {
     const topics = this.#options.topics();
     if ([...topics].some(([name, count]) => this.#joinedWith.get(name) !== count)) this.#regrouping.abort();
@@ -182,7 +182,7 @@ export class Membership {
     this.#joinedWith = new Map(topics);
     this.#regrouping = new AbortController();
     const before = this.#generation === undefined ? undefined : this.#joinedIn;
-    const claim: OwnershipClaim = { generation: before ?? -1, owned: assignee.owned() };
+    const metadata: JoinMetadata = { generation: before ?? -1, owned: assignee.owned() };
     const request = {
       groupId,
       memberId: this.#memberId,
@@ -190,7 +190,7 @@ export class Membership {
       rebalanceTimeout: rebalanceTimeoutMs,
       protocol: PROTOCOL,
       topics: [...topics.keys()],
-      userData: JSON.stringify(claim),
+      userData: JSON.stringify(metadata),
     };
     const joined = await joinClient.joinGroup(request, (memberId) => {
       this.#memberId = memberId;
@@ -199,7 +199,7 @@ export class Membership {
     this.#memberId = memberId;
     if (!followsOn(generationId, before)) this.#lose('missed a generation');
     this.#joinedIn = generationId;
-    // The partitions that go on commit in the new generation from now on: the coordinator refuses the one before.
+    // The partitions that continue commit in the new generation from now on: the coordinator refuses the one before.
     if (this.#generation !== undefined) this.#generation = generationId;
     const assignments = memberId === leaderId ? this.#assignAll(joined) : [];
     const assigned = await joinClient.syncGroup({ groupId, memberId, generationId }, assignments);
@@ -210,9 +210,9 @@ export class Membership {
   /** The assignments of all members, by the leader of the generation. */
   #assignAll({ generationId, members }: JoinAnswer): readonly MemberAssignment[] {
     const claimants = members.map(({ memberId, userData }): Member => {
-      const claim = ownershipClaimOf(userData);
-      // Ownership claims of older generations are not reliable; their members drop the partitions by the same rule.
-      return { id: memberId, owned: claim.generation === generationId - 1 ? claim.owned : [] };
+      const metadata = joinMetadataOf(userData);
+      // Join metadata of older generations is not reliable; its members drop the partitions by the same rule.
+      return { id: memberId, owned: metadata.generation === generationId - 1 ? metadata.owned : [] };
     });
     return [...assign(this.#options.topics(), claimants)].map(([memberId, names]) => ({
       memberId,
@@ -239,8 +239,8 @@ export class Membership {
   }
 
   /**
-   * Sends heartbeats until the group rebalances, which it throws. `overChanges`: goes on over a rebalance; a join before
-   * all is given back would claim it again.
+   * Sends heartbeats until the group rebalances, which it throws. `overChanges`: continues over a rebalance; a join
+   * before all partitions are given back would claim them again.
    */
   async #beat(until: AbortSignal, { overChanges = false } = {}): Promise<void> {
     const { heartbeatMs, sessionTimeoutMs } = this.#options;
@@ -283,8 +283,8 @@ function topicOf(name: string): string {
   return name.slice(0, name.lastIndexOf('/'));
 }
 
-function ownershipClaimOf(userData: string): OwnershipClaim {
-  return userData === '' ? { generation: -1, owned: [] } : (JSON.parse(userData) as OwnershipClaim);
+function joinMetadataOf(userData: string): JoinMetadata {
+  return userData === '' ? { generation: -1, owned: [] } : (JSON.parse(userData) as JoinMetadata);
 }
 
 function byTopic(names: readonly string[]): readonly TopicPartitions[] {

@@ -1,7 +1,7 @@
 import { Fenced, type Logger, type Metrics, type OutputRecord, Unavailable } from '@tributary/core';
 import { type CommitThrottle, PartitionLost } from '../../stage-runner/committer.ts';
 import { type Cursor, compareCursors, type Taken } from '../../stage-runner/cursor.ts';
-import type { EntryGate, FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
+import type { EntryBarrier, FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
 import { unlessAborted } from '../../stage-runner/waiting.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { OffsetOutOfRange } from '../client/fetcher.ts';
@@ -44,7 +44,7 @@ export interface KafkaPartitionOptions {
   /** Catches up with the layouts of topics: an owner before may have emitted under the newest. */
   readonly caughtUp: () => Promise<void>;
   /** Present where the partition was added to its topic. */
-  readonly gate?: EntryGate;
+  readonly barrier?: EntryBarrier;
   /** Finds the starting point where the group has no position. */
   readonly findStart: (evidence: Evidence) => Promise<StartingPoint>;
   /** Fires when this process loses the partition. */
@@ -65,7 +65,7 @@ export class KafkaPartition implements OwnedPartition {
   readonly topic: string;
   readonly partition: number;
   readonly throttle = new KafkaCommitThrottle();
-  readonly gate?: EntryGate;
+  readonly barrier?: EntryBarrier;
   readonly #options: KafkaPartitionOptions;
   #committed: Cursor = { offset: 0, index: 0 };
   #missedUntil = 0;
@@ -82,7 +82,7 @@ export class KafkaPartition implements OwnedPartition {
     this.#options = options;
     this.topic = options.topic;
     this.partition = options.partition;
-    if (options.gate !== undefined) this.gate = options.gate;
+    if (options.barrier !== undefined) this.barrier = options.barrier;
   }
 
   get committed(): Cursor {
@@ -213,7 +213,7 @@ export class KafkaPartition implements OwnedPartition {
     if (start.found === 'lost')
       logger.warn(
         { stage, topic, partition, position: start.from.offset, first, end },
-        'the consumer group has lost its position; the stage goes on at the recorded one',
+        'the consumer group has lost its position; the stage continues from its recorded position',
       );
   }
 

@@ -136,7 +136,7 @@ export class PartitionWork {
 }
 
 /**
- * A lost partition is no fault, nor is an error of an engine, also one that no repetition heals: the process goes on with
+ * A lost partition is no fault, nor is an error of an engine, also one that no repetition heals: the process continues with
  * its other partitions, and with this one once an operator has corrected the cause.
  */
 function isFault(thrown: unknown): boolean {

@@ -19,7 +19,7 @@ import type { ClientPool } from '../client/client-pool.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { Fetcher } from '../client/fetcher.ts';
 import { appendedEnds, stableEnds, storedOffsets } from '../client/offsets.ts';
-import { BoundsGate } from '../growth/bounds-gate.ts';
+import { BoundsBarrier } from '../growth/bounds-barrier.ts';
 import { FirstBounds } from '../growth/first-bounds.ts';
 import type { Layouts } from '../growth/layouts.ts';
 import type { RecordedPositions } from '../positions/recorded-positions.ts';
@@ -271,7 +271,7 @@ export class KafkaStageRun implements StageRun {
       await layouts.caughtUp();
       bounds.forget();
     };
-    const gate = new BoundsGate({ reachedIn: (other) => this.#reachedIn(source.topic, other), opened });
+    const barrier = new BoundsBarrier({ reachedIn: (other) => this.#reachedIn(source.topic, other), opened });
     return KafkaPartition.acquire({
       stage,
       groupId: this.#groupId,
@@ -293,7 +293,7 @@ export class KafkaStageRun implements StageRun {
       }),
       positions,
       caughtUp: () => layouts.caughtUp(),
-      gate,
+      barrier,
       findStart: (evidence) => findStart(sources, { stage, topic: source.topic, partition }, evidence),
       leaving,
       metrics,

@@ -54,7 +54,7 @@ export interface LogImportOptions {
   readonly prefix: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly framing: ValueFraming;
-  /** Of topics that are created. Default 3, or the number of brokers where there are fewer. */
+  /** Replication factor of topics that are created. Default 3, or the number of brokers where there are fewer. */
   readonly replicationFactor?: number;
   readonly logger: Logger;
 }
@@ -125,7 +125,10 @@ export class LogImport {
       const signal = AbortSignal.timeout(PRODUCE_TIMEOUT_MS);
       const name = this.#nameOf(topic);
       const fetched = await this.#fetcher.fetch(name, partition, at, FETCH_BYTES, signal);
-      if (fetched === undefined) throw new Unavailable(`Kafka: ${name}/${partition} does not go on at ${at}`);
+      if (fetched === undefined)
+        throw new Unavailable(
+          `Kafka: no records of ${name}/${partition} at ${at} within ${PRODUCE_TIMEOUT_MS} ms`,
+        );
       for (const { offset, timestamp, key, headers, value } of fetched.records) {
         if (offset >= to) return;
         const text = value === null ? '' : framing.unframe(topic, value);
@@ -135,7 +138,7 @@ export class LogImport {
     }
   }
 
-  /** Those of the stages whose consumer groups have members. */
+  /** The stages whose consumer groups have members. */
   async runningStages(stages: readonly string[]): Promise<readonly string[]> {
     const members = await Promise.all(stages.map((stage) => this.#client.countMembers(this.#nameOf(stage))));
     return stages.filter((_, at) => (members[at] ?? 0) > 0);

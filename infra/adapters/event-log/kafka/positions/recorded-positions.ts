@@ -39,7 +39,7 @@ export interface StagePartition {
 /** A record of this key: positions are recorded since before any event was processed. */
 const BEGINNING_KEY = 'beginning';
 
-/** How long a read of all records may take, ms; the next one goes on where it got to. */
+/** How long a read of all records may take, ms; the next one continues where it stopped. */
 const READ_WITHIN_MS = 20_000;
 const READ_BYTES = 1024 * 1024;
 

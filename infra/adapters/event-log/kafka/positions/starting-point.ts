@@ -15,7 +15,7 @@ export interface RecordedPosition extends Cursor {
 
 /** The facts about a partition that a stage takes over. */
 export interface Evidence {
-  /** Of the consumer group. */
+  /** The position of the consumer group. */
   readonly stored: Cursor | undefined;
   /** The first offset that is kept, and the one behind the last. */
   readonly first: number;
@@ -67,7 +67,7 @@ export function storedStart({ stored, first, end }: Evidence): StartingPoint | u
 }
 
 /**
- * The starting point of a partition without a position. A stage does not repeat its work by itself: it goes on at the
+ * The starting point of a partition without a position. A stage does not repeat its work by itself: it continues at the
  * recorded position, or begins with the first record where it certainly never processed any. Undefined where the records do
  * not tell, and `tracedStart` decides.
  */

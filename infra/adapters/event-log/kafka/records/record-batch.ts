@@ -10,7 +10,7 @@ export interface BatchHeader {
   readonly producerEpoch: number;
   readonly firstSequence: number;
   readonly transactional: boolean;
-  /** Of records without a timestamp of their own, epoch ms. */
+  /** Timestamp of records without one of their own, epoch ms. */
   readonly timestamp: number;
   /** 1: gzip. Default: none. */
   readonly compression?: 0 | 1;
@@ -175,7 +175,7 @@ interface RecordsOf {
   readonly count: number;
   readonly baseOffset: number;
   readonly baseTimestamp: number;
-  /** Of a topic with `LogAppendTime`: the time of all records of the batch. */
+  /** The time of all records of the batch, in a topic with `LogAppendTime`. */
   readonly appendedAt: number | undefined;
 }
 
@@ -209,7 +209,7 @@ function readRecords(reader: WireReader, of: RecordsOf): RecordRead[] {
   return records;
 }
 
-/** Of several headers with one name the last counts. */
+/** Reads the headers of a record; the last of several headers with one name counts. */
 function readHeaders(reader: WireReader): Record<string, string> {
   const headers: Record<string, string> = {};
   for (let left = reader.length(); left > 0; left--) {

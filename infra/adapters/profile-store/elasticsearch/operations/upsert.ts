@@ -77,7 +77,7 @@ const MAX_CHARACTERS = 1024 * 1024;
 
 /** Writes to one profile, applied one after the other and committed together. */
 interface WriteGroup {
-  /** Of the planned write and the first ones of the others. The writes beyond need plans of their own. */
+  /** Outcomes of the planned write and the first of the others. The writes beyond need plans of their own. */
   readonly outcomes: readonly [ProfileWriteOutcome, ...ProfileWriteOutcome[]];
   readonly profile: Profile;
   /** The JSON of `profile`. */

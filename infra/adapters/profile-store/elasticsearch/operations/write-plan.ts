@@ -158,12 +158,12 @@ function deletedAtOf(hash: string, root: Root | undefined, view: View, forgetBef
 
 /** An identity claim alone proves no ownership: the write that it was created for may never have been committed. */
 function ownerOf(found: Found | undefined): IdentityOwner {
-  if (found === undefined) return { kind: 'nobody' };
+  if (found === undefined) return { kind: 'unowned' };
   const { identity, root, deletedAt } = found;
   const profile = root?.kind === 'profile' ? root.document.content.profile : undefined;
   if (profile !== undefined && holds(profile, identity))
     return { kind: 'live', profile, ...(deletedAt === 0 ? {} : { deletedAt }) };
-  return deletedAt === 0 ? { kind: 'nobody' } : { kind: 'deleted', at: deletedAt };
+  return deletedAt === 0 ? { kind: 'unowned' } : { kind: 'deleted', at: deletedAt };
 }
 
 function namedProfile(root: Root | undefined, { org, region }: ProfileWrite): Profile | 'gone' | undefined {
@@ -226,7 +226,7 @@ function identityClaimStepOf(
   if (before === undefined) {
     // The identity claim was not read, because its cached location is a profile that lists the identity.
     if (root.kind === 'profile' && holds(root.document.content.profile, identity)) return [];
-    throw new TypeError('a claim is taken away that was not read');
+    throw new TypeError('an identity claim would be moved to another profile without having been read');
   }
   switch (root.kind) {
     case 'profile': {
@@ -245,7 +245,7 @@ function identityClaimStepOf(
       return [{ step, fences: [] }];
     case 'unread':
     case 'torn':
-      throw new TypeError('a claim was not followed to its end');
+      throw new TypeError('the profile that an identity claim leads to was not read');
   }
 }
 

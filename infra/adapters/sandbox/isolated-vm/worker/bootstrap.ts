@@ -109,11 +109,11 @@ export function bootstrap(
         readonly message?: unknown;
         readonly stack?: unknown;
       };
-      const said = error.message;
+      const errorMessage = error.message;
       message = 'something was thrown that is not an error';
-      if (typeof said === 'string') {
+      if (typeof errorMessage === 'string') {
         const name = error.name;
-        const cut = substring(said, 0, limits.maxMessageChars);
+        const cut = substring(errorMessage, 0, limits.maxMessageChars);
         message = typeof name === 'string' && name !== '' ? `${substring(name, 0, 100)}: ${cut}` : cut;
         message = substring(message, 0, limits.maxMessageChars);
       }
@@ -133,8 +133,8 @@ export function bootstrap(
     try {
       const json = stringify(value) as string | undefined;
       if (json !== undefined && json !== '{}') return json;
-      const said = (value as { readonly message?: unknown } | undefined)?.message;
-      return typeof said === 'string' ? describe(value) : (json ?? text(value));
+      const errorMessage = (value as { readonly message?: unknown } | undefined)?.message;
+      return typeof errorMessage === 'string' ? describe(value) : (json ?? text(value));
     } catch {
       return '[unreadable]';
     }

@@ -116,11 +116,11 @@ export function fixedWorld(ownFile: string): FixedWorld {
    * something. User code never gets the frames, which lead to functions of this file.
    */
   function fixStacks(): void {
-    const { toString: said } = Error.prototype;
+    const { toString: errorText } = Error.prototype;
     put(Error, 'prepareStackTrace', function prepareStackTrace(error: unknown, frames: unknown): string {
       let stack: string;
       try {
-        stack = apply(said, error, []) as string;
+        stack = apply(errorText, error, []) as string;
       } catch {
         stack = 'Error';
       }

@@ -254,7 +254,7 @@ function faultOf(thrown: unknown, disposed: boolean, eventMs: number, maxChars: 
   const stack = thrown instanceof Error ? (thrown.stack ?? '') : '';
   const [, line = '0', column = '0'] =
     new RegExp(`${FILE}:(\\d{1,7})(?::(\\d{1,7}))?`).exec(`${message}\n${stack}`) ?? [];
-  const said = message.replace(new RegExp(` \\[${FILE}:\\d+:\\d+\\]$`), '').slice(0, maxChars);
-  const shown = `${name}${said}${line === '0' ? '' : ` (line ${line})`}`;
+  const text = message.replace(new RegExp(` \\[${FILE}:\\d+:\\d+\\]$`), '').slice(0, maxChars);
+  const shown = `${name}${text}${line === '0' ? '' : ` (line ${line})`}`;
   return { kind: 'compile', message: shown, ...location(Number(line), Number(column)) };
 }

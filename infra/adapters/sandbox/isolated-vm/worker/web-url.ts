@@ -52,8 +52,8 @@ export function webUrl(host: WebHost): void {
         return [text(name), text(value)];
       });
     }
-    const said = given === undefined ? '' : text(given);
-    return pairsIn(said.startsWith('?') ? said.slice(1) : said);
+    const query = given === undefined ? '' : text(given);
+    return pairsIn(query.startsWith('?') ? query.slice(1) : query);
   }
 
   function text(value: unknown): string {

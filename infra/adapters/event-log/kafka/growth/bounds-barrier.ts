@@ -1,11 +1,11 @@
 import { isPast, parseBounds } from '@tributary/core';
 import type { Taken } from '../../stage-runner/cursor.ts';
-import type { EntryGate } from '../../stage-runner/partition-loop.ts';
+import type { EntryBarrier } from '../../stage-runner/partition-loop.ts';
 
-export interface BoundsGateOptions {
+export interface BoundsBarrierOptions {
   /** All visible records of the topic's partition below this offset are done by the stage, or not kept any more. */
   readonly reachedIn: (partition: number) => Promise<number>;
-  /** Called after a wait, before the entry is handed over. */
+  /** Called after a wait, before the entry is dispatched. */
   readonly opened: () => Promise<void>;
 }
 
@@ -13,12 +13,12 @@ export interface BoundsGateOptions {
  * Holds back the entries of an added partition until the stage has done the earlier records of their keys, which are in
  * other partitions below the bounds that the entries carry. Reached positions are remembered.
  */
-export class BoundsGate implements EntryGate {
-  readonly #options: BoundsGateOptions;
+export class BoundsBarrier implements EntryBarrier {
+  readonly #options: BoundsBarrierOptions;
   /** By partition. */
   readonly #reached = new Map<number, number>();
 
-  constructor(options: BoundsGateOptions) {
+  constructor(options: BoundsBarrierOptions) {
     this.#options = options;
   }
 
