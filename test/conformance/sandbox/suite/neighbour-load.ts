@@ -12,6 +12,12 @@ export interface Latencies {
   readonly failed: number;
 }
 
+/** The latencies of the neighbour without hostile code and beside it. */
+export interface NeighbourFigures {
+  readonly quiet: Latencies;
+  readonly beside: Latencies;
+}
+
 /** The load of the machine while an event of the neighbour is due. */
 export type Turn = 'warming up' | 'quiet' | 'beside';
 
@@ -36,7 +42,7 @@ export class NeighbourLoad {
     this.#running = this.#load();
   }
 
-  async stop(): Promise<Record<Exclude<Turn, 'warming up'>, Latencies>> {
+  async stop(): Promise<NeighbourFigures> {
     this.#stopped = true;
     if (this.#running === undefined) throw new Error('not started');
     await this.#running;
