@@ -29,7 +29,7 @@ const INTRODUCTION = [
 
 const FIELDS = [
   '## What a field lets one reach',
-  'Every field that a call may write, and what a value of it reaches beyond its resource. A role without more is one of the workspace, of a person or of an API key. `test/gateway/access/writable-fields.spec.ts` fails for a field that is missing here: whoever adds one has to say what it reaches, and a field that reaches more than the role of its caller needs a rule of its own.',
+  'Every field that a call may write, and the resources beyond its own that a value of it reaches. A role without a qualifier is a role in the workspace, of a person or of an API key. `test/gateway/access/writable-fields.spec.ts` fails for a field that is missing here: the change that adds a field states what it reaches, and a field that reaches more than the role of its caller needs a rule of its own.',
 ];
 
 function order(a: string, b: string): number {
