@@ -34,12 +34,17 @@ export function describeHostileCode(engine: string, open: () => Sandbox): void {
     });
     afterAll(() => sandbox.close());
 
-    it.each(SNIPPETS)('$name', async ({ does, ends }) => {
-      load.turn = 'quiet';
+    /** Runs hostile code after a time in which the neighbour is measured without it. */
+    async function runBeside(measuring: NeighbourLoad, does: string) {
+      measuring.turn = 'quiet';
       await sleep(QUIET_MS);
-      load.turn = 'beside';
+      measuring.turn = 'beside';
+      return sandbox.run(badOn(does, HOSTILE), inputs(3, [1]));
+    }
+
+    it.each(SNIPPETS)('$name', async ({ does, ends }) => {
       const pause = watchPauses();
-      const results = await sandbox.run(badOn(does, HOSTILE), inputs(3, [1]));
+      const results = await runBeside(load, does);
       expect(messageIn(results[1])).not.toContain('escaped');
       expect(ends).toContain(outcomes(results)[1]);
       expect(outcomes(results)[0]).toBe('ok');
@@ -57,10 +62,7 @@ export function describeHostileCode(engine: string, open: () => Sandbox): void {
       again.start();
       await sleep(1_000);
       for (const { does } of SNIPPETS) {
-        again.turn = 'quiet';
-        await sleep(QUIET_MS);
-        again.turn = 'beside';
-        await sandbox.run(badOn(does, HOSTILE), inputs(3, [1]));
+        await runBeside(again, does);
         await sandbox.run(neighbour, inputs(3));
       }
       return again.stop();
