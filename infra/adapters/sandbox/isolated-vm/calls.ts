@@ -12,6 +12,7 @@ import {
   type Chunk,
   chunkOf,
   type Fault,
+  limitMsOf,
   type NextSteps,
   shortOfMemory,
 } from './next-steps.ts';
@@ -29,8 +30,8 @@ export interface SandboxCall {
   readonly program: SandboxProgram;
   /** The next task; undefined if all are in flight or done. */
   next(): Task | undefined;
-  /** `body`: the outputs, whose lengths are in the report. */
-  reported(task: Task, report: Report, body: string): void;
+  /** `body`: the outputs, whose lengths are in the report. `isStarvedRetried`: see `RunTerms`. */
+  reported(task: Task, report: Report, body: string, isStarvedRetried: boolean): void;
   /** The worker was killed, or died, because of this task. */
   killed(task: Task, kind: 'timeout' | 'memory'): void;
   /** The task was not begun: its worker died because of another one. */
@@ -90,11 +91,12 @@ export class RunCall implements SandboxCall {
       sizes.push(event.length, context.length, at, seedOf(seed));
     }
     const { count: events, alone } = chunk;
-    const request = { op: 'run', events, sizes: JSON.stringify(sizes), alone } as const;
+    const limitMs = limitMsOf(chunk, this.#limits);
+    const request = { op: 'run', events, sizes: JSON.stringify(sizes), alone, limitMs } as const;
     return { chunk, request: { ...request, captureLogs: this.#captureLogs }, texts };
   }
 
-  reported({ chunk }: Task, report: Report, body: string): void {
+  reported({ chunk }: Task, report: Report, body: string, isStarvedRetried: boolean): void {
     this.#inFlight--;
     this.#budget?.add(body.length);
     if (report.entries.length > 0) this.#killsInARow = 0;
@@ -108,7 +110,8 @@ export class RunCall implements SandboxCall {
       if (entry[0] === 0) for (const size of entry[2]) at += size;
       if (!again.has(chunk.first + i)) this.#settle(chunk.first + i, result);
     });
-    this.#apply(chunk, afterReport(chunk, report, this.#limits), report.wallMs);
+    const terms = { limits: this.#limits, isStarvedRetried };
+    this.#apply(chunk, afterReport(chunk, report, terms), report.wallMs);
     if (this.#missing > 0) this.#chunks.unshift(...rerun);
   }
 
@@ -226,16 +229,21 @@ export class CheckCall implements SandboxCall {
     const chunk = this.#next;
     if (chunk === undefined) return undefined;
     this.#next = undefined;
-    return {
-      chunk,
-      request: { op: 'check', events: 0, sizes: '[]', alone: true, captureLogs: false },
-      texts: '',
-    };
+    const limitMs = limitMsOf(chunk, this.#limits);
+    const request = {
+      op: 'check',
+      events: 0,
+      sizes: '[]',
+      alone: true,
+      captureLogs: false,
+      limitMs,
+    } as const;
+    return { chunk, request, texts: '' };
   }
 
-  reported({ chunk }: Task, report: Report): void {
+  reported({ chunk }: Task, report: Report, _body: string, isStarvedRetried: boolean): void {
     if (report.stop === 'ended') this.#settled.resolve(undefined);
-    else this.#apply(afterReport(chunk, report, this.#limits));
+    else this.#apply(afterReport(chunk, report, { limits: this.#limits, isStarvedRetried }));
   }
 
   killed({ chunk }: Task, kind: 'timeout' | 'memory'): void {

@@ -28,12 +28,10 @@ export interface NextSteps {
 }
 
 /**
- * Retries of a chunk whose wall time was used up by the machine, not by the code: a worker of low priority may get a third
- * of a percent of a busy core.
+ * Retries of a chunk whose wall time was used up by the machine, not by the code. Each has twice the time of the one before,
+ * so the last still ends where the worker gets a thirtieth of a core.
  */
-const MAX_STARVED = 25;
-/** The same for a run that had most of its time: code in an isolate never waits, and a new isolate runs it uncompiled. */
-const MAX_SHORT = 3;
+const MAX_STARVED = 5;
 
 /** V8's message when there is no memory for a buffer. */
 const ALLOCATION_FAILED = 'Array buffer allocation failed';
@@ -48,8 +46,21 @@ export function shortOfMemory(chunk: Chunk, entries: readonly Entry[]): readonly
   return entries.flatMap((entry, i) => (isShortOfMemory(entry) ? [alone(chunk.first + i)] : []));
 }
 
+/** The limits of a run, and whether it is retried when the machine was too busy for it. */
+export interface RunTerms {
+  readonly limits: SandboxLimits;
+  /** False in quarantine: its worker runs on spare time only, where retries would hold up all others. */
+  readonly isStarvedRetried: boolean;
+}
+
+/** Wall time of each event of a chunk, ms. */
+export function limitMsOf({ starved }: Chunk, { eventMs }: SandboxLimits): number {
+  return eventMs * 2 ** starved;
+}
+
 /** The next steps after a report. An event is blamed for a stop only if it ran alone. */
-export function afterReport(chunk: Chunk, report: Report, limits: SandboxLimits): NextSteps {
+export function afterReport(chunk: Chunk, report: Report, terms: RunTerms): NextSteps {
+  const { limits } = terms;
   const rest = chunkOf(chunk.first + report.entries.length, chunk.count - report.entries.length);
   switch (report.stop) {
     case 'ended':
@@ -60,15 +71,15 @@ export function afterReport(chunk: Chunk, report: Report, limits: SandboxLimits)
       return chunk.alone ? guilty(memoryFault(limits)) : { chunks: eachAlone(chunk) };
     case 'unloadable': {
       const fault = report.fault ?? { kind: 'compile', message: 'the source does not load' };
-      if (fault.kind === 'timeout' && isStarved(chunk, report, limits)) return retry(chunk);
+      if (fault.kind === 'timeout' && isStarved(chunk, report, terms)) return retry(chunk);
       return { chunks: [], restFault: fault };
     }
     case 'hung':
       if (!chunk.alone) return { chunks: eachAlone(chunk) };
-      return isStarved(chunk, report, limits) ? retry(chunk) : guilty(timeoutFault(limits));
+      return isStarved(chunk, report, terms) ? retry(chunk) : guilty(timeoutFault(limits));
     case 'timeout': {
       if (chunk.alone) {
-        return isStarved(chunk, report, limits) ? retry(chunk) : guilty(timeoutFault(limits));
+        return isStarved(chunk, report, terms) ? retry(chunk) : guilty(timeoutFault(limits));
       }
       const after = chunkOf(rest.first + 1, rest.count - 1);
       return { chunks: [alone(rest.first), ...(after.count > 0 ? [after] : [])] };
@@ -108,9 +119,9 @@ function retry(chunk: Chunk): NextSteps {
 }
 
 /** Code in an isolate never waits, so wall time without processor time is the machine's fault. */
-function isStarved(chunk: Chunk, { wallMs, cpuMs }: Report, { eventMs }: SandboxLimits): boolean {
-  if (wallMs < eventMs || cpuMs >= 0.9 * eventMs) return false;
-  return chunk.starved < (cpuMs < eventMs / 2 ? MAX_STARVED : MAX_SHORT);
+function isStarved(chunk: Chunk, { wallMs, cpuMs }: Report, { limits, isStarvedRetried }: RunTerms): boolean {
+  if (wallMs < limits.eventMs || cpuMs >= 0.9 * limits.eventMs) return false;
+  return isStarvedRetried && chunk.starved < MAX_STARVED;
 }
 
 function guilty(fault: Fault): NextSteps {

@@ -14,6 +14,8 @@ export interface WorkerRequest {
   /** Run in a new isolate of its own. The source is included. */
   readonly alone: boolean;
   readonly captureLogs: boolean;
+  /** Wall time of an event, and of loading the program, ms. */
+  readonly limitMs: number;
 }
 
 /**
@@ -57,7 +59,7 @@ export type Entry =
 
 export interface Report {
   readonly stop: Stop;
-  /** Wall and processor time of the request in its isolate, ms. */
+  /** Wall time of the request in its isolate and processor time of the worker meanwhile, ms. */
   readonly wallMs: number;
   readonly cpuMs: number;
   /** How long loading the program took, ms; 0 if it was loaded before. */

@@ -45,11 +45,7 @@ export interface Run {
 
 type Method<Name extends keyof Inside> = ivm.Reference<Inside[Name]>;
 
-interface Copied {
-  readonly timeout: number;
-  readonly arguments: { readonly copy: true };
-  readonly result: { readonly copy: true };
-}
+const COPIED = { arguments: { copy: true }, result: { copy: true } } as const;
 
 /** Runs the programs of one owner: a heap of its own, with globals that no program can change. */
 export class Isolate {
@@ -59,12 +55,11 @@ export class Isolate {
   readonly #run: Method<'run'>;
   readonly #answers: Method<'answers'>;
   readonly #settings: WorkerSettings;
-  readonly #copied: Copied;
   #programs = 0;
   #hostCalls = 0;
 
   constructor(settings: WorkerSettings) {
-    const { isolateMib, eventMs } = settings.limits;
+    const { isolateMib } = settings.limits;
     this.#isolate = new ivm.Isolate({ memoryLimit: isolateMib, onCatastrophicError: die });
     this.#context = this.#isolate.createContextSync();
     const answer: WebHost = (operation, ...texts) => {
@@ -80,14 +75,13 @@ export class Isolate {
     this.#run = inside.getSync('run', { reference: true });
     this.#answers = inside.getSync('answers', { reference: true });
     this.#settings = settings;
-    this.#copied = { timeout: eventMs, arguments: { copy: true }, result: { copy: true } };
   }
 
   /**
-   * Loads a source: returns the number to run it by, or its fault. After a fault other than `compile` the isolate has to be
-   * disposed, as the source was stopped in the middle.
+   * Loads a source within `limitMs`: returns the number to run it by, or its fault. After a fault other than `compile` the
+   * isolate has to be disposed, as the source was stopped in the middle.
    */
-  async load(source: string): Promise<number | LoadFault> {
+  async load(source: string, limitMs: number): Promise<number | LoadFault> {
     const [isolate, { limits, output }] = [this.#isolate, this.#settings];
     const number = this.#programs;
     this.#programs += 1;
@@ -96,7 +90,7 @@ export class Isolate {
       (await isolate.compileScript(STRICT + source, ORIGIN)).release();
       const names = new Set<string>();
       for (let round = 1; ; round++) {
-        const { fault, globals } = await this.#adoptWith(number, source, names);
+        const { fault, globals } = await this.#adoptWith(number, source, names, limitMs);
         const known = names.size;
         for (const name of globals) if (VARIABLE.test(name) && names.size < MAX_NAMES) names.add(name);
         // Evaluated again with variables for properties of `globalThis`: a library that registers itself there is used by
@@ -111,32 +105,39 @@ export class Isolate {
     }
   }
 
-  async #adoptWith(number: number, source: string, names: ReadonlySet<string>): Promise<Adopted> {
+  async #adoptWith(
+    number: number,
+    source: string,
+    names: ReadonlySet<string>,
+    limitMs: number,
+  ): Promise<Adopted> {
     const usesGlobal = USES_GLOBAL.test(source);
     const [start, end] = usesGlobal ? wrapper(names) : ['', ''];
     const text = start + EVALUATES + source + TO_TRANSFORM + end;
     const script = await this.#isolate.compileScript(text, ORIGIN);
     const evaluate = await script.run(this.#context, { reference: true });
     script.release();
-    const options = { timeout: this.#settings.limits.eventMs, result: { copy: true } } as const;
+    const options = { timeout: limitMs, result: { copy: true } } as const;
     const args = [number, evaluate.derefInto({ release: true }), usesGlobal] as const;
     return JSON.parse(await this.#adopt.apply(undefined, [...args], options)) as Adopted;
   }
 
   /** Runs the events of a request through a program, within one time limit. After any stop but `ended`, dispose. */
-  async run(program: number, { sizes, captureLogs }: WorkerRequest, texts: string): Promise<Run> {
+  async run(program: number, request: WorkerRequest, texts: string): Promise<Run> {
+    const { sizes, captureLogs, limitMs } = request;
+    const options = { ...COPIED, timeout: limitMs };
     const began = performance.now();
-    const cpuBefore = this.cpuMs;
+    const cpuBefore = usedCpuMs();
     const callsBefore = this.#hostCalls;
     let answers: string | undefined;
     let stop: Stop = 'ended';
     try {
-      const answered = await this.#run.apply(undefined, [program, [sizes, texts], captureLogs], this.#copied);
-      [answers] = answered ?? (await this.#answers.apply(undefined, [true], this.#copied));
+      const answered = await this.#run.apply(undefined, [program, [sizes, texts], captureLogs], options);
+      [answers] = answered ?? (await this.#answers.apply(undefined, [true], options));
     } catch (error) {
-      ({ stop, answers } = await this.#salvage(sizes, this.#isTimeout(error, began)));
+      ({ stop, answers } = await this.#salvage(sizes, limitMs, isTimeout(error, began, limitMs)));
     }
-    const cpuMs = Math.max(0, this.cpuMs - cpuBefore);
+    const cpuMs = usedCpuMs() - cpuBefore;
     const waitedMs = (this.#hostCalls - callsBefore) * HOST_CALL_MS;
     const times = { stop, wallMs: performance.now() - began, cpuMs: cpuMs + waitedMs };
     return answers === undefined ? times : { ...times, answers };
@@ -144,11 +145,6 @@ export class Isolate {
 
   get isDisposed(): boolean {
     return this.#isolate.isDisposed;
-  }
-
-  /** Processor time used inside the isolate since it was made, ms; 0 once it is disposed. */
-  get cpuMs(): number {
-    return this.isDisposed ? 0 : Number(this.#isolate.cpuTime) / 1e6;
   }
 
   /** Sources loaded so far, those with faults included. */
@@ -169,10 +165,14 @@ export class Isolate {
    * The answers of a run that failed. If it was not cut short by the time limit, it did end, and the failure is an
    * unhandled rejection that an event left behind: isolated-vm throws it from the call, even if that succeeded.
    */
-  async #salvage(sizes: string, isCut: boolean): Promise<{ stop: Stop; answers: string | undefined }> {
+  async #salvage(
+    sizes: string,
+    limitMs: number,
+    isCut: boolean,
+  ): Promise<{ stop: Stop; answers: string | undefined }> {
     if (this.#isolate.isDisposed) return { stop: 'memory', answers: undefined };
     try {
-      const answers = await this.#answersAfter(!isCut);
+      const answers = await this.#answersAfter(!isCut, limitMs);
       const entries: unknown = JSON.parse(answers.slice(0, answers.indexOf('\n')));
       const requested: unknown = JSON.parse(sizes);
       const done = Array.isArray(entries) ? entries.length : 0;
@@ -185,20 +185,29 @@ export class Isolate {
   }
 
   /** Rejections left by a run that was cut short fail the first call after it, but not the second. */
-  async #answersAfter(settle: boolean): Promise<string> {
-    const ask = () => this.#answers.apply(undefined, [settle], this.#copied);
+  async #answersAfter(settle: boolean, limitMs: number): Promise<string> {
+    const ask = () => this.#answers.apply(undefined, [settle], { ...COPIED, timeout: limitMs });
     const began = performance.now();
     const [answers] = await ask().catch((error) => {
-      if (this.#isTimeout(error, began)) throw error;
+      if (isTimeout(error, began, limitMs)) throw error;
       return ask();
     });
     return answers;
   }
+}
 
-  /** User code can reject with the same message, so the elapsed time has to confirm it. */
-  #isTimeout(error: unknown, began: number): boolean {
-    return messageOf(error) === TIMED_OUT && performance.now() - began >= this.#copied.timeout;
-  }
+/** User code can reject with the same message, so the elapsed time has to confirm it. */
+function isTimeout(error: unknown, began: number, limitMs: number): boolean {
+  return messageOf(error) === TIMED_OUT && performance.now() - began >= limitMs;
+}
+
+/**
+ * Processor time of the worker since its start, ms. It carries out one request at a time, so the time during a run is the
+ * run's own, with garbage collection. An isolate's `cpuTime` is no measure of it: that is the wall time of its lock.
+ */
+export function usedCpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
 }
 
 function bootstrapSource(output: WorkerSettings['output']): string {

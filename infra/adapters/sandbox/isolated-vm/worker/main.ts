@@ -12,7 +12,7 @@ import {
   reportFrame,
   type WorkerRequest,
 } from '../protocol.ts';
-import { Isolate, type Run } from './isolate.ts';
+import { Isolate, type Run, usedCpuMs } from './isolate.ts';
 
 /** An isolate with the programs that it has loaded. */
 interface CachedIsolate {
@@ -45,7 +45,7 @@ class Isolates {
   async #runAlone(request: WorkerRequest, source: string, texts: string): Promise<Frame> {
     const began = performance.now();
     const isolate = new Isolate(this.#settings);
-    const { loaded, cpuMs } = await timedLoad(isolate, source);
+    const { loaded, cpuMs } = await timedLoad(isolate, source, request.limitMs);
     const times = timesSince(began, cpuMs);
     const isLoaded = typeof loaded === 'number';
     const run = isLoaded && request.op === 'run' ? await isolate.run(loaded, request, texts) : undefined;
@@ -55,13 +55,13 @@ class Isolates {
   }
 
   async #run(request: WorkerRequest, texts: string): Promise<Frame> {
-    const { owner, program, source } = request;
+    const { owner, program, source, limitMs } = request;
     let known = this.#isolates.get(owner)?.programs.get(program);
     let times = IDLE;
     if (known === undefined) {
       if (source === undefined) return missing();
       const began = performance.now();
-      const load = await this.#load(owner, program, source);
+      const load = await this.#load(owner, program, source, limitMs);
       known = load.loaded;
       times = timesSince(began, load.cpuMs);
     }
@@ -72,9 +72,9 @@ class Isolates {
     return frameOf(run, times.loadMs);
   }
 
-  async #load(owner: string, program: string, source: string): Promise<TimedLoad> {
+  async #load(owner: string, program: string, source: string, limitMs: number): Promise<TimedLoad> {
     const { isolate, programs } = this.#use(owner);
-    const load = await timedLoad(isolate, source);
+    const load = await timedLoad(isolate, source, limitMs);
     const { loaded } = load;
     const isNew = isolate.programs === 1;
     if (typeof loaded === 'number' || (isNew && loaded.kind === 'compile')) {
@@ -83,7 +83,7 @@ class Isolates {
     }
     this.#discard(owner);
     // Other programs may have filled the isolate: only a fault in a new one is the source's own.
-    return isNew ? load : this.#load(owner, program, source);
+    return isNew ? load : this.#load(owner, program, source, limitMs);
   }
 
   /** The isolate of the owner, created if there is none, and marked as used last. */
@@ -135,10 +135,10 @@ interface TimedLoad {
   readonly cpuMs: number;
 }
 
-async function timedLoad(isolate: Isolate, source: string): Promise<TimedLoad> {
-  const cpuBefore = isolate.cpuMs;
-  const loaded = await isolate.load(source);
-  return { loaded, cpuMs: Math.max(0, isolate.cpuMs - cpuBefore) };
+async function timedLoad(isolate: Isolate, source: string, limitMs: number): Promise<TimedLoad> {
+  const cpuBefore = usedCpuMs();
+  const loaded = await isolate.load(source, limitMs);
+  return { loaded, cpuMs: usedCpuMs() - cpuBefore };
 }
 
 function timesSince(began: number, cpuMs: number): typeof IDLE {
