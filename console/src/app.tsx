@@ -59,7 +59,7 @@ function Content() {
     case 'starting':
       return (
         <Center mih="100vh">
-          <Loader aria-label="Loading" />
+          <Loader role="status" aria-label="Loading" />
         </Center>
       );
     case 'unreachable':

@@ -16,7 +16,7 @@ export const newestWorkspaceQuery = {
 export function Home() {
   const { data, error, refetch } = useQuery(newestWorkspaceQuery);
   if (error !== null) return <ErrorAlert error={error} retry={() => void refetch()} />;
-  if (data === undefined) return <Loader aria-label="Loading" />;
+  if (data === undefined) return <Loader role="status" aria-label="Loading" />;
   const [first] = data.items;
   if (first !== undefined)
     return <Navigate to="/w/$workspaceId/overview" params={{ workspaceId: first.id }} replace />;

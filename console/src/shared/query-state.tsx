@@ -22,7 +22,7 @@ export function QueryState<T>({ query, rows = 4, children }: Props<T>) {
     );
   if (query.error !== null) return <ErrorAlert error={query.error} retry={retry} />;
   return (
-    <Stack gap="sm" aria-busy="true" aria-label="Loading">
+    <Stack gap="sm" role="status" aria-busy="true" aria-label="Loading">
       {Array.from({ length: rows }, (_, row) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: placeholders have nothing else
         <Skeleton key={row} height={36} />

@@ -150,7 +150,7 @@ function Summary({ workspaceId, trace }: Omit<TraceProps, 'onRedriven'>) {
         <Badge variant="default" tt="none" fw={500}>
           {type}
         </Badge>
-        {status === 'under_way' && <Loader size="xs" aria-label="Looking again by itself" />}
+        {status === 'under_way' && <Loader size="xs" role="status" aria-label="Looking again by itself" />}
         <Text size="sm">{EVENT_STATUS_MEANS[status]}</Text>
       </Group>
       <Text size="sm" c="dimmed" style={{ overflowWrap: 'anywhere' }}>

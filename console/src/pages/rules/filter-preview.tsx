@@ -51,7 +51,7 @@ export function FilterPreview({ workspaceId, values }: Props) {
           <Title order={2} size="h5">
             Recent events that match
           </Title>
-          {query.isFetching && <Loader size="xs" aria-label="Looking at recent events" />}
+          {query.isFetching && <Loader size="xs" role="status" aria-label="Looking at recent events" />}
         </Group>
         {isInvalid && query.error !== null && <Invalid error={query.error} />}
         {query.error !== null && !isInvalid && (

@@ -48,7 +48,7 @@ export function MatrixCell({ workspaceId, event, destination, rules, environment
         +
       </ButtonLink>
     ) : (
-      <Text span c="dimmed" aria-label={`${what}: not delivered`}>
+      <Text span c="dimmed" role="img" aria-label={`${what}: not delivered`}>
         –
       </Text>
     );

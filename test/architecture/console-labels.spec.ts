@@ -1,0 +1,62 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+import { describe, expect, it } from 'vitest';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Elements, and components of Mantine, that become a `div` or a `span` unless they are given a role or another element. */
+const WITHOUT_ROLE = new Set([
+  'Box',
+  'Center',
+  'Flex',
+  'Group',
+  'Loader',
+  'Paper',
+  'Stack',
+  'Text',
+  'div',
+  'span',
+]);
+const LABELS = ['aria-label', 'aria-labelledby'];
+const ROLES = ['role', 'component'];
+
+/** The elements of a source whose label screen readers ignore, because nothing gives them a role: `tag in line`. */
+function labelsWithoutRole(text: string): readonly string[] {
+  const file = ts.createSourceFile('page.tsx', text, ts.ScriptTarget.Latest, true, ts.ScriptKind.TSX);
+  const found: string[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isJsxOpeningLikeElement(node)) {
+      const tag = node.tagName.getText();
+      const names = node.attributes.properties.map((attribute) => attribute.name?.getText());
+      const hasOneOf = (wanted: readonly string[]) => wanted.some((name) => names.includes(name));
+      if (WITHOUT_ROLE.has(tag) && hasOneOf(LABELS) && !hasOneOf(ROLES)) {
+        found.push(`${tag} in ${file.getLineAndCharacterOfPosition(node.getStart()).line + 1}`);
+      }
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(file);
+  return found;
+}
+
+describe('the labels of the console', () => {
+  it('stood on elements without a role, where screen readers ignore them', () => {
+    const found = globSync('console/src/**/*.tsx', { cwd: root }).flatMap((path) =>
+      labelsWithoutRole(readFileSync(join(root, path), 'utf8')).map((where) => `${path}: ${where}`),
+    );
+    expect(found).toEqual([]);
+  });
+
+  it.each([
+    ['<Loader size="xs" aria-label="Looking" />', ['Loader in 1']],
+    ['<Loader role="status" aria-label="Looking" />', []],
+    [
+      '<Stack component="section" aria-labelledby="about"><span aria-label="none">-</span></Stack>',
+      ['span in 1'],
+    ],
+  ])('are judged by the attributes beside them: %s', (text, expected) => {
+    expect(labelsWithoutRole(text)).toEqual(expected);
+  });
+});
