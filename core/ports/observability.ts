@@ -271,7 +271,7 @@ export const METRICS = {
   tributary_sandbox_slices_total: {
     kind: 'counter',
     help: 'Time slices in which workers ran user code.',
-    labels: { stop: 'why a slice ended' },
+    labels: { stop: 'why a slice ended; `starved`: it got too little processor time' },
   },
   tributary_sandbox_slice_duration_seconds: { kind: 'histogram', help: 'Duration of time slices.' },
   tributary_sandbox_kills_total: {

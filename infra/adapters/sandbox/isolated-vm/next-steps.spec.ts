@@ -63,6 +63,13 @@ describe('the next steps after a report', () => {
     },
   );
 
+  it('are the same for a source that was stopped while it was loaded', () => {
+    const fault = { kind: 'timeout', message: 'the source took longer than 100 ms to load' } as const;
+    const starved = { ...report('unloadable', 0, 20), fault };
+    expect(afterReport(CHUNK, starved, TERMS).chunks).toEqual([{ ...CHUNK, starved: 1 }]);
+    expect(afterReport(CHUNK, { ...starved, cpuMs: 95 }, TERMS)).toEqual({ chunks: [], restFault: fault });
+  });
+
   it('blame the code that used its processor time in a longer run', () => {
     const long = { ...report('timeout', 0, 90), wallMs: 400 };
     expect(afterReport({ ...ALONE, starved: 2 }, long, TERMS).fault?.kind).toBe('timeout');

@@ -71,15 +71,15 @@ export function afterReport(chunk: Chunk, report: Report, terms: RunTerms): Next
       return chunk.alone ? guilty(memoryFault(limits)) : { chunks: eachAlone(chunk) };
     case 'unloadable': {
       const fault = report.fault ?? { kind: 'compile', message: 'the source does not load' };
-      if (fault.kind === 'timeout' && isStarved(chunk, report, terms)) return retry(chunk);
+      if (isRetried(chunk, report, terms)) return retry(chunk);
       return { chunks: [], restFault: fault };
     }
     case 'hung':
       if (!chunk.alone) return { chunks: eachAlone(chunk) };
-      return isStarved(chunk, report, terms) ? retry(chunk) : guilty(timeoutFault(limits));
+      return isRetried(chunk, report, terms) ? retry(chunk) : guilty(timeoutFault(limits));
     case 'timeout': {
       if (chunk.alone) {
-        return isStarved(chunk, report, terms) ? retry(chunk) : guilty(timeoutFault(limits));
+        return isRetried(chunk, report, terms) ? retry(chunk) : guilty(timeoutFault(limits));
       }
       const after = chunkOf(rest.first + 1, rest.count - 1);
       return { chunks: [alone(rest.first), ...(after.count > 0 ? [after] : [])] };
@@ -118,10 +118,17 @@ function retry(chunk: Chunk): NextSteps {
   return { chunks: [{ ...chunk, starved: chunk.starved + 1 }] };
 }
 
-/** Code in an isolate never waits, so wall time without processor time is the machine's fault. */
-function isStarved(chunk: Chunk, { wallMs, cpuMs }: Report, { limits, isStarvedRetried }: RunTerms): boolean {
-  if (wallMs < limits.eventMs || cpuMs >= 0.9 * limits.eventMs) return false;
-  return isStarvedRetried && chunk.starved < MAX_STARVED;
+/**
+ * Whether code was stopped because the machine was too busy to run it. Code in an isolate never waits, so wall time without
+ * processor time is the machine's fault.
+ */
+export function isStarved({ stop, fault, wallMs, cpuMs }: Report, { eventMs }: SandboxLimits): boolean {
+  const isStopped = stop === 'timeout' || stop === 'hung' || fault?.kind === 'timeout';
+  return isStopped && wallMs >= eventMs && cpuMs < 0.9 * eventMs;
+}
+
+function isRetried(chunk: Chunk, report: Report, { limits, isStarvedRetried }: RunTerms): boolean {
+  return isStarvedRetried && chunk.starved < MAX_STARVED && isStarved(report, limits);
 }
 
 function guilty(fault: Fault): NextSteps {

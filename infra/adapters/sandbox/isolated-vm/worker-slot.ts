@@ -2,6 +2,7 @@ import { backoffMs, type ChildUser, type Logger, type Metrics, Unavailable } fro
 import type { SandboxCall, Task } from './calls.ts';
 import { FairQueue } from './fair-queue.ts';
 import type { SandboxLimits } from './limits.ts';
+import { isStarved } from './next-steps.ts';
 import { type Frame, READY, type Report, requestFrame } from './protocol.ts';
 import { parseReport } from './report.ts';
 import { WATCH_EVERY_MS, Watchdog, WorkerProcess } from './worker-process.ts';
@@ -194,9 +195,11 @@ export class WorkerSlot {
     this.#pump();
   }
 
-  #record({ stop, wallMs }: Report): void {
-    this.#settings.metrics.count('tributary_sandbox_slices_total', { stop });
-    this.#settings.metrics.observe('tributary_sandbox_slice_duration_seconds', wallMs / 1000);
+  #record(report: Report): void {
+    const { metrics, limits } = this.#settings;
+    const stop = isStarved(report, limits) ? 'starved' : report.stop;
+    metrics.count('tributary_sandbox_slices_total', { stop });
+    metrics.observe('tributary_sandbox_slice_duration_seconds', report.wallMs / 1000);
   }
 
   /** Runs the watchdog while tasks are in flight. */
