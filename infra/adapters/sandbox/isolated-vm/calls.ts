@@ -30,8 +30,8 @@ export interface SandboxCall {
   readonly program: SandboxProgram;
   /** The next task; undefined if all are in flight or done. */
   next(): Task | undefined;
-  /** `body`: the outputs, whose lengths are in the report. `isStarvedRetried`: see `RunTerms`. */
-  reported(task: Task, report: Report, body: string, isStarvedRetried: boolean): void;
+  /** `body`: the outputs, whose lengths are in the report. */
+  reported(task: Task, report: Report, body: string): void;
   /** The worker was killed, or died, because of this task. */
   killed(task: Task, kind: 'timeout' | 'memory'): void;
   /** The task was not begun: its worker died because of another one. */
@@ -96,7 +96,7 @@ export class RunCall implements SandboxCall {
     return { chunk, request: { ...request, captureLogs: this.#captureLogs }, texts };
   }
 
-  reported({ chunk }: Task, report: Report, body: string, isStarvedRetried: boolean): void {
+  reported({ chunk }: Task, report: Report, body: string): void {
     this.#inFlight--;
     this.#budget?.add(body.length);
     if (report.entries.length > 0) this.#killsInARow = 0;
@@ -110,8 +110,7 @@ export class RunCall implements SandboxCall {
       if (entry[0] === 0) for (const size of entry[2]) at += size;
       if (!again.has(chunk.first + i)) this.#settle(chunk.first + i, result);
     });
-    const terms = { limits: this.#limits, isStarvedRetried };
-    this.#apply(chunk, afterReport(chunk, report, terms), report.wallMs);
+    this.#apply(chunk, afterReport(chunk, report, this.#limits), report.wallMs);
     if (this.#missing > 0) this.#chunks.unshift(...rerun);
   }
 
@@ -241,9 +240,9 @@ export class CheckCall implements SandboxCall {
     return { chunk, request, texts: '' };
   }
 
-  reported({ chunk }: Task, report: Report, _body: string, isStarvedRetried: boolean): void {
+  reported({ chunk }: Task, report: Report): void {
     if (report.stop === 'ended') this.#settled.resolve(undefined);
-    else this.#apply(afterReport(chunk, report, { limits: this.#limits, isStarvedRetried }));
+    else this.#apply(afterReport(chunk, report, this.#limits));
   }
 
   killed({ chunk }: Task, kind: 'timeout' | 'memory'): void {

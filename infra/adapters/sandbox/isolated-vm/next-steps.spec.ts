@@ -4,7 +4,6 @@ import { afterKill, afterReport, chunkOf, limitMsOf, shortOfMemory } from './nex
 import type { Report } from './protocol.ts';
 
 const LIMITS = DEFAULT_LIMITS;
-const TERMS = { limits: LIMITS, isStarvedRetried: true };
 const CHUNK = chunkOf(10, 4);
 const ALONE = { first: 10, count: 1, alone: true, starved: 0 };
 
@@ -20,19 +19,19 @@ function report(stop: Report['stop'], done = 0, cpuMs = 100): Report {
 
 describe('the next steps after a report', () => {
   it('are none when all events are done, else the remaining events', () => {
-    expect(afterReport(CHUNK, report('ended', 4), TERMS)).toEqual({ chunks: [] });
-    expect(afterReport(CHUNK, report('ended', 1), TERMS)).toEqual({ chunks: [chunkOf(11, 3)] });
+    expect(afterReport(CHUNK, report('ended', 4), LIMITS)).toEqual({ chunks: [] });
+    expect(afterReport(CHUNK, report('ended', 1), LIMITS)).toEqual({ chunks: [chunkOf(11, 3)] });
   });
 
   it('run the event that timed out alone, and the others as before', () => {
-    const { chunks, fault } = afterReport(CHUNK, report('timeout', 1), TERMS);
+    const { chunks, fault } = afterReport(CHUNK, report('timeout', 1), LIMITS);
     expect(chunks).toEqual([{ ...ALONE, first: 11 }, chunkOf(12, 2)]);
     expect(fault).toBeUndefined();
-    expect(afterReport(CHUNK, report('timeout', 3), TERMS).chunks).toEqual([{ ...ALONE, first: 13 }]);
+    expect(afterReport(CHUNK, report('timeout', 3), LIMITS).chunks).toEqual([{ ...ALONE, first: 13 }]);
   });
 
   it.each(['memory', 'hung'] as const)('run each event alone after %s', (stop) => {
-    const { chunks } = afterReport(CHUNK, report(stop), TERMS);
+    const { chunks } = afterReport(CHUNK, report(stop), LIMITS);
     expect(chunks.map(({ first, alone }) => [first, alone])).toEqual([
       [10, true],
       [11, true],
@@ -46,48 +45,43 @@ describe('the next steps after a report', () => {
     ['hung', 'timeout'],
     ['memory', 'memory'],
   ] as const)('is a verdict after %s alone', (stop, kind) => {
-    expect(afterReport(ALONE, report(stop), TERMS)).toMatchObject({ chunks: [], fault: { kind } });
+    expect(afterReport(ALONE, report(stop), LIMITS)).toMatchObject({ chunks: [], fault: { kind } });
   });
 
   it.each([3, 80])(
     'retry with twice the time when the machine and not the code used it (%i ms of 100)',
     (cpuMs) => {
       const starved = report('timeout', 0, cpuMs);
-      const { chunks } = afterReport(ALONE, starved, TERMS);
+      const { chunks } = afterReport(ALONE, starved, LIMITS);
       expect(chunks).toEqual([{ ...ALONE, starved: 1 }]);
       expect(chunks.map((chunk) => limitMsOf(chunk, LIMITS))).toEqual([2 * LIMITS.eventMs]);
-      expect(afterReport({ ...ALONE, starved: 4 }, starved, TERMS).chunks).toEqual([
+      expect(afterReport({ ...ALONE, starved: 4 }, starved, LIMITS).chunks).toEqual([
         { ...ALONE, starved: 5 },
       ]);
-      expect(afterReport({ ...ALONE, starved: 5 }, starved, TERMS).fault?.kind).toBe('timeout');
+      expect(afterReport({ ...ALONE, starved: 5 }, starved, LIMITS).fault?.kind).toBe('timeout');
     },
   );
 
   it('are the same for a source that was stopped while it was loaded', () => {
     const fault = { kind: 'timeout', message: 'the source took longer than 100 ms to load' } as const;
     const starved = { ...report('unloadable', 0, 20), fault };
-    expect(afterReport(CHUNK, starved, TERMS).chunks).toEqual([{ ...CHUNK, starved: 1 }]);
-    expect(afterReport(CHUNK, { ...starved, cpuMs: 95 }, TERMS)).toEqual({ chunks: [], restFault: fault });
+    expect(afterReport(CHUNK, starved, LIMITS).chunks).toEqual([{ ...CHUNK, starved: 1 }]);
+    expect(afterReport(CHUNK, { ...starved, cpuMs: 95 }, LIMITS)).toEqual({ chunks: [], restFault: fault });
   });
 
   it('blame the code that used its processor time in a longer run', () => {
     const long = { ...report('timeout', 0, 90), wallMs: 400 };
-    expect(afterReport({ ...ALONE, starved: 2 }, long, TERMS).fault?.kind).toBe('timeout');
-  });
-
-  it('retry no run in quarantine, where it would hold up the others', () => {
-    const inQuarantine = { ...TERMS, isStarvedRetried: false };
-    expect(afterReport(ALONE, report('hung', 0, 3), inQuarantine).fault?.kind).toBe('timeout');
+    expect(afterReport({ ...ALONE, starved: 2 }, long, LIMITS).fault?.kind).toBe('timeout');
   });
 
   it('blame the event at once when its time was not used up', () => {
     const quick = { ...report('hung', 0, 1), wallMs: 2 };
-    expect(afterReport(ALONE, quick, TERMS)).toMatchObject({ chunks: [], fault: { kind: 'timeout' } });
+    expect(afterReport(ALONE, quick, LIMITS)).toMatchObject({ chunks: [], fault: { kind: 'timeout' } });
   });
 
   it('fail every event when the source does not load', () => {
     const fault = { kind: 'compile', message: 'no' } as const;
-    expect(afterReport(CHUNK, { ...report('unloadable'), fault }, TERMS)).toEqual({
+    expect(afterReport(CHUNK, { ...report('unloadable'), fault }, LIMITS)).toEqual({
       chunks: [],
       restFault: fault,
     });

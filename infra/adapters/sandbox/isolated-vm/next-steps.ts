@@ -46,21 +46,13 @@ export function shortOfMemory(chunk: Chunk, entries: readonly Entry[]): readonly
   return entries.flatMap((entry, i) => (isShortOfMemory(entry) ? [alone(chunk.first + i)] : []));
 }
 
-/** The limits of a run, and whether it is retried when the machine was too busy for it. */
-export interface RunTerms {
-  readonly limits: SandboxLimits;
-  /** False in quarantine: its worker runs on spare time only, where retries would hold up all others. */
-  readonly isStarvedRetried: boolean;
-}
-
 /** Wall time of each event of a chunk, ms. */
 export function limitMsOf({ starved }: Chunk, { eventMs }: SandboxLimits): number {
   return eventMs * 2 ** starved;
 }
 
 /** The next steps after a report. An event is blamed for a stop only if it ran alone. */
-export function afterReport(chunk: Chunk, report: Report, terms: RunTerms): NextSteps {
-  const { limits } = terms;
+export function afterReport(chunk: Chunk, report: Report, limits: SandboxLimits): NextSteps {
   const rest = chunkOf(chunk.first + report.entries.length, chunk.count - report.entries.length);
   switch (report.stop) {
     case 'ended':
@@ -71,15 +63,15 @@ export function afterReport(chunk: Chunk, report: Report, terms: RunTerms): Next
       return chunk.alone ? guilty(memoryFault(limits)) : { chunks: eachAlone(chunk) };
     case 'unloadable': {
       const fault = report.fault ?? { kind: 'compile', message: 'the source does not load' };
-      if (isRetried(chunk, report, terms)) return retry(chunk);
+      if (isRetried(chunk, report, limits)) return retry(chunk);
       return { chunks: [], restFault: fault };
     }
     case 'hung':
       if (!chunk.alone) return { chunks: eachAlone(chunk) };
-      return isRetried(chunk, report, terms) ? retry(chunk) : guilty(timeoutFault(limits));
+      return isRetried(chunk, report, limits) ? retry(chunk) : guilty(timeoutFault(limits));
     case 'timeout': {
       if (chunk.alone) {
-        return isRetried(chunk, report, terms) ? retry(chunk) : guilty(timeoutFault(limits));
+        return isRetried(chunk, report, limits) ? retry(chunk) : guilty(timeoutFault(limits));
       }
       const after = chunkOf(rest.first + 1, rest.count - 1);
       return { chunks: [alone(rest.first), ...(after.count > 0 ? [after] : [])] };
@@ -127,8 +119,8 @@ export function isStarved({ stop, fault, wallMs, cpuMs }: Report, { eventMs }: S
   return isStopped && wallMs >= eventMs && cpuMs < 0.9 * eventMs;
 }
 
-function isRetried(chunk: Chunk, report: Report, { limits, isStarvedRetried }: RunTerms): boolean {
-  return isStarvedRetried && chunk.starved < MAX_STARVED && isStarved(report, limits);
+function isRetried(chunk: Chunk, report: Report, limits: SandboxLimits): boolean {
+  return chunk.starved < MAX_STARVED && isStarved(report, limits);
 }
 
 function guilty(fault: Fault): NextSteps {

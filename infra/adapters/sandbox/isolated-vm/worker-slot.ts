@@ -174,10 +174,9 @@ export class WorkerSlot {
     this.#oldestSince = performance.now();
     this.#record(report);
     const { id, owner } = oldest.call.program;
-    const { limits, isLowPriority } = this.#settings;
     if (report.stop === 'missing') this.#sentPrograms.delete(id);
-    oldest.call.reported(oldest.task, report, frame.body, !isLowPriority);
-    if (isHarm(report, limits)) this.#settings.recordHarm(owner);
+    oldest.call.reported(oldest.task, report, frame.body);
+    if (isHarm(report, this.#settings.limits)) this.#settings.recordHarm(owner);
     this.#settings.resume(oldest.call, this);
     this.#pump();
   }
