@@ -32,6 +32,8 @@ const HOST_CALL_MS = 0.05;
 const ORIGIN = { filename: FILE, lineOffset: -1 };
 const MIB = 1024 * 1024;
 const STDERR = 2;
+/** How often the processor time of a run is compared with its limit, ms. */
+const CHECK_EVERY_MS = 5;
 /** isolated-vm's message for a call that used up its time. */
 const TIMED_OUT = 'Script execution timed out.';
 
@@ -129,13 +131,17 @@ export class Isolate {
     const began = performance.now();
     const cpuBefore = usedCpuMs();
     const callsBefore = this.#hostCalls;
+    const overdue = this.#disposeOverdue(limitMs);
     let answers: string | undefined;
     let stop: Stop = 'ended';
     try {
       const answered = await this.#run.apply(undefined, [program, [sizes, texts], captureLogs], options);
       [answers] = answered ?? (await this.#answers.apply(undefined, [true], options));
     } catch (error) {
-      ({ stop, answers } = await this.#salvage(sizes, limitMs, isTimeout(error, began, limitMs)));
+      if (overdue.isDisposed) stop = 'timeout';
+      else ({ stop, answers } = await this.#salvage(sizes, limitMs, isTimeout(error, began, limitMs)));
+    } finally {
+      clearInterval(overdue.timer);
     }
     const cpuMs = usedCpuMs() - cpuBefore;
     const waitedMs = (this.#hostCalls - callsBefore) * HOST_CALL_MS;
@@ -145,6 +151,25 @@ export class Isolate {
 
   get isDisposed(): boolean {
     return this.#isolate.isDisposed;
+  }
+
+  /**
+   * A run that has more wall time than an event, because the machine was too busy before, still has only the processor time
+   * of one: else code that wastes memory would end for lack of memory instead. isolated-vm knows only limits of wall time.
+   */
+  #disposeOverdue(limitMs: number): { readonly timer?: NodeJS.Timeout; isDisposed: boolean } {
+    const { eventMs } = this.#settings.limits;
+    if (limitMs <= eventMs) return { isDisposed: false };
+    const latestMs = usedCpuMs() + eventMs;
+    const overdue = {
+      isDisposed: false,
+      timer: setInterval(() => {
+        if (overdue.isDisposed || usedCpuMs() < latestMs) return;
+        overdue.isDisposed = true;
+        this.dispose();
+      }, CHECK_EVERY_MS),
+    };
+    return overdue;
   }
 
   /** Sources loaded so far, those with faults included. */
