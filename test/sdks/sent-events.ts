@@ -31,7 +31,8 @@ export function expectAll(events: readonly CanonicalEvent[] | undefined, name: s
     expect(late).toBeGreaterThanOrEqual(-1);
     expect(late).toBeLessThan(SENT_WITHIN_MS);
     const { timestamp: original, originalTimestamp } = Object(context?.segment);
-    expect(Date.parse(original ?? originalTimestamp)).toBe(HAPPENED);
+    // An event that was received in the millisecond of its sending needs no correction, and has only one time.
+    expect(Date.parse(original ?? originalTimestamp ?? timestamp)).toBe(HAPPENED);
     expect(context).toMatchObject({ library: { name: expect.any(String), version: expect.any(String) } });
   }
 }

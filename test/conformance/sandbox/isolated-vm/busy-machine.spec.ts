@@ -60,9 +60,15 @@ describe('A worker on a busy machine', () => {
     expect(sandbox.workerPids()).toHaveLength(1);
   });
 
-  it('stops code that has used its own time, however slowly it got it', async () => {
+  it.each([
+    ['an endless loop', 'for (;;) {}'],
+    [
+      'a rejection that floods with microtasks when it is read',
+      'Promise.reject({ get message() { const again = () => Promise.resolve().then(again); again(); } });',
+    ],
+  ])('stops code that has used its own time, however slowly it got it: %s', async (_, endless) => {
     const sandbox = await openStarved();
-    const results = await sandbox.run(badOn('for (;;) {}'), inputs(3, [1]));
+    const results = await sandbox.run(badOn(endless), inputs(3, [1]));
     expect(outcomes(results)).toEqual(['ok', 'timeout', 'ok']);
   });
 });

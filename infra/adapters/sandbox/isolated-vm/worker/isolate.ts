@@ -138,8 +138,8 @@ export class Isolate {
       const answered = await this.#run.apply(undefined, [program, [sizes, texts], captureLogs], options);
       [answers] = answered ?? (await this.#answers.apply(undefined, [true], options));
     } catch (error) {
-      if (overdue.isDisposed) stop = 'timeout';
-      else ({ stop, answers } = await this.#salvage(sizes, limitMs, isTimeout(error, began, limitMs)));
+      ({ stop, answers } = await this.#salvage(sizes, limitMs, isTimeout(error, began, limitMs)));
+      if (overdue.isDisposed) [stop, answers] = ['timeout', undefined];
     } finally {
       clearInterval(overdue.timer);
     }
