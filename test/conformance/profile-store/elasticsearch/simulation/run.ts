@@ -30,6 +30,8 @@ export interface SimulationOptions {
   readonly splitShare?: number;
   /** The limits of every write. Default: those of an organization without settings, which no run reaches. */
   readonly limits?: IdentityLimits;
+  /** The times of writes are multiples of it, ms; more means more writes of the same time. Default 1. */
+  readonly writeTimeStepMs?: number;
   /** Mean time between two crashes of the node, and of one process, ms; absent: never. */
   readonly nodeCrashMs?: number | undefined;
   readonly processCrashMs?: number | undefined;
@@ -321,7 +323,7 @@ class Run {
 
   /** Sometimes repeats an earlier write, as a caller does that missed the answer. */
   #draw(): WriteAttempt {
-    const { eventShare, limits } = this.#options;
+    const { eventShare, limits, writeTimeStepMs = 1 } = this.#options;
     const again = this.#attempts[this.#attempts.length - 1 - this.#time.below(12)];
     if (again?.kind === 'write' && this.#time.random() < 0.1)
       return { kind: 'write', write: again.write, mark: again.mark, begunAt: this.#time.now() };
@@ -332,7 +334,8 @@ class Run {
     const identities = isEvent
       ? this.#eventIdentities()
       : distinct(Array.from({ length: count }, () => this.#identity()));
-    const ts = begunAt - this.#time.below(200);
+    const drawn = begunAt - this.#time.below(200);
+    const ts = drawn - (drawn % writeTimeStepMs);
     const write: ProfileWrite = {
       ...SCOPE,
       identities,

@@ -71,6 +71,10 @@ describe('a profile store on a node that loses data that it returned keeps every
       'full profiles, unlinks, deletions and crashes',
       { ...FULL, unlinkShare: 0.05, deletionShare: 0.05, people: 9, nodeCrashMs: 300 },
     ],
+    [
+      'many writes of the same time',
+      { writeTimeStepMs: 10_000, people: 30, unlinkShare: 0.05, deletionShare: 0.03 },
+    ],
     ['very few people', { deletionShare: 0.05, people: 3 }],
     ['many people', { people: 60 }],
     ['nobody crashes', { deletionShare: 0.05, nodeCrashMs: undefined, processCrashMs: undefined }],
