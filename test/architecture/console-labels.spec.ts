@@ -1,10 +1,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
-
-const root = fileURLToPath(new URL('../..', import.meta.url));
+import { nodesOf, root } from '../docs/texts-in-code.ts';
 
 /** Elements, and components of Mantine, that become a `div` or a `span` unless they are given a role or another element. */
 const WITHOUT_ROLE = new Set([
@@ -25,20 +23,13 @@ const ROLES = ['role', 'component'];
 /** The elements of a source whose label screen readers ignore, because nothing gives them a role: `tag in line`. */
 function labelsWithoutRole(text: string): readonly string[] {
   const file = ts.createSourceFile('page.tsx', text, ts.ScriptTarget.Latest, true, ts.ScriptKind.TSX);
-  const found: string[] = [];
-  const visit = (node: ts.Node): void => {
-    if (ts.isJsxOpeningLikeElement(node)) {
-      const tag = node.tagName.getText();
-      const names = node.attributes.properties.map((attribute) => attribute.name?.getText());
-      const hasOneOf = (wanted: readonly string[]) => wanted.some((name) => names.includes(name));
-      if (WITHOUT_ROLE.has(tag) && hasOneOf(LABELS) && !hasOneOf(ROLES)) {
-        found.push(`${tag} in ${file.getLineAndCharacterOfPosition(node.getStart()).line + 1}`);
-      }
-    }
-    ts.forEachChild(node, visit);
-  };
-  visit(file);
-  return found;
+  return [...nodesOf([file])].filter(ts.isJsxOpeningLikeElement).flatMap((element) => {
+    const tag = element.tagName.getText();
+    const names = element.attributes.properties.map((attribute) => attribute.name?.getText());
+    const hasOneOf = (wanted: readonly string[]) => wanted.some((name) => names.includes(name));
+    if (!WITHOUT_ROLE.has(tag) || !hasOneOf(LABELS) || hasOneOf(ROLES)) return [];
+    return [`${tag} in ${file.getLineAndCharacterOfPosition(element.getStart()).line + 1}`];
+  });
 }
 
 describe('the labels of the console', () => {

@@ -229,15 +229,11 @@ export class CheckCall implements SandboxCall {
     if (chunk === undefined) return undefined;
     this.#next = undefined;
     const limitMs = limitMsOf(chunk, this.#limits);
-    const request = {
-      op: 'check',
-      events: 0,
-      sizes: '[]',
-      alone: true,
-      captureLogs: false,
-      limitMs,
-    } as const;
-    return { chunk, request, texts: '' };
+    return {
+      chunk,
+      request: { op: 'check', events: 0, sizes: '[]', alone: true, captureLogs: false, limitMs },
+      texts: '',
+    };
   }
 
   reported({ chunk }: Task, report: Report): void {

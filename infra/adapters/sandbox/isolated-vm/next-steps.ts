@@ -110,13 +110,17 @@ function retry(chunk: Chunk): NextSteps {
   return { chunks: [{ ...chunk, starved: chunk.starved + 1 }] };
 }
 
+/** Whether code was stopped by a limit of time. */
+export function isOutOfTime({ stop, fault }: Report): boolean {
+  return stop === 'timeout' || stop === 'hung' || fault?.kind === 'timeout';
+}
+
 /**
  * Whether code was stopped because the machine was too busy to run it. Code in an isolate never waits, so wall time without
  * processor time is the machine's fault.
  */
-export function isStarved({ stop, fault, wallMs, cpuMs }: Report, { eventMs }: SandboxLimits): boolean {
-  const isStopped = stop === 'timeout' || stop === 'hung' || fault?.kind === 'timeout';
-  return isStopped && wallMs >= eventMs && cpuMs < 0.9 * eventMs;
+export function isStarved(report: Report, { eventMs }: SandboxLimits): boolean {
+  return isOutOfTime(report) && report.wallMs >= eventMs && report.cpuMs < 0.9 * eventMs;
 }
 
 function isRetried(chunk: Chunk, report: Report, limits: SandboxLimits): boolean {

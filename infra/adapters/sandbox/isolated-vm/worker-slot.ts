@@ -2,7 +2,7 @@ import { backoffMs, type ChildUser, type Logger, type Metrics, Unavailable } fro
 import type { SandboxCall, Task } from './calls.ts';
 import { FairQueue } from './fair-queue.ts';
 import type { SandboxLimits } from './limits.ts';
-import { isStarved } from './next-steps.ts';
+import { isOutOfTime, isStarved } from './next-steps.ts';
 import { type Frame, READY, type Report, requestFrame } from './protocol.ts';
 import { parseReport } from './report.ts';
 import { WATCH_EVERY_MS, Watchdog, WorkerProcess } from './worker-process.ts';
@@ -281,10 +281,8 @@ export class WorkerSlot {
 }
 
 /** Whether code used up its time or its memory, as opposed to a machine too busy to run it. */
-function isHarm({ stop, cpuMs, fault }: Report, limits: SandboxLimits): boolean {
-  if (stop === 'memory') return true;
-  const isSlow = stop === 'timeout' || stop === 'hung' || fault?.kind === 'timeout';
-  return isSlow && cpuMs >= limits.eventMs / 2;
+function isHarm(report: Report, limits: SandboxLimits): boolean {
+  return report.stop === 'memory' || (isOutOfTime(report) && report.cpuMs >= limits.eventMs / 2);
 }
 
 /** A worker that reports on other events than those of the task is not trusted. */

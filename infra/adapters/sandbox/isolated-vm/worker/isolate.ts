@@ -48,6 +48,7 @@ export interface Run {
 type Method<Name extends keyof Inside> = ivm.Reference<Inside[Name]>;
 
 const COPIED = { arguments: { copy: true }, result: { copy: true } } as const;
+type CallOptions = typeof COPIED & { readonly timeout: number };
 
 /** Runs the programs of one owner: a heap of its own, with globals that no program can change. */
 export class Isolate {
@@ -131,14 +132,14 @@ export class Isolate {
     const began = performance.now();
     const cpuBefore = usedCpuMs();
     const callsBefore = this.#hostCalls;
-    const overdue = this.#disposeOverdue(limitMs);
+    const overdue = this.#disposeOverdue(limitMs, cpuBefore);
     let answers: string | undefined;
     let stop: Stop = 'ended';
     try {
       const answered = await this.#run.apply(undefined, [program, [sizes, texts], captureLogs], options);
       [answers] = answered ?? (await this.#answers.apply(undefined, [true], options));
     } catch (error) {
-      ({ stop, answers } = await this.#salvage(sizes, limitMs, isTimeout(error, began, limitMs)));
+      ({ stop, answers } = await this.#salvage(sizes, options, isTimeout(error, began, limitMs)));
       if (overdue.isDisposed) [stop, answers] = ['timeout', undefined];
     } finally {
       clearInterval(overdue.timer);
@@ -157,14 +158,13 @@ export class Isolate {
    * A run that has more wall time than an event, because the machine was too busy before, still has only the processor time
    * of one: else code that wastes memory would end for lack of memory instead. isolated-vm knows only limits of wall time.
    */
-  #disposeOverdue(limitMs: number): { readonly timer?: NodeJS.Timeout; isDisposed: boolean } {
+  #disposeOverdue(limitMs: number, cpuBefore: number): { timer?: NodeJS.Timeout; isDisposed: boolean } {
     const { eventMs } = this.#settings.limits;
     if (limitMs <= eventMs) return { isDisposed: false };
-    const latestMs = usedCpuMs() + eventMs;
     const overdue = {
       isDisposed: false,
       timer: setInterval(() => {
-        if (overdue.isDisposed || usedCpuMs() < latestMs) return;
+        if (usedCpuMs() - cpuBefore < eventMs) return;
         overdue.isDisposed = true;
         this.dispose();
       }, CHECK_EVERY_MS),
@@ -192,12 +192,12 @@ export class Isolate {
    */
   async #salvage(
     sizes: string,
-    limitMs: number,
+    options: CallOptions,
     isCut: boolean,
   ): Promise<{ stop: Stop; answers: string | undefined }> {
     if (this.#isolate.isDisposed) return { stop: 'memory', answers: undefined };
     try {
-      const answers = await this.#answersAfter(!isCut, limitMs);
+      const answers = await this.#answersAfter(!isCut, options);
       const entries: unknown = JSON.parse(answers.slice(0, answers.indexOf('\n')));
       const requested: unknown = JSON.parse(sizes);
       const done = Array.isArray(entries) ? entries.length : 0;
@@ -210,11 +210,11 @@ export class Isolate {
   }
 
   /** Rejections left by a run that was cut short fail the first call after it, but not the second. */
-  async #answersAfter(settle: boolean, limitMs: number): Promise<string> {
-    const ask = () => this.#answers.apply(undefined, [settle], { ...COPIED, timeout: limitMs });
+  async #answersAfter(settle: boolean, options: CallOptions): Promise<string> {
+    const ask = () => this.#answers.apply(undefined, [settle], options);
     const began = performance.now();
     const [answers] = await ask().catch((error) => {
-      if (isTimeout(error, began, limitMs)) throw error;
+      if (isTimeout(error, began, options.timeout)) throw error;
       return ask();
     });
     return answers;
