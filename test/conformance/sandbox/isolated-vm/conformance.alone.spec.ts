@@ -22,4 +22,8 @@ const LIMITS =
     : {};
 
 describeSandbox('isolated-vm', () => openIsolatedVmSandbox({ processes: 1, ...COMMON, restartDelayMs: 50 }));
-describeHostileCode('isolated-vm', () => openIsolatedVmSandbox({ processes: 2, ...COMMON, ...LIMITS }));
+describeHostileCode(
+  'isolated-vm',
+  () => openIsolatedVmSandbox({ processes: 2, ...COMMON, ...LIMITS }),
+  new URL('./control.ts', import.meta.url),
+);

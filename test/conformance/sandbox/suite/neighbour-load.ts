@@ -4,6 +4,7 @@ import { HONEST, input, program } from './transformations.ts';
 
 /** Time between the runs, ms. */
 const EVERY_MS = 10;
+const WARMING_MS = 1_000;
 
 export interface Latencies {
   readonly p50: number;
@@ -12,73 +13,69 @@ export interface Latencies {
   readonly failed: number;
 }
 
-/** The latencies of the neighbour without hostile code and beside it. */
-export interface NeighbourFigures {
-  readonly quiet: Latencies;
-  readonly beside: Latencies;
-}
-
-/** The load of the machine while an event of the neighbour is due. */
-export type Turn = 'warming up' | 'quiet' | 'beside';
-
 /**
  * An honest workspace: sends one event every few ms, on schedule even if earlier ones are late, and measures
- * latency from the scheduled time. So waiting behind a stuck event counts too. Latencies are kept by turn: other
- * work of the machine at the time is in all of them.
+ * latency from the scheduled time. So waiting behind a stuck event counts too.
  */
 export class NeighbourLoad {
   readonly #sandbox: Sandbox;
   readonly #program = program(HONEST, 'neighbour');
+  readonly #running: Promise<void>;
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #warmedUp = Promise.withResolvers<void>();
   #stopped = false;
-  #running: Promise<void> | undefined;
-  readonly #measured = { 'warming up': newTurn(), quiet: newTurn(), beside: newTurn() };
-  turn: Turn = 'warming up';
+  /** Events due before are not measured. */
+  #since = 0;
+  #latencies: number[] = [];
+  #failed = 0;
 
   constructor(sandbox: Sandbox) {
     this.#sandbox = sandbox;
-  }
-
-  start(): void {
     this.#running = this.#load();
   }
 
-  async stop(): Promise<NeighbourFigures> {
+  /** Once a worker runs, and the code for it is compiled. */
+  get warmedUp(): Promise<void> {
+    return this.#warmedUp.promise;
+  }
+
+  /** Measures from now on. */
+  reset(): void {
+    this.#since = performance.now();
+    this.#latencies = [];
+    this.#failed = 0;
+  }
+
+  /** What was measured since `reset`. */
+  async latencies(): Promise<Latencies> {
+    await Promise.all(this.#underWay);
+    const sorted = this.#latencies.toSorted((a, b) => a - b);
+    const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? 0;
+    return { p50: at(0.5), p99: at(0.99), runs: sorted.length, failed: this.#failed };
+  }
+
+  async stop(): Promise<void> {
     this.#stopped = true;
-    if (this.#running === undefined) throw new Error('not started');
     await this.#running;
-    const { quiet, beside } = this.#measured;
-    return { quiet: latenciesOf(quiet), beside: latenciesOf(beside) };
+    await Promise.all(this.#underWay);
   }
 
   async #load(): Promise<void> {
-    const under: Promise<void>[] = [];
-    const send = async (due: number, n: number) => {
-      const measured = this.#measured[this.turn];
-      const [result] = await this.#sandbox.run(this.#program, [input(n)]);
-      measured.latencies.push(performance.now() - due);
-      if (result?.ok !== true) measured.failed += 1;
-    };
+    await this.#sandbox.run(this.#program, [input(0)]);
+    setTimeout(() => this.#warmedUp.resolve(), WARMING_MS);
     for (let due = performance.now(), n = 0; !this.#stopped; due += EVERY_MS, n++) {
       const wait = due - performance.now();
       if (wait > 0) await sleep(wait);
       // Excludes the lateness of the timer itself.
-      under.push(send(Math.max(due, performance.now()), n));
+      const run = this.#send(Math.max(due, performance.now()), n).finally(() => this.#underWay.delete(run));
+      this.#underWay.add(run);
     }
-    await Promise.all(under);
   }
-}
 
-interface Measured {
-  readonly latencies: number[];
-  failed: number;
-}
-
-function newTurn(): Measured {
-  return { latencies: [], failed: 0 };
-}
-
-function latenciesOf({ latencies, failed }: Measured): Latencies {
-  const sorted = latencies.toSorted((a, b) => a - b);
-  const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? 0;
-  return { p50: at(0.5), p99: at(0.99), runs: sorted.length, failed };
+  async #send(due: number, n: number): Promise<void> {
+    const [result] = await this.#sandbox.run(this.#program, [input(n)]);
+    if (due < this.#since) return;
+    this.#latencies.push(performance.now() - due);
+    if (result?.ok !== true) this.#failed += 1;
+  }
 }
