@@ -55,8 +55,20 @@ export async function startStagesThread(
   { logger, noteCrash }: StagesThreadTools,
 ): Promise<StagesThread> {
   const evidence = new CrashEvidence(start.config.dataFolder, logger);
-  for (const { reason, ranges } of evidence.take())
-    await noteInTime(noteCrash(crashEntries(ranges, reason, iso(Date.now()))), reason, logger);
+  for (const { reason, ranges } of evidence.take()) {
+    const failure = await noteInTime(noteCrash(crashEntries(ranges, reason, iso(Date.now()))));
+    if (failure === undefined) {
+      logger.error(
+        { reason },
+        'the process before this one crashed; its records in flight are noted and retried one by one',
+      );
+    } else {
+      logger.error(
+        { reason, error: messageOf(failure) },
+        'the process before this one crashed; its records in flight could not be noted',
+      );
+    }
+  }
   const inFlight = inFlightMemory();
   const workerData: StagesThreadData = { ...start, inFlight };
   const { stagesHeapMib } = start.config;
@@ -96,7 +108,18 @@ export async function startStagesThread(
       died === undefined ? `the stages ended with code ${code}` : `the stages failed: ${messageOf(died)}`;
     if (!isTerminated) {
       const entries = crashEntries(rangesInFlight(inFlight, partitions), reason, iso(Date.now()));
-      await noteInTime(noteCrash(entries), reason, logger);
+      const failure = await noteInTime(noteCrash(entries));
+      if (failure === undefined) {
+        logger.error(
+          { reason },
+          'the thread of the stages ended; its records in flight are noted and retried one by one at the next start',
+        );
+      } else {
+        logger.error(
+          { reason, error: messageOf(failure) },
+          'the thread of the stages ended; its records in flight could not be noted',
+        );
+      }
     }
     evidence.close();
     fail(new StagesFailed(reason, { cause: died }));
@@ -138,22 +161,17 @@ export async function startStagesThread(
   };
 }
 
-async function noteInTime(noting: Promise<unknown>, reason: string, logger: Logger): Promise<void> {
+/** Waits until crash notes are written; returns why they are not. */
+async function noteInTime(noting: Promise<unknown>): Promise<unknown> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`not within ${NOTE_WITHIN_MS} ms`)), NOTE_WITHIN_MS);
   });
   try {
     await Promise.race([noting, late]);
-    logger.error(
-      { reason },
-      'the thread of the stages ended; its records in flight are noted and retried one by one at the next start',
-    );
+    return undefined;
   } catch (error) {
-    logger.error(
-      { reason, error: messageOf(error) },
-      'the thread of the stages ended; its records in flight could not be noted',
-    );
+    return error;
   } finally {
     clearTimeout(timer);
   }

@@ -18,10 +18,10 @@ const INNOCENT = 24;
 /** Two of each. The table left by a killed process may be older than the event by a tenth of a second. */
 const MOST_DEATHS = 5;
 /**
- * A crash of the thread is recorded by its process, a crash of the process by the next one. A quarantined event names its
- * cause, `the stages ended with code 9`, which is no other crash.
+ * What a process writes as it crashes. The next one writes what it found of the crash, and a quarantined event names its
+ * cause, `the stages ended with code 9`: neither is a crash.
  */
-const TOLD = /the stages ended[;,]|FATAL ERROR/;
+const CRASHED = /the stages ended[;,]|FATAL ERROR/;
 
 /**
  * An event that ends the whole process does so twice, under a supervisor that restarts it; then it is
@@ -86,7 +86,7 @@ describe.runIf(IS_LONG)('Deadly events', () => {
       !/validate +1\b/.test(await listed()) ||
       !/route +1\b/.test(await listed())
     ) {
-      if (!TOLD.test(tributary.log())) {
+      if (!CRASHED.test(tributary.log())) {
         await sleep(200);
         continue;
       }
@@ -103,6 +103,6 @@ describe.runIf(IS_LONG)('Deadly events', () => {
     );
     expect(quarantined).toMatch(/tributary_stage_quarantined_total\{stage="(route|validate)"\} 1/);
     // The process stays up, with no trace of the events.
-    expect(tributary.log()).not.toMatch(TOLD);
+    expect(tributary.log()).not.toMatch(CRASHED);
   });
 });
