@@ -57,17 +57,12 @@ export async function startStagesThread(
   const evidence = new CrashEvidence(start.config.dataFolder, logger);
   for (const { reason, ranges } of evidence.take()) {
     const failure = await noteInTime(noteCrash(crashEntries(ranges, reason, iso(Date.now()))));
-    if (failure === undefined) {
-      logger.error(
-        { reason },
-        'the process before this one crashed; its records in flight are noted and retried one by one',
-      );
-    } else {
-      logger.error(
-        { reason, error: messageOf(failure) },
-        'the process before this one crashed; its records in flight could not be noted',
-      );
-    }
+    logger.error(
+      { reason, ...failure },
+      failure === undefined
+        ? 'the process before this one crashed; its records in flight are noted and retried one by one'
+        : 'the process before this one crashed; its records in flight could not be noted',
+    );
   }
   const inFlight = inFlightMemory();
   const workerData: StagesThreadData = { ...start, inFlight };
@@ -109,17 +104,12 @@ export async function startStagesThread(
     if (!isTerminated) {
       const entries = crashEntries(rangesInFlight(inFlight, partitions), reason, iso(Date.now()));
       const failure = await noteInTime(noteCrash(entries));
-      if (failure === undefined) {
-        logger.error(
-          { reason },
-          'the thread of the stages ended; its records in flight are noted and retried one by one at the next start',
-        );
-      } else {
-        logger.error(
-          { reason, error: messageOf(failure) },
-          'the thread of the stages ended; its records in flight could not be noted',
-        );
-      }
+      logger.error(
+        { reason, ...failure },
+        failure === undefined
+          ? 'the thread of the stages ended; its records in flight are noted and retried one by one at the next start'
+          : 'the thread of the stages ended; its records in flight could not be noted',
+      );
     }
     evidence.close();
     fail(new StagesFailed(reason, { cause: died }));
@@ -162,7 +152,7 @@ export async function startStagesThread(
 }
 
 /** Waits until crash notes are written; returns why they are not. */
-async function noteInTime(noting: Promise<unknown>): Promise<unknown> {
+async function noteInTime(noting: Promise<unknown>): Promise<{ readonly error: string } | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`not within ${NOTE_WITHIN_MS} ms`)), NOTE_WITHIN_MS);
@@ -171,7 +161,7 @@ async function noteInTime(noting: Promise<unknown>): Promise<unknown> {
     await Promise.race([noting, late]);
     return undefined;
   } catch (error) {
-    return error;
+    return { error: messageOf(error) };
   } finally {
     clearTimeout(timer);
   }
