@@ -19,7 +19,7 @@ describe('a delivery as JSON', () => {
     expect(deliveryJson(withEventText(envelope, JSON.stringify(event)))).toBe(deliveryJson(delivery));
   });
 
-  it('holds the event as it stands in the log', () => {
+  it('holds the event as it is in the log', () => {
     const text = '{ "type" : "track", "value" : 1.0 }';
     const { event: _, ...envelope } = sampleDelivery('a');
     expect(deliveryJson(withEventText(envelope, text))).toContain(`"event":${text},`);

@@ -10,7 +10,7 @@ const destination = { id: 'd1', workspaceId: 'w1', version: 1, settings: { secre
 
 const delivery = sampleDelivery('x1');
 
-test('what a connector did not foresee is logged without settings and tried again', async () => {
+test('an unforeseen error of a connector is logged without settings and retried', async () => {
   const broken: Connector = {
     batchLimits: () => ({ events: 1 }),
     deliver: () => Promise.reject(new TypeError('our mistake')),
@@ -26,7 +26,7 @@ test('what a connector did not foresee is logged without settings and tried agai
   expect(logged).toEqual(Array(2).fill({ connector: 'broken', destination_id: 'd1', error: 'our mistake' }));
 });
 
-test('batch limits that throw are one delivery, so the stage goes on, and are logged once', () => {
+test('batch limits that throw make batches of one, so the stage continues, and are logged once', () => {
   const broken: Connector = {
     batchLimits: () => {
       throw new TypeError('our mistake');

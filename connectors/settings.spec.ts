@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { memoizeByObject } from './settings.ts';
 
-test('what follows from an object is worked out once, also where nothing does', () => {
+test('a value derived from an object is computed once, also where it is undefined', () => {
   const make = vi.fn(({ n }: { n: number }) => (n === 0 ? undefined : { twice: 2 * n }));
   const of = memoizeByObject(make);
   const [one, none] = [{ n: 1 }, { n: 0 }];

@@ -48,7 +48,7 @@ function violation(changes: Partial<Violation> = {}): Violation {
 
 const CONTRACT = { [HEADER.contractId]: 'c1', [HEADER.contractVersion]: '3' };
 
-it('says again what the violations were', () => {
+it('has the violations that were recorded', () => {
   const violations = [
     violation(),
     violation({ id: 'v2', path: '/"é/☃', action: 'omitted', kind: 'undeclared' }),
@@ -56,7 +56,7 @@ it('says again what the violations were', () => {
   expect(violationsIn({ ...CONTRACT, ...violationsHeader(violations) }, EVENT)).toEqual(violations);
 });
 
-it('is absent where there are none', () => {
+it('is absent where none exist', () => {
   expect(violationsHeader([])).toEqual({});
   expect(violationsIn(CONTRACT, EVENT)).toEqual([]);
 });
@@ -101,7 +101,7 @@ describe('RecordedEvent', () => {
     counted: countedEvent(event, key),
   });
 
-  it('tells what stages need without parsing the event', () => {
+  it('has the fields that stages need without parsing the event', () => {
     const event = track();
     const one = new RecordedEvent(recorded(event, 'not JSON'));
     expect(known(one)).toEqual(expected(event, 'k9'));

@@ -81,7 +81,7 @@ describe('a traced batch stage', () => {
     expect(got[1]).toBe(context);
   });
 
-  it('drops the spans behind an early end of the batch, whose entries come again', async () => {
+  it('drops the spans behind an early end of the batch, whose entries are read again', async () => {
     const { tracing, ended } = recorder();
     const ends: number[] = [];
     const stage = traced(
@@ -98,7 +98,7 @@ describe('a traced batch stage', () => {
     expect(ended).toEqual([[sampled(0), undefined]]);
   });
 
-  it('throws what the stage threw, with the reason on the spans', async () => {
+  it('throws the error of the stage, with the reason on the spans', async () => {
     const { tracing, ended } = recorder();
     const failure = new Unavailable('Kafka is down');
     const stage = traced(

@@ -43,7 +43,7 @@ describe('Deadlines', () => {
     for (const deadline of [second, third]) deadlines.end(deadline);
   });
 
-  test('those that wait for one signal are stopped by it, and no others', () => {
+  test('one signal stops only the calls that wait for it', () => {
     const leaving = new AbortController();
     const [one, two, other] = [leaving.signal, leaving.signal, outer].map((signal) =>
       deadlines.begin(signal),
@@ -68,7 +68,7 @@ describe('Deadlines', () => {
     deadlines.end(deadline);
   });
 
-  test('it is a signal for those that take nothing else, whenever they ask', () => {
+  test('it is a signal for calls that accept nothing else, whenever they ask', () => {
     const deadline = deadlines.begin(outer);
     const { signal } = deadline;
     expect(signal.aborted).toBe(false);

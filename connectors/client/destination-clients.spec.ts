@@ -118,7 +118,7 @@ test('the surplus of a busy moment goes as others come', async () => {
   expect(closes()).toEqual([1, 1, 1, 0, 0]);
 });
 
-test('the close waits for the calls under way, closes every client once and gives out no more', async () => {
+test('the close waits for calls under way, closes every client once and opens no more', async () => {
   const end = begin('a', 1);
   const endNew = begin('a', 2);
   await touch('b');
@@ -150,7 +150,7 @@ test('a client that was discarded ends with its last call, and the next call has
   expect([first.closes, second.closes]).toEqual([1, 0]);
 });
 
-test('an error while opening rejects the call, and the next call opens anew', async () => {
+test('an error while opening rejects the call, and the next call opens again', async () => {
   let broken = true;
   const opening = new DestinationClients({
     open: async () => {

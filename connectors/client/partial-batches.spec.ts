@@ -72,7 +72,7 @@ test.each([401, 403, 404, 410])('a %d holds for the batch: nothing is sent again
 const STUMBLED: DeliveryResult = { outcome: 'retry', status: 500, reason: 'answered 500' };
 
 test.each([[[3]], [[0, 63]], [[5, 40, 41]]])(
-  'events at which a receiver stumbles (%j) hold up none of their batch',
+  'events that make a receiver fail (%j) delay none of their batch',
   async (bad) => {
     const { sent, results } = await run(batchOf(64), (ids) =>
       ids.some((id) => bad.includes(id)) ? STUMBLED : DELIVERED,
@@ -88,7 +88,7 @@ test.each([
   [500, Array.from({ length: 100 }, (_, n) => 5 * n)],
   [45, Array.from({ length: 20 }, (_, n) => n)],
 ])(
-  'more than three events at which a receiver stumbles held up their batch of %d for ever',
+  'more than three events that make a receiver fail delayed their batch of %d for ever',
   async (count, bad) => {
     const { sent, results } = await run(batchOf(count), (ids) =>
       ids.some((id) => bad.includes(id)) ? STUMBLED : DELIVERED,
@@ -105,7 +105,7 @@ test('a receiver that stumbles at everything is asked a few times, and all of it
   expect(outcomes).toEqual(Array(100).fill('retry'));
 });
 
-test('a place that turns busy is not asked on, and the rest waits as long as it said', async () => {
+test('a busy destination is not asked on, and the rest waits for its Retry-After', async () => {
   const busy: DeliveryResult = {
     outcome: 'retry',
     status: 429,
@@ -129,7 +129,7 @@ test('deliveries that the deadline cuts off are retried, none is dead', async ()
 });
 
 test.each([1, 10, 100, 300, 625, 1_000, 1_250, 2_400, 2_500, 4_900])(
-  'every call settles some, also when all are bad and each answer takes %d ms',
+  'every call settles some events, also when all fail and each response takes %d ms',
   async (tookMs) => {
     const { outcomes } = await run(batchOf(100), () => refused(), tookMs);
     expect(outcomes).toContain('dead');

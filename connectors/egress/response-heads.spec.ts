@@ -38,7 +38,7 @@ test('a server cannot announce a status', () => {
   expect(read('HTTP/1.1 103 x\r\ntributary-status: 200\r\n\r\n')).toBe('');
 });
 
-test('what is not HTTP passes, for the client to refuse', () => {
+test('bytes that are not HTTP pass, for the client to refuse', () => {
   for (const text of ['220 smtp.example ESMTP\r\n', 'HTTP/1.1 none\r\n\r\n', 'SSH-2.0-x\r\n'])
     expect(read(text, 3)).toBe(text);
 });
@@ -54,7 +54,7 @@ test('headers above any bound end the connection', () => {
   expect(() => read(long, 1_000)).toThrow(ResponseTooLarge);
 });
 
-test('a head that comes byte by byte costs no more than its length', () => {
+test('a head that arrives byte by byte costs no more than its length', () => {
   const began = process.threadCpuUsage();
   read(`HTTP/1.1 200 OK\r\nx: ${'y'.repeat(120_000)}\r\n\r\n`, 1);
   expect(process.threadCpuUsage(began).user).toBeLessThan(1_000_000);

@@ -26,13 +26,13 @@ test('each item of an answer has its own verdict, in order', () => {
 });
 
 test.each(['', '{"items":[{"create":{"sta', '[]', '{}', { items: [] }, { items: [{}, {}, {}] }])(
-  'an answer that is not whole says nothing: %j',
+  'an incomplete response states nothing: %j',
   (broken) => {
     expect(itemsIn(answer(broken), 2)).toBeUndefined();
   },
 );
 
-test('what is there already is delivered; what may pass is tried again', () => {
+test('an existing document is delivered; a transient error is retried', () => {
   expect(classifyItem(item(409, 'version_conflict_engine_exception'), [])).toMatchObject({
     outcome: 'delivered',
   });
@@ -50,7 +50,7 @@ test('secrets in a reason are masked', () => {
   });
 });
 
-test('a document that is missing, or a data stream that takes no changes, means that the index is reached', () => {
+test('a missing document, or a data stream that accepts no changes, means that the index is reached', () => {
   expect(testResultOfItem(item(404, 'document_missing_exception'), [])).toEqual({ ok: true });
   expect(testResultOfItem(item(400, 'illegal_argument_exception'), [])).toEqual({ ok: true });
   expect(testResultOfItem(item(404, 'index_not_found_exception'), [])).toMatchObject({

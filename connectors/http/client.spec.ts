@@ -34,14 +34,14 @@ async function talk(answer: (response: ServerResponse) => void) {
 const text = ({ start }: { start: Uint8Array }) => Buffer.from(start).toString();
 
 describe('an answer', () => {
-  it('is a status line, what it says about coming again, and its body', async () => {
+  it('is a status line, its Retry-After and its body', async () => {
     const { ask } = await talk((response) => response.writeHead(503, { 'retry-after': '7' }).end('busy'));
     const answer = await ask();
     expect(answer).toMatchObject({ status: 503, retryAfter: '7', whole: true });
     expect(text(answer)).toBe('busy');
   });
 
-  it('comes behind any number of answers that are none yet', async () => {
+  it('follows any number of interim responses', async () => {
     const { ask } = await talk((response) => {
       response.writeProcessing();
       response.writeEarlyHints({ link: '</a>; rel=preload' });
@@ -74,7 +74,7 @@ describe('an answer', () => {
     expect(seen.connections).toBe(2);
   });
 
-  it('whose status line came stands, when its body breaks off or the time is over', async () => {
+  it('counts once its status line arrived, also when the body breaks off or the time is over', async () => {
     const broken = await talk((response) => {
       response.writeHead(200, { 'content-length': '10' });
       response.write('part', () => response.destroy());
@@ -110,7 +110,7 @@ describe('an answer', () => {
     await expect(asked).rejects.toThrow('over');
   });
 
-  it('is an error of the network where there is none', async () => {
+  it('is an error of the network where no response arrived', async () => {
     const { ask } = await talk((response) => response.destroy());
     await expect(ask()).rejects.toMatchObject({ code: 'UND_ERR_SOCKET' });
   });

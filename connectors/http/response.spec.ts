@@ -85,7 +85,7 @@ test('our own errors', () => {
   expect(coded('UND_ERR_INVALID_ARG')).toMatchObject({ outcome: 'dead' });
 });
 
-test('an error without a code is none of the network', () => {
+test('an error without a code is not an error of the network', () => {
   expect(classifyFailure(new TypeError('our mistake'))).toBeUndefined();
   expect(classifyFailure('thrown text')).toBeUndefined();
   expect(coded('not an identifier: secret')).toBeUndefined();
@@ -129,7 +129,7 @@ test('an answer is shown without control characters and not past a kilobyte', ()
   expect(excerpt(`x${'é'.repeat(EXCERPT_BYTES)}`)).toBe(`x${'é'.repeat(EXCERPT_BYTES / 2 - 1)}`);
 });
 
-test('what a destination echoes of the secret settings is masked', () => {
+test('secret settings that a destination echoes are masked', () => {
   expect(excerpt(`you sent ${SECRET}`)).toBe('you sent ***');
   expect(excerpt('{"authorization":"Bearer tok_0123456789"}')).toBe('{"authorization":"***"}');
   expect(excerpt('{"token":"tok_0123456789"}')).toBe('{"token":"***"}');

@@ -11,7 +11,7 @@ test.each([
   ['TOPIC_AUTHORIZATION_FAILED', 'permission denied'],
   ['SASL_AUTHENTICATION_FAILED', 'not authenticated'],
   ['INVALID_TOPIC_EXCEPTION', 'the topic is not valid'],
-])('%s: given up, however it is wrapped', (type, reason) => {
+])('%s: dead-lettered, however it is wrapped', (type, reason) => {
   for (const error of [protocol(type), wrapped(protocol(type))]) {
     expect(classifyKafkaFailure(error, undefined)).toEqual({ outcome: 'dead', reason });
   }
@@ -39,7 +39,7 @@ test.each(['UNKNOWN', 'KAFKAJS_UNKNOWN_ERROR_CODE'])('a record may be the fault 
   });
 });
 
-test('what became of the connection counts more than how the driver tells it', () => {
+test('the state of the connection takes precedence over the wording of the driver', () => {
   const connection = Object.assign(new Error('Connection error: x'), { name: 'KafkaJSConnectionError' });
   expect(classifyKafkaFailure(connection, undefined)).toMatchObject({ outcome: 'retry', reset: true });
   expect(classifyKafkaFailure(wrapped(connection), new AddressRefused('x'))).toMatchObject({

@@ -23,7 +23,7 @@ describe('a connection to a broker', () => {
     return { client: inspectResponses(client, checkResponses(client)), broker };
   }
 
-  it('whose broker ends its side ended the process: it is closed', async () => {
+  it('ended the process when the broker closed its side: the connection is closed', async () => {
     const { client, broker } = await connected();
     client.on('error', () => {});
     client.resume();

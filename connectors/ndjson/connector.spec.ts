@@ -21,6 +21,6 @@ test('a refused folder is dead, an unfinished append is retried', () => {
   expect(classifyFailure(new Closed('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
 });
 
-test('an error without a code is none of the file system', () => {
+test('an error without a code is not an error of the file system', () => {
   expect(classifyFailure(new TypeError('our mistake'))).toBeUndefined();
 });

@@ -69,7 +69,7 @@ test('a line torn by a crash is sealed, and the next begins on a line of its own
   expect(await contents(FIRST)).toBe('{"n":1}\n{"n":2,"half\n{"n":2}\n{"n":3}\n');
 });
 
-test('a file taken away by a reader is made anew', async () => {
+test('a file that a reader removed is created again', async () => {
   await append('1\n');
   await rm(join(root, 'a'), { recursive: true });
   await append('2\n');

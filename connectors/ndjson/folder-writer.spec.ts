@@ -15,7 +15,7 @@ function blockedWrites() {
 const patient = () => new AbortController().signal;
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test('what is asked for during a write shares the next one', async () => {
+test('requests during a write share the next one', async () => {
   const { begun, write } = blockedWrites();
   const writer = new FolderWriter(write);
   const appends = ['a', 'b', 'c'].map((text) => writer.append(text, patient()));
@@ -38,7 +38,7 @@ test('a failed write fails its group and no other', async () => {
   expect((await outcomes).map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
 });
 
-test('who leaves the queue is not written, who leaves a begun write does not hold it up', async () => {
+test('a cancelled request in the queue is not written, and one in a write under way does not delay it', async () => {
   const { begun, write } = blockedWrites();
   const writer = new FolderWriter(write);
   const leaving = new AbortController();
@@ -66,7 +66,7 @@ test('a long queue is written piece by piece', async () => {
   expect(begun.map(({ text }) => text.length)).toEqual([5, megabytes.length, megabytes.length]);
 });
 
-test('closing waits for what was taken and takes nothing more', async () => {
+test('closing waits for accepted requests and accepts no more', async () => {
   const { begun, write } = blockedWrites();
   const writer = new FolderWriter(write);
   const append = writer.append('a', patient());

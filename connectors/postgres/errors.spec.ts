@@ -14,7 +14,7 @@ test.each([
   ['42703', 'the table does not fit (42703)'],
   ['22P05', 'a value is not taken (22P05)'],
   ['23514', 'a constraint is violated (23514)'],
-])('%s: given up', (code, reason) => {
+])('%s: dead-lettered', (code, reason) => {
   expect(classifyPostgresFailure(refusal(code), undefined)).toEqual({ outcome: 'dead', reason });
 });
 

@@ -13,7 +13,7 @@ test.each([
   ['MOVED 1234 10.0.0.1:6379', 'the server is part of a cluster'],
   ['ERR Error running script (call to f_1): @user_script:10: WRONGTYPE Operation', 'the key holds no stream'],
   ["ERR unknown command 'EVAL'", 'the server refused the command'],
-])('%s: given up', (message, reason) => {
+])('%s: dead-lettered', (message, reason) => {
   expect(classifyRedisFailure(reply(message), undefined)).toEqual({ outcome: 'dead', reason });
 });
 
@@ -28,14 +28,14 @@ test.each([
   expect(classifyRedisFailure(reply(message), undefined)).toEqual({ outcome: 'retry', reason });
 });
 
-test('an entry may be the fault of what says nothing of the server', () => {
+test('an entry may be at fault where the error does not concern the server', () => {
   const blaming = ['ERR max request size exceeded', 'POLICY no such text', 'upstream failure'];
   const not = ['OOM command not allowed', 'NOPERM no', 'ERR max number of clients reached', 'LOADING wait'];
   expect([...blaming, ...not].filter((message) => mayConcernEntries(reply(message)))).toEqual(blaming);
   expect(mayConcernEntries(new Error('ERR no reply'))).toBe(false);
 });
 
-test('what became of the connection counts more than how the driver tells it', () => {
+test('the state of the connection takes precedence over the wording of the driver', () => {
   const closed = new Error('Connection is closed.');
   expect(classifyRedisFailure(closed, undefined)).toMatchObject({ outcome: 'retry', reset: true });
   expect(classifyRedisFailure(closed, new AddressRefused('x'))).toMatchObject({ outcome: 'dead' });

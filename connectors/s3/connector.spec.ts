@@ -24,7 +24,7 @@ describe('a put that the service refused', () => {
     ['AccessDenied', 403],
     ['NoSuchBucket', 404],
     ['InvalidArgument', 400],
-  ])('for good is given up: %s', (name, status) => {
+  ])('permanently is dead-lettered: %s', (name, status) => {
     expect(classifyS3Failure(answered(name, status), undefined, 0)).toMatchObject({
       outcome: 'dead',
       status,

@@ -3,7 +3,7 @@ import { classifyActions } from './connector.ts';
 
 const NOTHING_SEEN = { failure: undefined, status: undefined, retryAfter: undefined };
 
-describe('what an action met with', () => {
+describe('the failure of an action', () => {
   it('is tried again where the pack waited no longer, although the call had time left', () => {
     const error = { name: 'TimeoutError', message: 'timed out' };
     const verdict = classifyActions([{ action: 'track', error }], NOTHING_SEEN, [], 0);

@@ -57,7 +57,7 @@ describe('a process of the pack ends', () => {
     await gone(pid);
   });
 
-  it('with the process whose thread began it, also where that is killed', async () => {
+  it('with the process whose thread started it, also where that is killed', async () => {
     const other: ChildProcess = spawn(process.execPath, ['-e', IN_ANOTHER_PROCESS, THREAD], {
       stdio: ['ignore', 'pipe', 'ignore'],
     });

@@ -191,7 +191,7 @@ describe('verdicts', () => {
     expect(closed).toMatchObject({ outcome: 'retry', reason: 'connection refused' });
   });
 
-  test('a connection test asks the destination, and tells no key', async () => {
+  test('a connection test calls the destination and exposes no key', async () => {
     const connector = connect('iterable');
     expect(await connector.test(destinationFor('iterable'), unhurried)).toEqual({ ok: true, status: 200 });
     answering.with = (response) => void response.writeHead(401).end(KEY);
@@ -236,7 +236,7 @@ describe('the process of the pack', () => {
     expect(host.pidOf('w1')).not.toBe(pid);
   });
 
-  test('one that does not answer is killed at the deadline; one whose destination does not answer is not', async () => {
+  test('a process that does not answer is killed at the deadline; one whose destination does not answer is not', async () => {
     const connector = connect('posthog');
     const impatient = connect('posthog', 1_500);
     await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
@@ -255,7 +255,7 @@ describe('the process of the pack', () => {
     expect(host.pidOf('w1')).not.toBe(pid);
   });
 
-  test('one workspace held up the deliveries of all: its mappings hold up its own process alone', async () => {
+  test('one workspace delayed the deliveries of all: its mappings delay its own process alone', async () => {
     host = new PackHost({ maxProcesses: 2 });
     const connector = connect('iterable');
     const theirs = { ...destinationFor('iterable'), id: 'd-theirs', workspaceId: 'w2' };
@@ -304,7 +304,7 @@ describe('the process of the pack', () => {
     expect(requests).toHaveLength(2);
   });
 
-  test('are no more than they may be, and end when nobody needs them', async () => {
+  test('are bounded in number, and end when they are idle', async () => {
     host = new PackHost({ maxProcesses: 2, idleMs: 200 });
     const connector = connect('posthog');
     const of = (workspaceId: string) => ({

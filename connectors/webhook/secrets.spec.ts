@@ -25,7 +25,7 @@ test('a secret that is replaced signs on for a day, or as long as the settings s
   expect(longer.rotation_until).toBe('2026-03-04T12:00:00.000Z');
 });
 
-test('no more is kept than signs: what is over, what is the present one, more than four', () => {
+test('only valid signs are kept: no expired ones, the present one, four at most', () => {
   const once = rotated({ secret: A }, { secret: B }, NOW);
   expect(secretsIn(rotated(once, { ...once, secret: C }, NOW + HOUR))).toEqual([B, A]);
   expect(secretsIn(rotated(once, { ...once, secret: C }, NOW + 25 * HOUR))).toEqual([B]);

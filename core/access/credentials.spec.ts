@@ -7,19 +7,19 @@ describe('normalizeEmail', () => {
     expect(normalizeEmail('Ada.Lovelace@Example.COM')).toBe('ada.lovelace@example.com');
   });
 
-  it('keeps addresses apart that only Unicode takes for the same', () => {
+  it('keeps addresses apart that only Unicode considers equal', () => {
     expect(normalizeEmail('\u212Aate@example.com')).toBe('\u212Aate@example.com');
     expect(normalizeEmail('\u0130@example.com')).toBe('\u0130@example.com');
   });
 
   it.each(['', 'ada', 'ada@', '@example.com', 'a b@example.com', 'a@b@c', 'a\u0000@b.c', 'a@b.c\n'])(
-    'takes %j for no address',
+    'does not accept %j as an address',
     (text) => {
       expect(normalizeEmail(text)).toBeUndefined();
     },
   );
 
-  it('takes no address longer than mail does', () => {
+  it('accepts no address longer than mail does', () => {
     expect(normalizeEmail(`${'a'.repeat(242)}@example.com`)).toHaveLength(254);
     expect(normalizeEmail(`${'a'.repeat(243)}@example.com`)).toBeUndefined();
   });
@@ -30,7 +30,7 @@ const kind = fc.constantFrom<KeyKind>('write_key', 'api_key', 'client_key');
 const environment = fc.constantFrom('production' as const, 'development' as const);
 
 describe('keys', () => {
-  it('are known by what they look like', () => {
+  it('are recognised by their form', () => {
     const bytes = new Uint8Array(32).fill(7);
     expect(makeKey('write_key', bytes).raw).toMatch(/^trb_wk_prod_[0-9A-Za-z]{49}$/);
     expect(makeKey('write_key', bytes, 'development').raw).toMatch(/^trb_wk_dev_[0-9A-Za-z]{49}$/);
@@ -96,6 +96,6 @@ it('is good until it is revoked or expires, and never after', () => {
   expect(isUsable({ status: 'revoked' }, end)).toBe(false);
 });
 
-it('is not good for ever because of a time that is none', () => {
+it('does not last for ever because of an invalid time', () => {
   expect(isUsable({ status: 'active', expires_at: 'soon' }, end)).toBe(false);
 });

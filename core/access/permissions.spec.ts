@@ -16,7 +16,7 @@ describe('the permission table', () => {
     }
   });
 
-  it('has one operation that is everybody’s, and it reads nothing', () => {
+  it('has one operation that is open to all, and it reads nothing', () => {
     const ofEverybody = operations.filter((operation) => permissionOf(operation).public);
     expect(ofEverybody).toEqual(['sdk-measurements.take']);
   });
@@ -65,7 +65,7 @@ describe('the permission table', () => {
     expect(own.toSorted()).toEqual(['organization-members.delete', 'workspace-members.delete']);
   });
 
-  it('leaves of an archived workspace what tells of it and archives it', () => {
+  it('leaves of an archived workspace the operations that read and archive it', () => {
     const open = operations.filter((operation) => permissionOf(operation).archived);
     expect(open.toSorted()).toEqual(['workspaces.archive', 'workspaces.read']);
   });

@@ -33,14 +33,14 @@ describe('a list of scopes', () => {
   });
 
   it.each(['', ',', `${READ},`, 'profile', 'profile.*', 'Profile.Read', `${READ} ${WRITE}`, `${READ},admin`])(
-    '%j is none',
+    '%j is not one',
     (text) => {
       expect(readScopes(text)).toBeUndefined();
     },
   );
 });
 
-describe('what an account may do with profiles', () => {
+describe('the access of an account to profiles', () => {
   const state = foldAll([
     account(OWNER, 'owner@example.com'),
     workspace(),
@@ -61,7 +61,7 @@ describe('what an account may do with profiles', () => {
     for (const where of [region, 'elsewhere']) expect(scopesOf('member', where)).toEqual([READ]);
   });
 
-  it('is what the role in a workspace says, in the region of the workspace alone', () => {
+  it('is that of the role in a workspace, in the region of the workspace alone', () => {
     expect(scopesOf('guest')).toEqual([READ]);
     expect(scopesOf('guest', 'elsewhere')).toBeUndefined();
   });
@@ -71,7 +71,7 @@ describe('what an account may do with profiles', () => {
     expect(accountScopes(OWNER, { id: 'another' }, region, undefined, state)).toBeUndefined();
   });
 
-  it('is narrowed by what the token claims, which lifts no role and opens no other organization', () => {
+  it('is narrowed by the claims of the token, which raise no role and open no other organization', () => {
     expect(scopesOf(OWNER, region, [READ])).toEqual([READ]);
     expect(scopesOf('member', region, [WRITE])).toEqual([]);
     expect(scopesOf('member', region, [READ, WRITE, DELETE])).toEqual([READ]);
@@ -80,7 +80,7 @@ describe('what an account may do with profiles', () => {
     expect(scopesOf('stranger', region, [READ])).toBeUndefined();
   });
 
-  it('is no more once the workspace was archived', () => {
+  it('ends once the workspace was archived', () => {
     const archived = foldAll([
       workspace(),
       account('guest', 'guest@example.com'),
@@ -92,7 +92,7 @@ describe('what an account may do with profiles', () => {
 });
 
 describe('includesRole', () => {
-  it('lets each role do what it and the lesser ones may', () => {
+  it('allows each role the operations of its own and of lesser roles', () => {
     const may = WORKSPACE_ROLES.map((role) => WORKSPACE_ROLES.filter((needed) => includesRole(role, needed)));
     expect(may).toEqual([['admin', 'editor', 'viewer'], ['editor', 'viewer'], ['viewer']]);
   });
@@ -103,7 +103,7 @@ describe('includesRole', () => {
 });
 
 describe('includesOrganizationRole', () => {
-  it('lets each role do what it and the lesser ones may', () => {
+  it('allows each role the operations of its own and of lesser roles', () => {
     const may = ORGANIZATION_ROLES.map((role) =>
       ORGANIZATION_ROLES.filter((needed) => includesOrganizationRole(role, needed)),
     );
@@ -119,7 +119,7 @@ describe('effectiveRole', () => {
     }
   });
 
-  it('gives everyone else what the workspace says', () => {
+  it('gives everyone else the role in the workspace', () => {
     for (const role of [...WORKSPACE_ROLES, undefined]) {
       expect(effectiveRole('member', role)).toBe(role);
       expect(effectiveRole(undefined, role)).toBe(role);

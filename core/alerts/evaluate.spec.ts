@@ -76,14 +76,14 @@ describe('volume', () => {
     expect(await of(75)).toMatchObject({ state: 'ok' });
   });
 
-  it('of a quiet night says nothing', async () => {
+  it('of a quiet night raises no alert', async () => {
     expect(await evaluated({ watch: below, counts: weeksOf(last, [3, 19, 19, 30]) })).toMatchObject({
       state: 'unknown',
       because: 'few_events',
     });
   });
 
-  it('with too little history says nothing: one week, or weeks before the first whole day', async () => {
+  it('with too little history raises no alert: one week, or weeks before the first whole day', async () => {
     for (const counts of [
       [],
       weeksOf(last, [100]),
@@ -164,7 +164,7 @@ describe('silence', () => {
     expect(await of(Date.parse('2026-03-19T07:55:00Z'))).toMatchObject({ state: 'firing' });
   });
 
-  it('of what never came says nothing', async () => {
+  it('of events that never arrived raises no alert', async () => {
     expect(await evaluated({ watch, counts: [] })).toMatchObject({ because: 'never_counted' });
   });
 });
@@ -172,7 +172,7 @@ describe('silence', () => {
 describe('violations', () => {
   const watch = { kind: 'violations', ...ALL, minutes: 30, share: 0.05, minimum: 20 } as const;
 
-  it('above the share of what was received, rejected or warned of', async () => {
+  it('above the share of received events, rejected or warned of', async () => {
     const of = (counts: Readonly<Record<string, number>>, current: AlertState = 'ok') =>
       evaluated({ watch, current, counts: [{ at: NOW - MINUTE, counts }] });
     expect(await of({ received: 100, 'rejected/c1/missing': 3, 'warned/omitted': 3 })).toMatchObject({
@@ -203,7 +203,7 @@ describe('deliveries', () => {
     counts,
   });
 
-  it('made below the share; those of the last two minutes have time', async () => {
+  it('made below the share; those of the last two minutes are not counted yet', async () => {
     const counts = [made(10, { created: 100, delivered_first: 80, delivered_later: 9 })];
     expect(await evaluated({ watch: rate, counts })).toMatchObject({ state: 'firing', value: 0.89 });
     expect(
@@ -311,7 +311,7 @@ describe('a change', () => {
     expect(evaluateAlert(rule, series(true), third, NOW + HOUR, HOUR)).toBeDefined();
   });
 
-  it('in quiet hours waits for their end, and is dropped if it holds no more', () => {
+  it('in quiet hours waits for their end, and is dropped if it no longer holds then', () => {
     const quiet = { ...rule, quiet_hours: [{ days: ['thu'], from: '09:00', until: '11:00' }] } as const;
     expect(evaluateAlert(quiet, series(true), undefined, NOW, HOUR)).toBeUndefined();
     expect(evaluateAlert(quiet, series(true), undefined, NOW + HOUR, HOUR)).toBeDefined();

@@ -35,7 +35,7 @@ it('leaves what only looks like a secret outside of settings: a contract may spe
   });
 });
 
-it('tells of a huge value by its size and digest', () => {
+it('states size and digest of a huge value', () => {
   const source_code = 'x'.repeat(MAX_AUDITED_BYTES);
   expect(maskedEntity({ id: 't', source_code })).toEqual({
     id: 't',

@@ -71,7 +71,7 @@ describe('a state is restored', () => {
     await expect(restore([], 0)).rejects.toThrow(CatalogGap);
   });
 
-  it('from the next rewrite where that one drops it in the midst of it', async () => {
+  it('from the next rewrite where the present one drops it while it runs', async () => {
     const more = [...FACTS, contract('c2', 'view')];
     const log = new ShortLog([...FACTS, ...rewriteOf('r1'), ...rewriteOf('r2', more)], 2);
     const read = log.read.bind(log);
@@ -110,7 +110,7 @@ describe('a state is restored', () => {
     }
   });
 
-  it('never from what is no row, no JSON, or nothing at all, and says what it found', async () => {
+  it('never from something that is not a row, not JSON, or empty, and states what it found', async () => {
     const [first] = rewriteOf('r1');
     const piece = (text: unknown) => ({ v: 1, type: 'catalog.rewrite_rows', rewrite: 'r1', part: 0, text });
     const restore = (...entries: readonly unknown[]) =>

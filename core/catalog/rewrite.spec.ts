@@ -79,7 +79,7 @@ const people: fc.Arbitrary<Fact> = fc.oneof(
 const history = fc.array(people, { maxLength: 40, size: 'max' });
 
 describe('a rewrite', () => {
-  it('gives back the state, to which later facts do what they do to the one it was made of', () => {
+  it('gives the same state, on which later facts have the same effect', () => {
     fc.assert(
       fc.property(history, history, (before, later) => {
         const facts = [workspace(), ...before];
@@ -95,7 +95,7 @@ describe('a rewrite', () => {
     );
   });
 
-  it('holds nothing of an address that is nobody’s any more', () => {
+  it('holds no address without a current member', () => {
     const { state } = foldAll([
       workspace(),
       account('p1', 'planted-1@example.com'),
@@ -135,7 +135,7 @@ describe('a rewrite', () => {
     expect(found && rowsOf(found)).toEqual(rowsOf(state));
   });
 
-  it('that never ended is none', () => {
+  it('that never ended is ignored', () => {
     const records = recordsOf(rowsOf(foldAll([workspace()]).state));
     expect(read(records.slice(0, -1))).toBeUndefined();
   });

@@ -79,7 +79,7 @@ describe('a dry run', () => {
     expect(examples[0]?.verdict).toMatchObject({ outcome: 'rejected', violations: [{ path: '/amount' }] });
   });
 
-  it('is of bounded size, and says so, whatever fields events make up', () => {
+  it('is of bounded size, and states so, whatever fields events invent', () => {
     const events = Array.from({ length: 500 }, (_, n) => ({ amount: 1, [`field ${n}`]: 1 }));
     const { violations, isCut } = resultOf(events);
     expect(violations).toHaveLength(MAX_DRY_RUN_VIOLATIONS);

@@ -56,7 +56,7 @@ const schema_definition = {
   },
 };
 
-describe('what a contract speaks about', () => {
+describe('the events that a contract applies to', () => {
   it('are the properties of track and page', () => {
     expect(evaluate({ schema_definition }, { plan: 'pro' }).outcome).toBe('accepted');
     const page: CanonicalEvent = { ...track({ plan: 'pro' }), type: 'page' };

@@ -315,7 +315,7 @@ describe('the events of another contract', () => {
     };
   }
 
-  it('are evaluated as ever between those that exhaust the meter of theirs', () => {
+  it('are evaluated in full between events that exhaust the meter of their contract', () => {
     const evaluator = createContractEvaluator();
     const hostile = contractOf('hostile', {
       properties: { a: { items: { allOf: times(900, () => ({ type: 'string' })) } } },

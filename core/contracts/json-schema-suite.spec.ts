@@ -166,7 +166,7 @@ function contractOf(schema_definition: JsonObject, id: string): Contract {
 describe.each(DRAFTS)('the test suite of JSON Schema %s', (draft, $schema) => {
   const result = run(draft, $schema);
 
-  it('is met by every schema that the dialect takes, but for the differences listed', () => {
+  it('is met by every schema that the dialect accepts, but for the differences listed', () => {
     const listed = DIFFERENCES.filter(({ drafts }) => drafts.includes(draft));
     expect(result.differences.filter((name) => !listed.some(({ where }) => where.test(name)))).toEqual([]);
     for (const { where, tests } of listed) {

@@ -57,11 +57,11 @@ describe('latencies', () => {
 });
 
 describe('mergeHealth', () => {
-  it('is nothing where nobody tells anything', () => {
+  it('is empty where no process reports', () => {
     expect(mergeHealth([])).toBeUndefined();
   });
 
-  it('adds rates up, and tells the worst of what cannot be added', () => {
+  it('adds rates up, and reports the worst of values that cannot be added', () => {
     const errors = [1, 2, 3].map((n) => ({ at: NOW - n, outcome: 'retry', reason: `e${n}` }) as const);
     const one = report({
       delivered: 60,

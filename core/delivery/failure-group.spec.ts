@@ -22,7 +22,7 @@ describe('the kind of a failure', () => {
     expect(kindOfFailure(reason, status)).toBe(kind);
   });
 
-  it('is bounded, and stays what it is', () => {
+  it('is bounded, and stays the same', () => {
     const kind = kindOfFailure(`x${' 12 y'.repeat(10_000)}`);
     expect(kind.length).toBe(160);
     expect(kindOfFailure(kind)).toBe(kind);
@@ -61,7 +61,7 @@ describe('the group of an outcome', () => {
     });
   });
 
-  it.each(['delivered', 'discarded'])('there is none for a delivery that is %s', (status) => {
+  it.each(['delivered', 'discarded'])('a delivery that is %s has no group', (status) => {
     expect(failureGroupOf(outcome({ status }))).toBeUndefined();
   });
 });

@@ -8,7 +8,7 @@ const cursor = (partition: number, from: number, next: number, end: number) => (
   end,
 });
 
-it('the share that is done counts what was read of all partitions', () => {
+it('the share that is done counts the records read of all partitions', () => {
   const cursors = [cursor(0, 10, 20, 20), cursor(1, 0, 10, 30)];
   expect(replayProgress({ cursors, status: 'running' })).toBe(0.5);
   expect(replayProgress({ cursors: [], status: 'running' })).toBe(0);

@@ -70,7 +70,7 @@ describe('a delivery is read', () => {
     [JSON.stringify(ENVELOPE), 'no event'],
     [JSON.stringify({ ...ENVELOPE, event: null }), 'no event'],
     [JSON.stringify({ ...ENVELOPE, event: 'text' }), 'no event'],
-  ])('and refused for what it is not: %s', (text, reason) => {
+  ])('and refused when malformed: %s', (text, reason) => {
     expect(() => readDelivery(text)).toThrow(reason);
   });
 });
@@ -155,7 +155,7 @@ describe('the text of a delivery', () => {
     expect(text.endsWith(`"event":${JSON.stringify(event)}}`)).toBe(true);
   });
 
-  it('leaves out what is not there', () => {
+  it('leaves out absent fields', () => {
     expect(deliveryText({ ...readDelivery(EXACT_TEXT), replay: undefined } as never)).not.toContain('replay');
   });
 });

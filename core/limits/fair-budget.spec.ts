@@ -21,7 +21,7 @@ function setUp(largestShare = 3 / 4, capacity = 1_200) {
 }
 
 describe('a fair budget', () => {
-  it('gives one owner most of it while nobody else needs it, and no more', () => {
+  it('gives one owner most of it while no other needs it, and no more', () => {
     const { beginMany, budget, ended } = setUp();
     expect(beginMany('a', 10, 200)).toBe(90);
     expect(budget.used).toBe(900);
@@ -80,7 +80,7 @@ describe('a fair budget', () => {
     expect(begin('a/browser/9', 10).admitted).toBe(true);
   });
 
-  it('never hands out more than its capacity, forgets nobody’s share and has all of it in the end', () => {
+  it('never hands out more than its capacity, keeps every owner’s share and has all of it in the end', () => {
     const step = fc.record({
       at: fc.nat(30),
       owners: fc.constantFrom('a', 'b', 'c/1', 'c/2', 'd/1/x', 'd/1/y', 'd/2/x'),

@@ -8,7 +8,7 @@ function bucketsAt(options: { perSecond: number; burst: number; maxBuckets?: num
 }
 
 describe('a token bucket', () => {
-  it('gives its burst at once, then what comes back', () => {
+  it('gives its burst at once, then what refills', () => {
     const { clock, buckets } = bucketsAt({ perSecond: 10, burst: 3 });
     expect([buckets.take('a'), buckets.take('a'), buckets.take('a')]).toEqual([0, 0, 0]);
     expect(buckets.take('a')).toBe(100);
@@ -20,7 +20,7 @@ describe('a token bucket', () => {
     expect(buckets.take('a')).toBe(100);
   });
 
-  it('gives more than it holds to whoever finds it full, and makes them wait after', () => {
+  it('gives more than it holds to a caller that finds it full, and makes it wait after', () => {
     const { clock, buckets } = bucketsAt({ perSecond: 10, burst: 5 });
     expect(buckets.take('a', 100)).toBe(0);
     expect(buckets.take('a')).toBeGreaterThan(0);
@@ -46,7 +46,7 @@ describe('a token bucket', () => {
     expect(buckets.size).toBe(1);
   });
 
-  it('never gives more in a stretch of time than its burst and what came back', () => {
+  it('never gives more in a span of time than its burst and what refilled', () => {
     const step = fc.record({ ms: fc.nat({ max: 500 }), tokens: fc.integer({ min: 1, max: 5 }) });
     fc.assert(
       fc.property(fc.array(step, { minLength: 1, maxLength: 200 }), (steps) => {

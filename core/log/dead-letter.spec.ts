@@ -11,13 +11,13 @@ const entry: LogEntry = {
   timestamp: 1_700_000_000_000,
 };
 
-it('gives back the entry that was given up, as its stage was handed it', () => {
+it('returns the dead-lettered entry, as its stage received it', () => {
   const record = readDeadLetter(deadLetterOf('route', entry, 'broken', AT));
   expect(record).toMatchObject({ stage: 'route', error: 'broken', at: AT });
   expect(record && deadLetteredEntry(record)).toEqual(entry);
 });
 
-it('knows no better time than that of giving up for records that tell no other', () => {
+it('uses the time of dead-lettering for records without another time', () => {
   const { timestamp: _untold, ...record } = JSON.parse(deadLetterOf('route', entry, 'broken', AT).value);
   const read = readDeadLetter({ value: JSON.stringify(record) });
   expect(read && deadLetteredEntry(read)).toEqual({ ...entry, timestamp: Date.parse(AT) });

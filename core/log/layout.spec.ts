@@ -51,7 +51,7 @@ describe('a growth', () => {
 });
 
 describe('bounds', () => {
-  it('survive their header, and another text is none', () => {
+  it('are read back from their header, and no other text is', () => {
     const bounds = new Map([
       [3, 1_200],
       [11, 0],
@@ -91,7 +91,7 @@ describe('appends are careful', () => {
     expect(isCareful(FIRST, NOW)).toBe(false);
   });
 
-  it('after they have learned of it, where the clock of the command was behind', () => {
+  it('after they have seen it, where the clock of the command was behind', () => {
     const learned = (ms: number) => layoutSince(30 * MINUTE_MS, ms);
     expect(isCareful(learned(MINUTE_MS), NOW)).toBe(true);
     expect(isCareful(learned(3 * MINUTE_MS), NOW)).toBe(false);

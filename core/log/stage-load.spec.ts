@@ -101,7 +101,7 @@ describe('the load of a stage', () => {
     expect(stageLoad(before, now, 500)).toMatchObject({ capacityPerProcess: 500, wantedProcesses: 2 });
   });
 
-  it('wants one process where none runs, and as many as its capacity of before tells', () => {
+  it('wants one process where none runs, and as many as the capacity measured before requires', () => {
     const before = sample(
       NOW,
       [
@@ -151,7 +151,7 @@ describe('the load of a stage', () => {
     expect(stageLoad(before, now, 10).wantedProcesses).toBe(4);
   });
 
-  it('counts what waits in a delayed topic on purpose as no lag', () => {
+  it('counts intended waiting in a delayed topic as no lag', () => {
     const delayed = partitions([[0, 500]], 'deliveries.retry.10m').map((one) => ({ ...one, oldestAt: 0 }));
     const now = { at: NOW, members: 1, partitions: [...partitions([[7, 7]]), ...delayed] };
     expect(stageLoad(undefined, now)).toMatchObject({ lagRecords: 0, lagSeconds: 0 });

@@ -7,11 +7,11 @@ function counted(durations: readonly number[]): RunCounts {
 }
 
 describe('durations of runs', () => {
-  it('have no quantile when there are none', () => {
+  it('have no quantile where nothing ran', () => {
     expect(durationQuantile({ runs: 3 }, 0.5)).toBeUndefined();
   });
 
-  it('are told too high by half at most', () => {
+  it('are reported too high by half at most', () => {
     const durations = fc.array(fc.double({ min: 0.002, max: 5_000, noNaN: true }), { minLength: 1 });
     fc.assert(
       fc.property(durations, fc.double({ min: 0.01, max: 1, noNaN: true }), (all, share) => {

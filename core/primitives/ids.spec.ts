@@ -3,7 +3,7 @@ import { v5, validate, version } from 'uuid';
 import { describe, expect, it } from 'vitest';
 import { createUuidV7, deliveryId, isUuid, nameId, newId, timeOfId } from './ids.ts';
 
-it('an id of version 7 tells when it was made; no other text does', () => {
+it('an id of version 7 contains its time of creation; no other text does', () => {
   const before = Date.now();
   const at = timeOfId(newId()) ?? 0;
   expect(at).toBeGreaterThanOrEqual(before - 1);
@@ -19,11 +19,11 @@ it.each([
   [['rule', 'production:m:0'], '6cd2b135-1d76-5382-9b93-125734991f38'],
   [['é\u{1f600}', ''], '11a48e48-925a-5b0e-a5f2-5b7545bda98b'],
   [Array.from({ length: 100 }, (_, n) => `d${n}`), '39238d50-1a71-5b18-97eb-be545d4e2a4d'],
-])('the id of a name is what it always was: %j', (parts, id) => {
+])('the id of a name stays the same over releases: %j', (parts, id) => {
   expect(nameId(...parts)).toBe(id);
 });
 
-it('the id of a name is the UUID of version 5, and there is none of half of a surrogate pair', () => {
+it('the id of a name is the UUID of version 5, and half of a surrogate pair has none', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'grapheme' })), (parts) => {
       const id = nameId(...parts);
@@ -65,7 +65,7 @@ describe('createUuidV7', () => {
     );
   });
 
-  it('goes on past 4,096 ids in one millisecond', () => {
+  it('continues past 4,096 ids in one millisecond', () => {
     const make = createUuidV7(() => 1_000);
     const ids = Array.from({ length: 10_000 }, make);
     expect(ids).toEqual([...new Set(ids)].sort());

@@ -26,7 +26,7 @@ describe('a number that a double cannot hold', () => {
     ['1234567890123456e-10', '123456.7890123456'],
     ['-0.0000000000000000', '0'],
     ['0e-400', '0'],
-  ])('is none where the double says the same: %s', (number, written) => {
+  ])('is not found where the double is equal: %s', (number, written) => {
     expect(typeof exactNumber(number)).toBe('number');
     expect(rewritten(`[${number}]`)).toBe(`[${written}]`);
   });
@@ -54,7 +54,7 @@ describe('a number that a double cannot hold', () => {
   });
 });
 
-describe('what code that saw doubles made', () => {
+describe('the output of code that read doubles', () => {
   const source = parseExact('{"p":{"id":7295436012854321987,"n":3,"tiny":1e-400},"q":[7295436012854321987]}');
   const restored = (made: unknown) => JSON.stringify(withDigitsOf(made, source));
 

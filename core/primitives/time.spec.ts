@@ -56,7 +56,7 @@ describe('the canonical form of a time', () => {
     '9999-12-31T23:59:59-01:00',
     '1714979289',
     'May 6, 2024',
-  ])('there is none of %j', (text) => {
+  ])('%j has none', (text) => {
     expect(canonicalTime(text)).toBeUndefined();
   });
 });

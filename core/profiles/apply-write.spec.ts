@@ -74,7 +74,7 @@ describe('applyWrite', () => {
       expect(apply([back], same)).toMatchObject({ kind: 'unchanged' });
     });
 
-    it('to nothing, and what is unset back to a value at the time that the record shows', () => {
+    it('to nothing, and an unset attribute back to a value at the time that the record shows', () => {
       const path = ['home', 'floor'];
       const gone = changed([held], at5([{ path, value: null, unset: true }])).profile;
       expect(attributeTree(gone.attributes)).toEqual({ home: { city: 'Zug', lift: true } });
@@ -121,7 +121,7 @@ describe('applyWrite', () => {
     });
   });
 
-  it('changes nothing, not the version either, when it comes again or holds nothing newer', () => {
+  it('changes nothing, not the version either, when it repeats or holds nothing newer', () => {
     const written = write(['email:a@x'], { attributes: [{ path: ['d', 'n'], value: 2 }], ts: 5 });
     const { profile: made } = changed([fresh()], written);
     for (const again of [written, { ...written, ts: 4 }, write(['email:a@x'], { ts: 5 })]) {
@@ -131,13 +131,13 @@ describe('applyWrite', () => {
     }
   });
 
-  it('moves version and time on with every change, whatever the clock says', () => {
+  it('advances version and time with every change, whatever the clock shows', () => {
     const { profile: made } = changed([fresh()], write(['email:a@x']));
     const { profile: next } = changed([made], write(['email:a@x', 'cookie:c']), NOW - 500);
     expect([next.version, next.updated_ts, next.created_ts]).toEqual([2, NOW + 1, NOW]);
   });
 
-  it('without a time stamps what it writes later than what it replaces, and identities now', () => {
+  it('without a time stamps its values later than those it replaces, and identities with now', () => {
     const { ts: _, ...now } = write(['email:a@x'], { attributes: [{ path: ['d', 'n'], value: 1 }] });
     const { profile: made } = changed([fresh()], {
       ...now,
@@ -148,7 +148,7 @@ describe('applyWrite', () => {
     expect(next.identities.map(({ ts }) => ts)).toEqual([NOW + 2]);
   });
 
-  it('folds the others into the first and tells whose ucids lead to it now', () => {
+  it('folds the others into the first and reports whose ucids lead to it now', () => {
     const [a, b, c] = ['1', '2', '3'].map((n) =>
       profile(n, {
         created_ts: 10 - Number(n),
@@ -265,7 +265,7 @@ describe('the content of profiles', () => {
     );
   });
 
-  it('is what one profile would have, had everybody been folded first', () => {
+  it('is that of one profile with all merged first', () => {
     fc.assert(
       fc.property(fc.array(written, { minLength: 1, maxLength: 10 }), (writes) => {
         const merged = worldOf(writes).merged();

@@ -56,7 +56,7 @@ describe('attributes', () => {
     expect(tree(...all.reverse())).toEqual({ c: { new: 1 } });
   });
 
-  it('that were unset came back by what was written before, and by another order of the writes', () => {
+  it('that were unset are set again by an older write, and by another order of the writes', () => {
     const unset = (ts: number, ...path: string[]): ProfileAttribute => ({
       ...at(ts, null, ...path),
       unset: true,
@@ -101,7 +101,7 @@ describe('attributes', () => {
     );
   });
 
-  it('are what a serial replay by time gives', () => {
+  it('are those of a serial replay by time', () => {
     fc.assert(
       fc.property(fc.array(attribute, { maxLength: 12 }), (some) => {
         const visible = visibleAttributes(join(some));
@@ -112,7 +112,7 @@ describe('attributes', () => {
     );
   });
 
-  it('written without a time of their own win against what is there', () => {
+  it('written without a time of their own replace existing ones', () => {
     fc.assert(
       fc.property(
         fc.array(attribute, { maxLength: 8 }),

@@ -94,7 +94,7 @@ function eventsOf(writes: readonly ProfileWrite[]): readonly WriteOfEvent[] {
 }
 
 describe('writes of events that are combined', () => {
-  it('come to the same profiles as one after the other, whoever was there and whatever was deleted', () => {
+  it('come to the same profiles as one after the other, whichever existed and were deleted', () => {
     const deletions = fc.array(fc.tuple(identity, fc.constantFrom(5, 10, 15, 20)), { maxLength: 4 });
     let combinedAny = 0;
     fc.assert(

@@ -38,7 +38,7 @@ describe('the profile write of an event', () => {
   });
 
   it.each(['2026-01-01T10:00:00.251Z', '2031-07-01T00:00:00.000Z', '1969-07-20T20:17:40.000Z', 'soon'])(
-    'silenced later events by a clock that says %s',
+    'silenced later events by a clock that is %s',
     (timestamp) => {
       const { write } = eventWrite(event({ user_id: 'u', timestamp }), { scope: SCOPE, offset: 0 });
       expect([write?.ts, write?.happenedAt]).toEqual([write?.receivedAt, write?.receivedAt]);
@@ -71,7 +71,7 @@ describe('the profile write of an event', () => {
     ]);
   });
 
-  it('names a person by all that an identify event says, most telling first', () => {
+  it('names a person by all identities of an identify event, most specific first', () => {
     const traits = { phone: ' +49 171 ', email: ' Ann@Example.COM ', name: 'Ann' };
     expect(namesOf({ anonymous_id: 'a', user_id: 'u', traits })).toEqual([
       'user_id=u',
@@ -86,7 +86,7 @@ describe('the profile write of an event', () => {
     expect(namesOf({ type: 'group', user_id: 'u', group_id: 'g', traits })).toEqual(['user_id=u']);
   });
 
-  it('skips what names nobody, and says why', () => {
+  it('skips events without an identity, and states why', () => {
     const { write, skipped } = eventWrite(
       event({ user_id: 'N/A', anonymous_id: 'a', traits: { email: 17, phone: 'x'.repeat(600) } }),
       { scope: SCOPE, offset: 0 },
@@ -95,7 +95,7 @@ describe('the profile write of an event', () => {
     expect(skipped).toEqual(['placeholder', 'not_text', 'too_long']);
   });
 
-  it('takes a trait that is null for no identity, and keeps that it is null where nulls are kept', () => {
+  it('reads a trait that is null as no identity, and keeps the null where nulls are kept', () => {
     const { write, skipped } = eventWrite(event({ user_id: 'u', traits: { email: null } }), {
       scope: SCOPE,
       offset: 0,
@@ -105,7 +105,7 @@ describe('the profile write of an event', () => {
     expect(write?.attributes).toEqual([{ path: ['traits', 'email'], value: null, order: 0 }]);
   });
 
-  it('is none where nobody is named', () => {
+  it('does not exist where no identity is named', () => {
     expect(eventWrite(event({ user_id: 'guest', traits: { age: 3 } }), { scope: SCOPE, offset: 0 })).toEqual({
       skipped: ['placeholder'],
     });
@@ -121,7 +121,7 @@ describe('the profile write of an event', () => {
     ]);
   });
 
-  it('puts what is said of a group below its id, and an empty group where nothing is', () => {
+  it('puts the traits of a group below its id, and an empty group where it has none', () => {
     const group = (traits?: { readonly name: string }) =>
       eventWrite(event({ type: 'group', user_id: 'u', group_id: 'g', ...(traits && { traits }) }), {
         scope: SCOPE,

@@ -26,7 +26,7 @@ function link(written: ProfileWrite, owners: readonly IdentityOwner[], named?: P
 }
 
 describe('an explicit write', () => {
-  it('makes a new profile of identities that nobody has', () => {
+  it('creates a profile of unknown identities', () => {
     expect(link(write(['email:a', 'cookie:b']), [unowned, unowned])).toEqual({
       profiles: [],
       in: ['email:a', 'cookie:b'],
@@ -34,7 +34,7 @@ describe('an explicit write', () => {
     });
   });
 
-  it('makes all owners one, the first created the master, whoever they are', () => {
+  it('makes one profile of all owners, the first created the master, whichever they are', () => {
     const [first, second, third] = ['1', '2', '3'].map((ucid) =>
       profile(ucid, { identities: held(`user_id:${ucid}`) }),
     ) as [Profile, Profile, Profile];
@@ -62,7 +62,7 @@ describe('an explicit write', () => {
   });
 });
 
-describe('what was deleted', () => {
+describe('a deleted identity', () => {
   const deleted: IdentityOwner = { kind: 'deleted', at: 50 };
 
   it('is left out of data that was received before, or in that very millisecond', () => {
@@ -75,7 +75,7 @@ describe('what was deleted', () => {
     }
   });
 
-  it('is taken up anew by what came later, and by an explicit write', () => {
+  it('is written again by later data, and by an explicit write', () => {
     expect(link(write(['a:1'], { happenedAt: 51 }), [deleted])).toMatchObject({ profiles: [], in: ['a:1'] });
     expect(link(write(['a:1']), [deleted])).toMatchObject({ profiles: [], in: ['a:1'] });
   });
@@ -86,7 +86,7 @@ describe('an event', () => {
   const ada = profile('2', { identities: held('user_id:ada', 'email:ada@x') });
   const eve = profile('3', { identities: held('user_id:eve', 'anonymous_id:b') });
 
-  it('tells who an anonymous visitor is', () => {
+  it('identifies an anonymous visitor', () => {
     const identified = write(['user_id:new', 'anonymous_id:a'], apart);
     expect(link(identified, [unowned, live(anonymous)])).toMatchObject({ profiles: ['1'], out: [] });
     const known = write(['user_id:ada', 'anonymous_id:a'], apart);
@@ -108,7 +108,7 @@ describe('an event', () => {
     });
   });
 
-  it('without a user is about whoever has its first identity', () => {
+  it('without a user is about the owner of its first identity', () => {
     const event = write(['anonymous_id:b', 'email:ada@x'], apart);
     expect(link(event, [live(eve), live(ada)])).toEqual({
       profiles: ['3'],
@@ -127,7 +127,7 @@ describe('an event', () => {
     expect(link(write(['user_id:new'], apart), [live(eve)])).toMatchObject({ profiles: ['3'], out: [] });
   });
 
-  it('that says who its user was before brings them in, unless that user is somebody already', () => {
+  it('with a former id of its user merges them, unless that id is already another user’s', () => {
     const renamed = write(['user_id:new', 'user_id:ada'], apart);
     expect(link(renamed, [unowned, live(ada)])).toEqual({
       profiles: ['2'],
@@ -147,13 +147,13 @@ describe('an event', () => {
     });
   });
 
-  it('of a user who was deleted after it was written onto whoever has the same device', () => {
+  it('of a user who was deleted after it was written to the owner of the same device', () => {
     const event = write(['user_id:gone', 'anonymous_id:b'], { ...apart, happenedAt: 1 });
     expect(link(event, [{ kind: 'deleted', at: 2 }, live(eve)])).toBe('nothing_left');
     expect(link(event, [{ kind: 'deleted', at: 2 }, unowned])).toBe('nothing_left');
   });
 
-  it('of nobody in particular is not written when anybody it may be about was deleted after it', () => {
+  it('without a user is not written when an owner of any of its identities was deleted after it', () => {
     const event = write(['anonymous_id:a', 'email:gone@x'], { ...apart, happenedAt: 1 });
     expect(link(event, [live(anonymous), { kind: 'deleted', at: 2 }])).toBe('nothing_left');
     const known = write(['user_id:ada', 'email:gone@x'], { ...apart, happenedAt: 1 });
@@ -171,7 +171,7 @@ describe('an event', () => {
     });
   });
 
-  it('leaves out what is past the bound of identities', () => {
+  it('leaves out identities past the bound', () => {
     const full = profile('4', { identities: [...held('user_id:full'), ...many(MAX_PROFILE_IDENTITIES)] });
     const event = write(['user_id:full', 'anonymous_id:a', 'crm:new', 'email:new'], apart);
     expect(link(event, [live(full), live(anonymous), unowned, unowned])).toEqual({

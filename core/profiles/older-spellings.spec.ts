@@ -34,7 +34,7 @@ describe('an address that is stored in an older spelling', () => {
     expect(world.ownerOf(identity(`email:${NEW}`))).toBe(world.ownerOf(identity('anonymous_id:d')));
   });
 
-  it('is looked for by no event whose address has one spelling', () => {
+  it('is looked up by no event whose address has one spelling', () => {
     expect(eventOf('Li@blue.example')).not.toHaveProperty('olderSpellings');
   });
 

@@ -43,7 +43,7 @@ describe('an operation on profiles in the audit log', () => {
     ]);
   });
 
-  it('is an entry for each profile, the first in place of what the begin said; the same on each replay', () => {
+  it('is an entry for each profile, the first in place of the beginning; the same on each replay', () => {
     const outcome = { ucids: ['a', 'b', 'c'], not_found: 1, complete: true };
     const entries = entriesOf(outcome);
     expect(entries.map(({ entity }) => entity.id)).toEqual(['a', 'b', 'c']);
@@ -55,7 +55,7 @@ describe('an operation on profiles in the audit log', () => {
     expect(entriesOf(outcome)).toEqual(entries);
   });
 
-  it('that changed nobody is one entry, and one that ended before its time says so', () => {
+  it('that changed no profile is one entry, and one that ended early states so', () => {
     expect(entriesOf({ ucids: [], not_found: 3, complete: true })).toMatchObject([
       { id: BEGUN.id, entity: { id: BEGUN.id }, after: { changed: 0, not_found: 3, status: 'done' } },
     ]);

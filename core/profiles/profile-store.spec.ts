@@ -7,7 +7,7 @@ const NOW = 10_000_000;
 const RETENTION_MS = 1_000_000;
 
 describe('data that was received longer ago than deletions are remembered', () => {
-  it('is too old; what says no time is of now', () => {
+  it('is too old; data without a time counts as of now', () => {
     const at = (receivedAt?: number) =>
       isTooOld(write(['a:1'], receivedAt === undefined ? {} : { receivedAt }), NOW, RETENTION_MS);
     expect([at(NOW - RETENTION_MS - 1), at(NOW - RETENTION_MS), at()]).toEqual([true, false, false]);

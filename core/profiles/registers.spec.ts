@@ -29,7 +29,7 @@ describe('named registers', () => {
     );
   });
 
-  it('written without a time of their own win against what is there', () => {
+  it('written without a time of their own replace existing ones', () => {
     const held = [{ name: 'a', value: 'yes', ts: 50 }];
     expect(stampNamed(held, [{ name: 'a', value: 'no' }], undefined, 10)).toEqual([
       { name: 'a', value: 'no', ts: 51 },

@@ -24,7 +24,7 @@ describe('an identity of many users', () => {
       send(world, write([`user_id:guest-${n}`, 'email:lobby@hotel.example'], event));
   };
 
-  it('stayed with the first one for good, with everybody who came without a user_id', () => {
+  it('stayed with the first one for good, with all events that had no user_id', () => {
     const world = new World();
     guests(world, 4);
     const owner = world.ownerOf(shared);
@@ -40,7 +40,7 @@ describe('an identity of many users', () => {
     expect(own).toMatchObject({ profile: { ucid: owner?.ucid }, leftOut: [] });
   });
 
-  it('up to the bound joins as before, and users who come again count once', () => {
+  it('up to the bound merges as before, and repeated users count once', () => {
     const world = new World();
     for (let again = 0; again < 5; again++) guests(world, 3);
     expect(send(world, write(['anonymous_id:d', 'email:lobby@hotel.example'], event))).toMatchObject({
@@ -49,7 +49,7 @@ describe('an identity of many users', () => {
     });
   });
 
-  it('joined everybody to one by explicit writes; past the bound they are refused, and it is set aside', () => {
+  it('merged all of them into one by explicit writes; past the bound they are refused, and it is marked as shared', () => {
     const world = new World();
     const merge = (user: string) =>
       world.upsert(write([`user_id:${user}`, 'email:lobby@hotel.example'], { limits }));
@@ -91,7 +91,7 @@ describe('an identity of many users', () => {
     }
   });
 
-  it('begins anew where it is unlinked, and is never a user_id', () => {
+  it('starts again where it is unlinked, and is never a user_id', () => {
     const world = new World();
     guests(world, 4);
     expect(world.unlink(shared)?.shared).toBeUndefined();

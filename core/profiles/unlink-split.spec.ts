@@ -52,7 +52,7 @@ describe('a split', () => {
     expect([left.unlinked?.length, back.unlinked?.length]).toEqual([2, 1]);
   });
 
-  it('left behind who else came with an identity that it gave back', () => {
+  it('left behind identities that had come with one that it gave back', () => {
     const world = new World();
     world.upsert(write(['user_id:ann', 'cookie:a']));
     world.upsert(write(['user_id:bob', 'cookie:b']));
@@ -68,7 +68,7 @@ describe('a split', () => {
     ]);
   });
 
-  it('is told newer than everything that was told of either, also where the merged one had more versions', () => {
+  it('is published newer than everything that was published of either, also where the merged one had more versions', () => {
     const world = merged();
     const [before] = world.profiles;
     const { back, left } = split(world, 'u-00002');
@@ -78,7 +78,7 @@ describe('a split', () => {
     expect(applied).toMatchObject({ kind: 'changed', profile: { version: 41 }, change: { linked: ['u-2'] } });
   });
 
-  it('gives a ucid what was written to it, and others that it had taken in not', () => {
+  it('gives a ucid its own writes, and not those of others that it had merged', () => {
     const world = new World();
     for (const name of ['a', 'b', 'c'])
       world.upsert(write([`cookie:${name}`], { attributes: [at(['d', name], name, 1)] }));
@@ -94,7 +94,7 @@ describe('a split', () => {
     expect(attributeTree(third.left.attributes)).toEqual({ d: { a: 'a', abc: 'of all' } });
   });
 
-  it('is refused where nothing is known of the ucid: a merge of before origins were kept, or of one that is apart', () => {
+  it('is refused where nothing is known of the ucid: a merge before origins were kept, or one already split', () => {
     const old = profile('u-1', {
       linked: ['u-2'],
       attributes: [at(['d', 'n'], 'x', 1)],
@@ -211,7 +211,7 @@ describe('a split', () => {
     );
   });
 
-  it('no event makes one of what was split, whatever joins either meanwhile', () => {
+  it('no event merges split profiles again, whatever joins either meanwhile', () => {
     const of = (type: string) => fc.constantFrom(`${type}:1`, `${type}:2`, `${type}:3`);
     const event = fc.tuple(fc.option(of('user_id')), of('anonymous_id'), fc.option(of('email')));
     fc.assert(

@@ -35,7 +35,7 @@ const rule = fc
 const takes = (each: Rule, event: CanonicalEvent) => mismatchOf(each, event) === undefined;
 
 describe('mismatchOf', () => {
-  it('takes nothing while disabled, and says so first', () => {
+  it('accepts nothing while disabled, and states so first', () => {
     fc.assert(
       fc.property(rule, subject, (each, event) => {
         expect(mismatchOf({ ...each, enabled: false }, event)).toEqual({ because: 'disabled' });
@@ -46,7 +46,7 @@ describe('mismatchOf', () => {
     );
   });
 
-  it('takes everything of its environments when it lists no types and no names', () => {
+  it('accepts everything of its environments when it lists no types and no names', () => {
     fc.assert(
       fc.property(rule, subject, (each, event) => {
         const open = { ...each, enabled: true, event_types: [], event_names: [] };
@@ -55,7 +55,7 @@ describe('mismatchOf', () => {
     );
   });
 
-  it('takes what both its types and its names take', () => {
+  it('accepts events that match both its types and its names', () => {
     fc.assert(
       fc.property(rule, subject, (each, event) => {
         const open = { ...each, enabled: true };
@@ -66,7 +66,7 @@ describe('mismatchOf', () => {
     );
   });
 
-  it('of those it takes what its filter lets pass, and tells a filter that fails from one that says no', () => {
+  it('accepts of those the ones that its filter passes, and distinguishes a filter that fails from one that is false', () => {
     fc.assert(
       fc.property(rule, subject, (each, event) => {
         const because = (filter: string) => mismatchOf({ ...each, filter }, event)?.because;

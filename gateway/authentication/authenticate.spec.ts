@@ -16,7 +16,7 @@ function looking() {
   return { looks, catchUp };
 }
 
-it('looks once for all who came during one look, and after they came', async () => {
+it('looks once for all callers that arrive during one look-up, and only after they arrived', async () => {
   const { looks, catchUp } = looking();
   const first = catchUp();
   const others = Array.from({ length: 1_000 }, catchUp);
@@ -33,7 +33,7 @@ it('looks once for all who came during one look, and after they came', async () 
   await late;
 });
 
-it('looks again for those who wait when a look failed', async () => {
+it('looks again for waiting callers when a look-up failed', async () => {
   const { looks, catchUp } = looking();
   const first = catchUp();
   const second = catchUp();
@@ -99,34 +99,31 @@ it.each([
       throw new Error('closed');
     },
   ],
-])(
-  'takes a use for noted only once it is: a write that %s is tried again, after a pause',
-  async (_, fail) => {
-    const uses: KeyUse[] = [];
-    let down = true;
-    const { note, pass } = notes(async (use) => {
-      uses.push(use);
-      if (down) await fail();
-    });
-    const tried = async (id: string) => {
-      uses.length = 0;
-      note(id);
-      await settled();
-      return [...uses];
-    };
-    expect(await tried('a')).toEqual([{ keyId: 'a', at: START }]);
-    expect(await tried('a')).toEqual([]);
-    pass(4_999);
-    expect(await tried('b')).toEqual([]);
-    pass(1);
-    expect(await tried('b')).toHaveLength(1);
-    pass(5_000);
-    down = false;
-    expect(await tried('c')).toEqual([
-      { keyId: 'a', at: START },
-      { keyId: 'b', at: START + 5_000 },
-      { keyId: 'c', at: START + 10_000 },
-    ]);
-    expect(await tried('a')).toEqual([]);
-  },
-);
+])('counts a use as noted only once it is: a write that %s is retried, after a pause', async (_, fail) => {
+  const uses: KeyUse[] = [];
+  let down = true;
+  const { note, pass } = notes(async (use) => {
+    uses.push(use);
+    if (down) await fail();
+  });
+  const tried = async (id: string) => {
+    uses.length = 0;
+    note(id);
+    await settled();
+    return [...uses];
+  };
+  expect(await tried('a')).toEqual([{ keyId: 'a', at: START }]);
+  expect(await tried('a')).toEqual([]);
+  pass(4_999);
+  expect(await tried('b')).toEqual([]);
+  pass(1);
+  expect(await tried('b')).toHaveLength(1);
+  pass(5_000);
+  down = false;
+  expect(await tried('c')).toEqual([
+    { keyId: 'a', at: START },
+    { keyId: 'b', at: START + 5_000 },
+    { keyId: 'c', at: START + 10_000 },
+  ]);
+  expect(await tried('a')).toEqual([]);
+});

@@ -88,7 +88,7 @@ describe('an ID token', () => {
     await expect(down.verify(await sign())).rejects.toThrow(Unavailable);
   });
 
-  it('names who is calling', async () => {
+  it('names its caller', async () => {
     expect(await verifier.verify(await sign())).toEqual({
       issuer: ISSUER,
       subject: 'ada',
@@ -154,7 +154,7 @@ describe('an ID token', () => {
     ['is cut short', async () => (await sign()).slice(0, -4)],
     ['is no token', () => 'a.b.c'],
     ['is empty', () => ''],
-  ])('is nobody’s when it %s', async (_, make) => {
+  ])('is refused when it %s', async (_, make) => {
     expect(await verifier.verify(await make())).toBeUndefined();
   });
 });
@@ -178,7 +178,7 @@ function withHeader(token: string, changed: object): string {
 }
 
 describe('the subject', () => {
-  it.each([undefined, '', 7, 'x'.repeat(256)])('is nobody when it is %j', (sub) => {
+  it.each([undefined, '', 7, 'x'.repeat(256)])('is absent when it is %j', (sub) => {
     expect(subjectOf({ sub: sub as string })).toBeUndefined();
   });
 
@@ -215,7 +215,7 @@ describe('the e-mail address', () => {
     expect(verifiedEmail({ email, email_verified: true })).toBeNull();
   });
 
-  it('lets in who is of a domain, and not of one that ends like it or lies below it', () => {
+  it('accepts addresses of a domain, and not of one that ends like it or lies below it', () => {
     expect(isAdmitted('ada@example.com', ['example.org', 'example.com'])).toBe(true);
     expect(isAdmitted('ada@badexample.com', ['example.com'])).toBe(false);
     expect(isAdmitted('ada@sub.example.com', ['example.com'])).toBe(false);

@@ -83,7 +83,7 @@ function at(topic: string, offset: number, value: string): LogEntry {
 }
 
 describe('a delivery that deliver has passed', () => {
-  it('is told as delivered at its first try where nothing says otherwise', async () => {
+  it('is reported as delivered at its first try where nothing states otherwise', async () => {
     expect(await setUp({}).trace()).toMatchObject({ status: 'delivered', first_try: true });
   });
 
@@ -100,7 +100,7 @@ describe('a delivery that deliver has passed', () => {
     },
   );
 
-  it('is dead where an outcome says so that history has not taken yet, and unknown where a newer one may be left', async () => {
+  it('is dead where an outcome states so that history does not have yet, and unknown where a newer one may be left', async () => {
     const dead = { delivery: DELIVERY, status: 'dead', at: AT, reason: 'gone' };
     const entries = { [TOPIC.deliveriesDead]: [JSON.stringify(dead)], [TOPIC.outcomes]: ['{}'] };
     const waiting = [TOPIC.deliveriesDead, TOPIC.outcomes];
@@ -167,7 +167,7 @@ describe('a delivery that a stage gave up', () => {
     expect(rules).toMatchObject([{ deliveries: [{ status: 'delivered', first_try: true }] }]);
   });
 
-  it('is unknown where the time was over before all that was given up was read', async () => {
+  it('is unknown where the time was over before all dead-lettered entries were read', async () => {
     const set = setUp({ entries: { [TOPIC.poison]: ['{}'] } });
     const rules = await rulesOf(set);
     set.time.now = 1_500;

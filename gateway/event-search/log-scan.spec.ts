@@ -41,7 +41,7 @@ describe('a scan of the log', () => {
     expect(scan.coverage()).toMatchObject({ complete: true, entries: 25 + 2 + 5 });
   });
 
-  it('reads no more once its time is over, and says so', async () => {
+  it('reads no more once its time is over, and states so', async () => {
     const { scan } = setUp(1_000, 30);
     const visited: number[] = [];
     expect(await scan.visit(all, offsets(visited))).toBe('timed out');
@@ -49,7 +49,7 @@ describe('a scan of the log', () => {
     expect(scan.coverage()).toMatchObject({ complete: false, duration_ms: 120 });
   });
 
-  it('waits a while for what is there and cannot be read yet, and says so where it stays that way', async () => {
+  it('waits a while for entries that cannot be read yet, and states so where they stay unreadable', async () => {
     const time = { now: 0 };
     const open = { until: 200 };
     const log = {
@@ -75,7 +75,7 @@ describe('a scan of the log', () => {
     expect(time.now).toBeLessThan(1_000);
   });
 
-  it('goes on without an engine that does not answer, and names it', async () => {
+  it('continues without an engine that does not answer, and names it', async () => {
     const { scan } = setUp(0);
     const down = async () => {
       throw new Unavailable('down');

@@ -50,7 +50,7 @@ const lane = (entries: readonly LogEntry[], taken: number) => {
   return { trace: () => slowQueueOf(scan, log, { entry: slow(7, {}), event: EVENT }), read };
 };
 
-it('an event waits in the slow queue for its own entry, not for one of a replay; a redrive is told apart', async () => {
+it('an event waits in the slow queue for its own entry, not for one of a replay; a redrive is distinguished', async () => {
   const { trace } = lane(
     [
       slow(0, { [HEADER.rules]: 'replayed', [HEADER.replay]: 'x' }),

@@ -30,7 +30,7 @@ describe('the documentation', () => {
   });
   const get = (url: string, headers: Record<string, string> = {}) => app.inject({ url, headers });
 
-  it('says how it is built, until it is, also where the server started before', async () => {
+  it('states how to build it, until it is built, also where the server started before', async () => {
     const missing = await get('/guide/');
     expect([missing.statusCode, missing.headers['content-type']]).toEqual([404, 'text/plain; charset=utf-8']);
     expect(missing.body).toContain('npm run build -w docs');
@@ -62,7 +62,7 @@ describe('the documentation', () => {
     expect((await get(url)).headers.location).toBe(location);
   });
 
-  it('has a policy without inline code, and pages that are asked for anew', async () => {
+  it('has a policy without inline code, and pages that are revalidated', async () => {
     expect((await get('/guide/architecture')).headers).toMatchObject({
       'cache-control': 'no-cache',
       'x-content-type-options': 'nosniff',

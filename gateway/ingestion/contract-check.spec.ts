@@ -47,7 +47,7 @@ async function mostAtOnce(evaluated: readonly string[], work: Promise<unknown>):
 }
 
 describe('batches that are judged', () => {
-  it('leave what is blocked in its place among the other refusals', async () => {
+  it('leave the events of a blocking contract in their places among the other refusals', async () => {
     const { checkBatch } = setUp();
     const invalid = (index: number) => ({ index, error: 'invalid request', details: [] });
     const events = [item(0), item(2, 'blocked'), item(3), item(5, 'blocked')];
@@ -72,7 +72,7 @@ describe('batches that are judged', () => {
     expect(new Set(evaluated.slice(0, 10).map((id) => id[0]))).toEqual(new Set(['a', 'b', 'c', 'd']));
   });
 
-  it('are evaluated no further once nobody waits for them', async () => {
+  it('are evaluated no further once the caller is gone', async () => {
     const { checkBatch, evaluated } = setUp();
     const leaving = new AbortController();
     const left = checkBatch({ events: batch('a', 200), rejected: [] }, 'w', leaving.signal);

@@ -57,7 +57,7 @@ describe('a pump', () => {
     expect(Math.max(...turns) - Math.min(...turns)).toBeLessThanOrEqual(1);
   });
 
-  it('goes on by itself with who has more, until there is none', () => {
+  it('continues by itself with sources that have more, until all are done', () => {
     let left = 20;
     const { pump, served, pass } = setUp(1, () => --left > 0);
     pump.wake('a');
@@ -65,7 +65,7 @@ describe('a pump', () => {
     expect(served).toHaveLength(20);
   });
 
-  it('forgets who is gone, and everything when it stops', () => {
+  it('forgets removed sources, and everything when it stops', () => {
     const { pump, names, pass } = setUp(1);
     pump.wake('a');
     pump.wake('b');

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { shareTitled } from './complete.ts';
 
 describe('a schema with a title', () => {
-  it('is told once, and referred to wherever it stands', () => {
+  it('is stated once, and referred to everywhere', () => {
     const source = { title: 'Source', type: 'object', properties: { title: { type: 'string' } } };
     const components = {};
     const shared = shareTitled({ one: source, list: { type: 'array', items: source } }, components);
@@ -27,7 +27,7 @@ describe('a schema with a title', () => {
     );
   });
 
-  it('is none where an example has one', () => {
+  it('has none where an example has one', () => {
     const page = { type: 'object', examples: [{ title: 'Home' }] };
     expect(shareTitled(page, {})).toEqual(page);
   });

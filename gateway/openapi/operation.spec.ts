@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { documentedAs } from '../resources/documented.ts';
 import { documented } from './operation.ts';
 
-it('tells what the code behind a schema checks, at any depth, and leaves the schema alone', () => {
+it('states the checks of the code behind a schema, at any depth, and leaves the schema alone', () => {
   const limit = Type.String({ description: 'Items.', ...documentedAs({ type: 'integer', minimum: 1 }) });
   const schema = Type.Object({ page: Type.Object({ limit }) }, documentedAs({ minProperties: 1 }));
   expect(documented(schema)).toEqual({

@@ -10,15 +10,15 @@ const reading = {
 };
 
 describe('the refusals of a call', () => {
-  it('of a list are those that every call may meet', () => {
+  it('of a list are those that any call may receive', () => {
     expect(refusalsOf(reading)).toEqual([400, 401, 403, 429, 500, 503]);
   });
 
-  it('that names a thing may be that there is none', () => {
+  it('that names an entity may be that it does not exist', () => {
     expect(refusalsOf({ ...reading, namesResource: true })).toContain(404);
   });
 
-  it('that replaces a thing may be of its body, its version, or of what is there', () => {
+  it('that replaces an entity may concern its body, its version, or the present entity', () => {
     const all = refusalsOf({ ...reading, method: 'put', namesResource: true, takesVersion: true });
     expect(all).toEqual(Object.keys(REFUSALS).map(Number));
   });
@@ -33,7 +33,7 @@ describe('the refusals of a call', () => {
     expect(statuses).toEqual([400, 413, 415, 500]);
   });
 
-  it('say when to come again where the caller should', () => {
+  it('state when to retry where the caller should', () => {
     const { TooManyRequests, Unavailable, NotFound } = refusalResponses();
     expect(
       [TooManyRequests, Unavailable, NotFound].map(

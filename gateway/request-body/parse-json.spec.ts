@@ -7,7 +7,7 @@ const parse = (text: string) => parseJson(Buffer.from(text));
 const refused = (message: string, path = expect.any(String)) => ({ ok: false, faults: [{ path, message }] });
 
 describe('parseJson', () => {
-  it('takes JSON as it stands', () => {
+  it('accepts JSON of any layout', () => {
     const value = { a: [1, null, { b: 'ü "quoted": text\\' }], 'c:d': true };
     expect(parse(JSON.stringify(value))).toEqual({ ok: true, value });
   });
@@ -33,7 +33,7 @@ describe('parseJson', () => {
     ['a pair that is no escape', '{"a":"😀"}', { a: '😀' }],
     ['an escaped backslash', String.raw`{"a":"\\ud800"}`, { a: String.raw`\ud800` }],
     ['a neighbour of the surrogates', String.raw`{"a":"\ud7ff\ue000"}`, { a: '\ud7ff\ue000' }],
-  ])('takes %s', (_, text, value) => {
+  ])('accepts %s', (_, text, value) => {
     expect(parse(text)).toEqual({ ok: true, value });
   });
 
@@ -44,7 +44,7 @@ describe('parseJson', () => {
     },
   );
 
-  it('takes the largest number there is', () => {
+  it('accepts the largest number that exists', () => {
     expect(parse('1.7976931348623157e308')).toEqual({ ok: true, value: Number.MAX_VALUE });
   });
 
@@ -59,7 +59,7 @@ describe('parseJson', () => {
     ['a key given twice', '{"a":{"k":1,"k":2}}', '/a/k', 'holds the same key twice in one object'],
     ['__proto__', '{"a":[{"__proto__":{"b":1}}]}', '/a/0/__proto__', 'holds the key __proto__'],
     ['an escaped __proto__', '{"\\u005f_proto__":1}', '/__proto__', 'holds the key __proto__'],
-  ])('says where the body holds %s', (_, text, path, message) => {
+  ])('states where the body holds %s', (_, text, path, message) => {
     expect(parse(text)).toEqual(refused(message, path));
   });
 
@@ -108,7 +108,7 @@ describe('a body with items', () => {
     expect(parsed.ok && parsed.read?.itemFaults.size).toBe(0);
   });
 
-  it('is refused for what is wrong outside of its items', () => {
+  it('is refused for a fault outside of its items', () => {
     expect(parseJson(Buffer.from('{"batch":[{}],"batch":[{}]}'), 'items')).toEqual(
       refused('holds the same key twice in one object', '/batch'),
     );

@@ -29,7 +29,7 @@ function begin({
 }
 
 describe('a body being read', () => {
-  it('equals what was sent in any chunks, and reserves memory before it is buffered', async () => {
+  it('equals the sent body in any chunks, and reserves memory before it is buffered', async () => {
     const chunk = fc.uint8Array({ minLength: 1, maxLength: 3_000 });
     await fc.assert(
       fc.asyncProperty(fc.array(chunk, { maxLength: 40 }), fc.boolean(), async (chunks, isChunked) => {
@@ -79,7 +79,7 @@ describe('a body being read', () => {
     await expect.poll(() => payload.readableEnded).toBe(true);
   });
 
-  it('whose client disconnects is refused', async () => {
+  it('is refused when its client disconnects', async () => {
     const { payload, outcome } = begin({ expected: 10 });
     payload.write('x');
     payload.destroy(new Error('aborted'));

@@ -63,7 +63,7 @@ describe('a list of the catalog', () => {
     );
   });
 
-  it('goes on at the same place when the last item of a page was deleted, and when newer ones came', () => {
+  it('continues at the same position when the last item of a page was deleted, and when newer ones arrived', () => {
     const items = [1, 2, 3, 4].map((time) => item('x', time));
     const [first, second, third, fourth] = items.map(({ id }) => id);
     const later = [...items.filter(({ id }) => id !== third), item('x', 9)];
@@ -93,7 +93,7 @@ describe('a list of the catalog', () => {
     expect(sizes).toEqual([0, 0, 1]);
   });
 
-  it('counts exactly, and says where it stopped counting', () => {
+  it('counts exactly, and states where it stopped counting', () => {
     const items = Array.from({ length: 100_001 }, (_, n) => item(n % 2 === 0 ? 'even' : 'odd', n));
     expect(page(items, { count: 'true', limit: '1' }).count).toBe('100001');
     expect(page(items.slice(1), { count: 'true', q: 'EVEN', limit: '1' }).count).toBe('50000');

@@ -6,13 +6,13 @@ import { lookBack, parseInteger } from './values.ts';
 const rule = { name: 'hours', min: 1, max: 720, fallback: 24 };
 
 describe('parseInteger', () => {
-  it('takes the fallback for an absent parameter and the bounds themselves', () => {
+  it('accepts the fallback for an absent parameter and the bounds themselves', () => {
     expect(parseInteger(undefined, rule)).toBe(24);
     expect(parseInteger('1', rule)).toBe(1);
     expect(parseInteger('720', rule)).toBe(720);
   });
 
-  it('takes a negative one where the bounds do', () => {
+  it('accepts a negative one where the bounds do', () => {
     expect(parseInteger('-3', { ...rule, min: -5 })).toBe(-3);
   });
 
@@ -32,7 +32,7 @@ describe('parseInteger', () => {
   );
 });
 
-it('is the current hour and those before it, so many in all', () => {
+it('is the current hour and those before it, in the given number', () => {
   const now = Date.parse('2026-03-01T00:59:59.999Z');
   const shown = (hours: number) => {
     const { fromHour, toHour } = lookBack(now, hours);

@@ -43,7 +43,7 @@ describe('an IP address', () => {
     '::ffff:1.2.3',
     '[1.2.3.4',
     'a'.repeat(10_000),
-  ])('is none: %s', (text) => {
+  ])('is not one: %s', (text) => {
     expect(textOf(text)).toBeUndefined();
   });
 

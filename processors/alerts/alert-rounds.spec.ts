@@ -116,7 +116,7 @@ describe('alerts are evaluated', () => {
     expect(states(turns())).toEqual(['firing', 'ok']);
   });
 
-  it('by the next process after a kill: the catalog has what was reported', async () => {
+  it('by the next process after a kill: the catalog has the reported state', async () => {
     const { world, start, turns } = setUp();
     world.bad = 30;
     const killed = start();

@@ -44,7 +44,7 @@ describe('events are counted', () => {
     expect(all.map(({ events }) => events)).toEqual([undefined, 100, 120, 150, 400]);
   });
 
-  it('until what was validated before the oldest count that is not stored', () => {
+  it('until the events validated before the oldest count that is not stored', () => {
     const all = follow(
       [100, IDLE, IDLE],
       [200, behind(120), behind(150)],
@@ -57,7 +57,7 @@ describe('events are counted', () => {
     expect(all.map(({ deliveries }) => deliveries)).toEqual([100, 150, 250, 290, 500]);
   });
 
-  it('to an unknown time, where nothing is known of a stage or of the age of its lag', () => {
+  it('to an unknown time, where a stage or the age of its lag is unknown', () => {
     for (const stage of [undefined, UNKNOWN_AGE]) {
       expect(follow([100, IDLE, IDLE], [200, IDLE, stage])[1]).toEqual({
         events: undefined,

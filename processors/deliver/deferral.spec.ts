@@ -54,7 +54,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     expect(deferred(deferredTask(delivery('old'), START + 1_000))).toBeUndefined();
   });
 
-  it('what waits already is deferred too when no call could begin in good time', async () => {
+  it('a waiting delivery is deferred too when no call could start in time', async () => {
     const { begin, time, release, stage } = setUpHanging();
     const first = begin('1');
     const windows = new PartitionWindows(() => time.elapsed, { windowBytes: 100_000 });
@@ -91,7 +91,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     expect(waited(day)).toMatchObject({ kind: 'dead', cause: 'expired' });
   });
 
-  it('a process that has too much to do deferred what nobody but itself held up: it waits', async () => {
+  it('an overloaded process deferred deliveries that it alone delayed: they wait', async () => {
     const { begin, time, deferred, load } = setUpHanging();
     const begun = Array.from({ length: 100 }, (_, n) => begin(`${n}`));
     await turn();
@@ -104,7 +104,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     expect(begun).toHaveLength(100);
   });
 
-  it('no more calls begin in a second than a destination takes', async () => {
+  it('no more calls start in a second than a destination accepts', async () => {
     const { calls, time, run } = setUp(() => OK, { perSecond: 100 });
     const all = Promise.all(Array.from({ length: 30 }, (_, n) => run(delivery(`${n}`))));
     const begun: number[] = [];
@@ -120,7 +120,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     expect(time.elapsed).toBeGreaterThanOrEqual(190);
   });
 
-  it('a destination that asks to wait is not called before, and its health says what it does', async () => {
+  it('a destination that asks to wait is not called before, and its health reports the wait', async () => {
     const busy: DeliveryResult = { outcome: 'retry', reason: 'HTTP 429', status: 429, afterMs: 2_000 };
     const remote = { answer: busy as DeliveryResult };
     const { calls, time, run, registry } = setUp(() => remote.answer);

@@ -41,7 +41,7 @@ function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Del
 }
 
 describe('the records of a settled delivery', () => {
-  it('are none for a delivery that succeeds at its first try', () => {
+  it('are absent for a delivery that succeeds at its first try', () => {
     expect(recordsOf(tried(1), { kind: 'delivered' }, CAUSE, NOW)).toEqual([]);
   });
 
@@ -60,7 +60,7 @@ describe('the records of a settled delivery', () => {
     expect(JSON.parse(outcome?.value ?? '')).toMatchObject({ status: 'delivered', delivery: { id: 'd1' } });
   });
 
-  it('are the marked delivery in its retry topic, and when it comes back', () => {
+  it('are the marked delivery in its retry topic, and the time of its return', () => {
     const step = { kind: 'retry', label: '10s', notBefore: NOW + 10_000, reason: 'HTTP 500' } as const;
     const [again, outcome] = recordsOf(tried(1, 'retry'), step, CAUSE, NOW);
     expect(again).toMatchObject({

@@ -19,7 +19,7 @@ describe('the retry topics', () => {
     expect(due).toBeLessThanOrEqual(17_000);
   });
 
-  it('hold what was deferred for as long, unless its destination has room', () => {
+  it('hold deferred deliveries until their slots, unless their destination has room', () => {
     const asked: string[] = [];
     const remote = { hasRoom: false };
     const [source] = retrySources(parseRetrySchedule(['10s']), {
@@ -59,7 +59,7 @@ describe('a recall of deferred deliveries', () => {
     return times;
   }
 
-  it('is for as many as the destination takes in two seconds, those who come counted', async () => {
+  it('is for as many as the destination accepts in two seconds, arriving ones included', async () => {
     const { recalled, begin, time } = await known(100);
     expect(recalled()).toBe(21);
     expect(recalled()).toBe(0);
@@ -69,7 +69,7 @@ describe('a recall of deferred deliveries', () => {
     expect(recalled()).toBe(6);
   });
 
-  it('is for one alone until it is known how long a call takes', () => {
+  it('is for one alone until the duration of a call is known', () => {
     const { registry, known } = setUp(() => OK);
     known.set(DESTINATION.id, DESTINATION);
     expect(count(() => registry.recall(DESTINATION.id))).toBe(1);
@@ -83,7 +83,7 @@ describe('a recall of deferred deliveries', () => {
     expect(recalled()).toBe(0);
   });
 
-  it('is for nobody while the circuit is not closed, nor when the probe is due', async () => {
+  it('recalls nothing while the circuit is not closed, nor when the probe is due', async () => {
     const { recalled, begin, end, time } = await known(10, DOWN);
     for (const id of ['2', '3']) {
       const failed = begin(id);
@@ -99,7 +99,7 @@ describe('a recall of deferred deliveries', () => {
     ['is gone', undefined],
     ['is off', { ...DESTINATION, enabled: false }],
     ['is paused', { ...DESTINATION, paused: true }],
-  ])('is for nobody when the destination %s', async (_, destination) => {
+  ])('recalls nothing when the destination %s', async (_, destination) => {
     const { registry, known: destinations, calls } = await known(10);
     if (destination === undefined) destinations.delete(DESTINATION.id);
     else destinations.set(DESTINATION.id, destination);

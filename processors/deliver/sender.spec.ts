@@ -4,7 +4,7 @@ import { DESTINATION, DOWN, delivery, FRESH, OK, START, setUp, taskOf, turn } fr
 import { DEFAULT_BREAKER } from './policy/circuit-breaker.ts';
 
 describe('Sender', () => {
-  it('batches what comes in one turn, up to what the connector takes', async () => {
+  it('batches the deliveries of one turn of the event loop, up to the bound of the connector', async () => {
     const { calls, run, unsealings } = setUp(() => OK, { size: () => 3 });
     const done = await Promise.all(['1', '2', '3', '4'].map((id) => run(delivery(id))));
     expect(calls.map(({ ids }) => ids)).toEqual([['1', '2', '3'], ['4']]);
@@ -65,7 +65,7 @@ describe('Sender', () => {
     expect((await leaveToSlowQueue(delivery('5'))).outcome.kind).toBe('slow');
   });
 
-  it('tells once per version that settings cannot be unsealed', async () => {
+  it('logs once per version that settings cannot be unsealed', async () => {
     const { run, errors, unsealings } = setUp(() => OK);
     const broken = { ...DESTINATION, settings: { broken: true } };
     for (const id of ['1', '2', '3']) await run(delivery(id), broken);
@@ -98,7 +98,7 @@ describe('Sender', () => {
     });
   });
 
-  it('gives up what is refused, keeping the answer', async () => {
+  it('dead-letters refused deliveries, keeping the response', async () => {
     const refused: DeliveryResult = { outcome: 'dead', reason: 'HTTP 400', status: 400, response: 'no' };
     const { run } = setUp(() => refused);
     const { delivery: tried, outcome } = await run(delivery('1'));
@@ -190,12 +190,12 @@ describe('Sender', () => {
     expect(sealed.outcome).toMatchObject({ kind: 'retry', reason: 'the settings cannot be unsealed' });
   });
 
-  it('gives up at once what no connector knows', async () => {
+  it('dead-letters at once a delivery for an unknown connector', async () => {
     const { outcome } = await setUp(() => OK).run(delivery('1'), { ...DESTINATION, type: 'unknown' });
     expect(outcome).toMatchObject({ kind: 'dead', reason: 'no connector of type unknown' });
   });
 
-  it('stops waiting when the partition is lost, and aborts a call once nobody waits for it', async () => {
+  it('stops waiting when the partition is lost, and aborts a call once all its deliveries are cancelled', async () => {
     const { calls, run } = setUp(() => new Promise(() => {}), { size: () => 2 });
     const [one, other] = [new AbortController(), new AbortController()];
     const results = [

@@ -103,7 +103,7 @@ describe('a request that takes too long for its stage', () => {
     expect(calls).toHaveLength(2);
   });
 
-  it('what found no room to begin is slow for the stage that attaches', async () => {
+  it('a request that found no room to start is slow for the stage that attaches', async () => {
     const { calls, leaveToSlowQueue, attach, sendQuickly } = setUpHanging(16);
     const filling = Array.from({ length: 16 }, (_, i) =>
       sendQuickly(taskOf(delivery(`f${i}`)), undefined, 100_000),
@@ -123,7 +123,7 @@ function attempt(queue: DestinationQueue, id: string): Promise<Attempt> {
 }
 
 describe('the registry of a process', () => {
-  it('kept the opened secrets of every destination for ever: forgets what is idle for long or gone, not what is busy', async () => {
+  it('kept the opened secrets of every destination for ever: forgets idle and deleted ones, not busy ones', async () => {
     const { registry, known, time } = setUp(() => new Promise(() => {}));
     const busy = registry.queueOf('destination');
     known.set('idle', { ...DESTINATION, id: 'idle' });
@@ -156,7 +156,7 @@ describe('the registry of a process', () => {
     expect(registry.size).toBe(0);
   });
 
-  it('asked nothing of a destination for an hour that had been moved to another place: what is changed begins anew', async () => {
+  it('asked nothing for an hour of a destination with a new address: a changed destination starts again', async () => {
     const { registry, known } = setUp(({ id }) =>
       id === '1' ? { outcome: 'retry', reason: 'HTTP 429', afterMs: 30 * 60_000 } : OK,
     );

@@ -36,7 +36,7 @@ describe('the window of a partition', () => {
     expect(window.decide('a', 10, 501)).toBe('admit');
   });
 
-  it('takes for the oldest what is left of it, in whatever order work ended', () => {
+  it('has the oldest remaining entry as its oldest, in any order of completion', () => {
     const window = windowOf();
     const [first, second, third] = [0, 100, 200, 300].map((at) => window.begin('a', 10, at));
     if (!first || !second || !third) throw new Error('no work');
@@ -73,7 +73,7 @@ describe('the window of a partition', () => {
     expect(window.decide('a', 10, now + 1_501)).toBe('admit');
   });
 
-  it('takes pieces that were slow together for one time', () => {
+  it('counts pieces that were slow together as one time', () => {
     const window = windowOf({ slowForMs: 1_000 });
     const pieces = Array.from({ length: 10 }, () => window.begin('a', 10, 0));
     pieces.forEach((piece, at) => {
@@ -82,7 +82,7 @@ describe('the window of a partition', () => {
     expect(window.decide('a', 10, 1_501)).toBe('admit');
   });
 
-  it('takes one piece of any size when nothing of its key is under way', () => {
+  it('accepts one piece of any size when nothing of its key is under way', () => {
     const window = windowOf();
     expect(window.decide('a', 5_000, 0)).toBe('admit');
     window.end(window.begin('a', 5_000, 0), 0);
@@ -99,7 +99,7 @@ describe('the window of a partition', () => {
     expect(window.decide('a', 101, 0)).toBe('wait');
   });
 
-  it('forgets the keys that are slow no more, also those that never come back', () => {
+  it('forgets keys that are no longer slow, also those that never return', () => {
     const window = windowOf({ slowForMs: 1_000 });
     for (let key = 0; key < 100; key++) window.end(window.begin(`${key}`, 10, 0), 501);
     expect(window.remembered).toBe(100);
@@ -121,7 +121,7 @@ describe('the window of a partition', () => {
       expect(window.decide('a', 10, 0, pressureOf({ waitMs: 251 }))).toBe('wait');
     });
 
-    it('calls no key slow for what the process itself holds up, unless it takes several times as long', () => {
+    it('calls no key slow for a delay of the process itself, unless it takes several times as long', () => {
       const window = windowOf();
       const saturated = pressureOf({ saturated: true });
       const work = window.begin('a', 10, 0);
@@ -131,7 +131,7 @@ describe('the window of a partition', () => {
       expect(window.decide('a', 10, 2_001, saturated)).toBe('admit');
     });
 
-    it('sends a key aside that takes up the room of others, and not one that is alone', () => {
+    it('sends a key to the slow queue that takes up the room of others, and not one that is alone', () => {
       const window = windowOf({ share: 1 / 20 });
       const work = window.begin('a', 10, 0);
       expect(window.decide('a', 10, 0, pressureOf(), 7_900)).toBe('admit');

@@ -10,7 +10,7 @@ function setUp() {
 }
 
 describe('FairShare', () => {
-  it('a workspace whose events take long is sent through the slow queue, and no other one', () => {
+  it('a workspace with slow events is sent through the slow queue, and no other one', () => {
     const { share } = setUp();
     for (let n = 0; n < 100; n++) share.charge('noisy', 4);
     expect(share.goesToSlowQueue('noisy')).toBe(true);
@@ -45,7 +45,7 @@ describe('FairShare', () => {
     expect(share.goesToSlowQueue('noisy')).toBe(true);
   });
 
-  it('the time in the slow queue doubles up to 30 s while it goes on, and begins anew after a pause', () => {
+  it('the time in the slow queue doubles up to 30 s while it continues, and starts again after a pause', () => {
     const { share, time } = setUp();
     const slowFor = () => {
       while (!share.goesToSlowQueue('noisy')) share.charge('noisy', 10);
@@ -59,7 +59,7 @@ describe('FairShare', () => {
     expect(slowFor()).toBe(1_000);
   });
 
-  it('each time it came back from the slow queue it had a whole burst again: one expensive event sends it back', () => {
+  it('each return from the slow queue gave a whole burst again: one expensive event sends it back', () => {
     const { share, time } = setUp();
     for (let n = 0; n < 3; n++) share.charge('noisy', 4.9);
     expect(share.goesToSlowQueue('noisy')).toBe(false);
@@ -72,7 +72,7 @@ describe('FairShare', () => {
     expect(share.goesToSlowQueue('noisy')).toBe(true);
   });
 
-  it('a workspace that is alone for an hour harms nobody', () => {
+  it('a workspace that is alone for an hour delays no other', () => {
     const share = new FairShare(() => 5, { available: () => 5 });
     for (let n = 0; n < 100; n++) {
       share.goesToSlowQueue('only');

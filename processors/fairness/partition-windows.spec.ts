@@ -35,7 +35,7 @@ describe('the fair-share windows of a stage', () => {
     expect(await third).toBeDefined();
   });
 
-  it('what waits behind work that turns out slow goes to the slow queue at once', async () => {
+  it('entries behind work that turns out slow go to the slow queue at once', async () => {
     const { time, enter } = setUp();
     const first = await enter('a');
     const behind = [enter('a'), enter('a')];
@@ -45,7 +45,7 @@ describe('the fair-share windows of a stage', () => {
     expect(await enter('a')).toBeUndefined();
   });
 
-  it('what waits under a long pressure goes to the slow queue after a while, but not for a fault of the process', async () => {
+  it('entries that wait under a long pressure go to the slow queue after a while, but not for a fault of the process', async () => {
     const { time, enter } = setUp();
     const load = { saturated: true };
     const pressure = { waitMs: () => 5_000, saturated: () => load.saturated };
@@ -79,7 +79,7 @@ describe('the fair-share windows of a stage', () => {
   describe('of one key that is alone', () => {
     const accepts = (windows: PartitionWindows) => windows.canAccept('t', 0);
 
-    it('take no more than a share of the window beside what is under way, until half of it is done', async () => {
+    it('take no more than a share of the window beside entries under way, until half of it is done', async () => {
       const { windows, enter } = setUp();
       expect(accepts(windows)).toBe(true);
       const ends = [enter('a', 100), enter('a', 60), enter('a', 30)];

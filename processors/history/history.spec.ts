@@ -46,7 +46,7 @@ function outcome(fields: Partial<DeliveryOutcome>, delivery: Partial<Delivery> =
 }
 
 describe('historyEntryOf', () => {
-  it('a violation cost 46 rows of index: it is listed by what the API narrows by alone', () => {
+  it('a violation cost 46 rows of index: it is listed by the filters of the API alone', () => {
     const violation = {
       id: 'v1',
       workspace_id: 'w1',
@@ -103,7 +103,7 @@ describe('historyEntryOf', () => {
     });
   });
 
-  it('a redrive, which starts created_at anew, does not move the delivery in lists', () => {
+  it('a redrive, which sets created_at again, does not move the delivery in lists', () => {
     const first = historyEntryOf(TOPIC.deliveriesDead, entry(outcome({})));
     const redriven = outcome(
       { status: 'delivered' },

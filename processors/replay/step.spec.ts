@@ -140,7 +140,7 @@ describe('a step of a replay', () => {
       expect(made.slice(tick, tick + ticks).reduce((sum, events) => sum + events)).toBe(rate);
   });
 
-  it('passes what is no longer kept, up to what is', async () => {
+  it('passes removed records, up to the first kept one', async () => {
     expect(await stepWith(logOf({ first: 6, readable: 10 }))).toMatchObject({
       status: 'finished',
       looked_at: 4,
@@ -169,7 +169,7 @@ function readBy(replays: number): readonly number[] {
   return read;
 }
 
-it.each([1, 2, 50])('%i replays together read no more than one, and each its part', (replays) => {
+it.each([1, 2, 50])('%i replays together read no more than one, and each its share', (replays) => {
   const read = readBy(replays);
   const sum = read.reduce((all, bytes) => all + bytes, 0);
   const overdrawn = replays * 256 + 4_000 * (1 + Math.log(replays)); // until the first ones are charged
@@ -178,7 +178,7 @@ it.each([1, 2, 50])('%i replays together read no more than one, and each its par
   expect(Math.min(...read)).toBeGreaterThan(0.5 * Math.max(...read));
 });
 
-it('shares only among those that run', () => {
+it('shares only among running ones', () => {
   const time = { now: 0 };
   const shares = new ReadBudgets(16_000, 4_000, () => time.now);
   expect(shares.of('a')).toBe(4_000);

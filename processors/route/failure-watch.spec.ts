@@ -21,7 +21,7 @@ function times(count: number, outcome: RunFailure): readonly RunFailure[] {
 }
 
 describe('failure rate', () => {
-  it('says nothing before there were enough runs', () => {
+  it('is unknown before there were enough runs', () => {
     expect(failingAfter(times(19, 'threw'))).toBe(false);
     expect(failingAfter(times(20, 'threw'))).toBe(true);
   });
@@ -31,7 +31,7 @@ describe('failure rate', () => {
     expect(failingAfter(times(49, undefined), times(51, 'threw'))).toBe(true);
   });
 
-  it('forgets what is older than the window', () => {
+  it('forgets runs older than the window', () => {
     expect(failingAfter(times(60, 'threw'), times(100, undefined))).toBe(false);
     expect(failingAfter(times(1_000, undefined), times(60, 'output'))).toBe(true);
   });

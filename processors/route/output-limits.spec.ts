@@ -27,7 +27,7 @@ it('does not grow by calls that were smaller than allowed', () => {
   expect(size.events).toBe(4);
 });
 
-it('shrinks at once to what comes to a few MB, and never trusts again a program that made much of one event', () => {
+it('shrinks at once to a few MB of output, and never trusts a program again that made much of one event', () => {
   const size = new CallSize();
   for (let call = 0; call < 4; call++) size.note(results(size.events, 300));
   size.note(results(size.events, 3_200_000));
@@ -36,7 +36,7 @@ it('shrinks at once to what comes to a few MB, and never trusts again a program 
   expect(size.events).toBe(10);
 });
 
-it('takes failures for what makes no output', () => {
+it('counts a failure as a run without output', () => {
   const size = new CallSize();
   size.note(
     Array.from({ length: 4 }, () => ({

@@ -20,7 +20,7 @@ function from(output: unknown): CanonicalEvent {
 }
 
 describe('eventFrom', () => {
-  it('lets an output change the event but not whose it is and which', () => {
+  it('lets an output change the event but not its workspace, environment and id', () => {
     const event = from({
       type: 'identify',
       anonymous_id: 'b',
@@ -42,14 +42,14 @@ describe('eventFrom', () => {
     });
   });
 
-  it('keeps the source, which a transformation that builds its event anew left out', () => {
+  it('keeps the source, which a transformation that builds its event from scratch left out', () => {
     const source = { ...SOURCE, source_id: 's1' };
     const output = JSON.stringify({ type: 'track', event: 'B', user_id: 'u1', source_id: 'another' });
     expect(eventFrom(source, output).source_id).toBe('s1');
     expect(JSON.parse(JSON.stringify(eventFrom(SOURCE, output)))).not.toHaveProperty('source_id');
   });
 
-  it('takes the timestamp of an output that has one', () => {
+  it('uses the timestamp of an output that has one', () => {
     expect(from({ ...SOURCE, timestamp: '2020-01-01T00:00:00Z' }).timestamp).toBe('2020-01-01T00:00:00.000Z');
     expect(from({ ...SOURCE, timestamp: '2020-01-01 01:00+01:00' }).timestamp).toBe(
       '2020-01-01T00:00:00.000Z',
@@ -64,7 +64,7 @@ describe('eventFrom', () => {
     expect(() => from({ ...SOURCE, user_id: null })).toThrow('neither user_id nor anonymous_id');
   });
 
-  it('takes an empty user_id or anonymous_id beside the other for absent', () => {
+  it('reads an empty user_id or anonymous_id beside the other as absent', () => {
     const guest = from({ ...SOURCE, user_id: '', anonymous_id: 'cookie-7', properties: { name: '' } });
     expect(guest).toMatchObject({ anonymous_id: 'cookie-7', properties: { name: '' } });
     expect(guest).not.toHaveProperty('user_id');

@@ -31,7 +31,7 @@ function setUp(metrics: Metrics = NO_METRICS) {
 }
 
 describe('RunMetrics', () => {
-  it('hands over what runs came to, by transformation and hour', async () => {
+  it('hands the results of runs to the counters, by transformation and hour', async () => {
     const { added, runMetrics } = setUp();
     runMetrics.note(transformation('a'), [made(1), made(0), made(3), failed]);
     runMetrics.note(transformation('a'), [made(1)]);
@@ -49,7 +49,7 @@ describe('RunMetrics', () => {
     ]);
   });
 
-  it('hands over by itself after a while', async () => {
+  it('hands them to the counters by itself after a while', async () => {
     const { added, runMetrics } = setUp();
     runMetrics.note(transformation('a'), [made(1)]);
     await vi.waitFor(() => expect(added).toHaveLength(1), { timeout: 60_000 });
@@ -58,7 +58,7 @@ describe('RunMetrics', () => {
     expect(added).toHaveLength(2);
   });
 
-  it('keeps what the counters did not take', async () => {
+  it('keeps results that the counters did not accept', async () => {
     const { added, state, runMetrics } = setUp();
     state.fails = true;
     runMetrics.note(transformation('a'), [made(1)]);
@@ -69,7 +69,7 @@ describe('RunMetrics', () => {
     expect(added).toMatchObject([{ counts: { runs: 2 } }]);
   });
 
-  it('labels a hundred transformations by themselves and no more', async () => {
+  it('labels a hundred transformations by name and no more', async () => {
     const seen = new Map<string, number>();
     const { runMetrics } = setUp({
       ...NO_METRICS,

@@ -117,7 +117,7 @@ describe('Transformer', () => {
     ).toEqual(['3', '4', '5']);
   });
 
-  it('answers the impatient when the sandbox takes too long, and runs none of those that still wait', async () => {
+  it('answers timed-out callers when the sandbox takes too long, and runs none of the events still waiting', async () => {
     const { sandbox, noted, run } = setUp({ maxEvents: 1 });
     const runs = ['1', '2', '3'].map((id) => run(id, TRANSFORMATION, 30));
     expect(await Promise.all(runs)).toEqual(['too slow', 'too slow', 'too slow']);
@@ -127,7 +127,7 @@ describe('Transformer', () => {
     expect(noted).toHaveLength(1);
   });
 
-  it('takes no more events or bytes into a call than it may', async () => {
+  it('takes no more events or bytes into a call than allowed', async () => {
     const { sandbox, run } = setUp({ maxEvents: 2 });
     const runs = ['1', '2', '3'].map((id) => run(id));
     await turn();
@@ -226,7 +226,7 @@ describe('Transformer', () => {
     expect(await blocked).toMatchObject({ events: [{ message_id: 'held' }] });
   });
 
-  it('lets go of what waits for room in a partition that was left', async () => {
+  it('drops events waiting for room in a revoked partition', async () => {
     const { sandbox, run } = setUp();
     const change = Promise.withResolvers<void>();
     const partition = { left: false };
@@ -242,14 +242,14 @@ describe('Transformer', () => {
     expect(sandbox.calls).toEqual([]);
   });
 
-  it('the impatient wait no longer for room than for anything else', async () => {
+  it('a deadline ends the wait for room like any other', async () => {
     const { sandbox, run } = setUp();
     const room = () => new Promise<void>(() => {});
     expect(await run('held', TRANSFORMATION, 30, { room })).toBe('too slow');
     expect(sandbox.calls).toEqual([]);
   });
 
-  it('hands the unavailability of the sandbox to every event of the call, and goes on', async () => {
+  it('answers every event of the call that the sandbox is unavailable, and continues', async () => {
     const { sandbox, noted, run } = setUp();
     const failed = Promise.allSettled([run('1'), run('2')]);
     await turn();
@@ -262,7 +262,7 @@ describe('Transformer', () => {
     expect(noted).toEqual([undefined]);
   });
 
-  it('stops running what waits once the transformation may not run any more', async () => {
+  it('stops running waiting events once the transformation may not run any more', async () => {
     const { sandbox, state, run } = setUp({ maxEvents: 1 });
     sandbox.answerWith = () => ({
       ok: false,

@@ -123,7 +123,7 @@ describe('evaluationRecords', () => {
     expect(judgement(verdict)).toEqual(judgement(verdict));
   });
 
-  it('shortens a path as long as an event, and still tells two of them apart', () => {
+  it('shortens a path as long as an event, and keeps two of them distinct', () => {
     const long = `/${'k'.repeat(20_000)}`;
     const outputRecords = judgement({
       outcome: 'warned',

@@ -24,7 +24,7 @@ describe('docs/architecture.md', () => {
   });
 });
 
-describe('what a document names', () => {
+describe('the references of a document', () => {
   it.each([
     'core/log/stage.ts',
     'core/log/stage.ts#FlowStage',

@@ -12,7 +12,7 @@ const HEAD =
   /^# (?<title>(?<number>\d+)\. \S.*)\n\nStatus: (?<status>[^·\n]+) · Date: (?<date>\d{4}-\d\d-\d\d)(?:, last changed \d{4}-\d\d-\d\d)?\n/;
 
 describe('a decision', () => {
-  it.each(decisions)('says its number, title, status and date, and has a row in the index: %s', (file) => {
+  it.each(decisions)('states its number, title, status and date, and has a row in the index: %s', (file) => {
     const { number, title, status, date } = HEAD.exec(documentAt(`${folder}${file}`))?.groups ?? {};
     expect(file).toMatch(/^\d{4}-[a-z\d-]+\.md$/);
     expect(number).toBe(String(Number(file.slice(0, 4))));

@@ -36,7 +36,7 @@ describe('the house', () => {
     for (const name of ['start', 'engines', 'chaos']) expect(scripts[name]).toMatch(/^exec /);
   });
 
-  it('tells every figure that its catalogue describes', () => {
+  it('exports every metric that its catalogue describes', () => {
     const product = sources.filter(({ file }) => /^(gateway|processors|connectors|infra)\//.test(file));
     const told = (name: string) =>
       product.some(({ file, text }) => !file.endsWith('.spec.ts') && text.includes(`'${name}'`));
@@ -47,7 +47,7 @@ describe('the house', () => {
     expect(offenders(({ text }) => text.split('\n').length > 401)).toEqual([]);
   });
 
-  it('says in the first line of a spec why it runs alone, if its suffix says that it does', () => {
+  it('states in the first line of a spec why it runs alone, if its suffix is alone', () => {
     const REASON = /^\/\/ Runs alone(?<whenLong> in the long form)?: \S/;
     const suffixFor = (text: string) => {
       const reason = REASON.exec(text);
@@ -63,7 +63,7 @@ describe('the house', () => {
     ).toEqual([]);
   });
 
-  it('has no suffix of a spec that says nothing', () => {
+  it('has no suffix of a spec without a meaning', () => {
     const known =
       /^([^.]+(\.properties)?|test\/[^.]+\.(alone|long-alone|long|long\.alone)|test\/flows\/[^.]+\.cluster)\.spec\.ts$/;
     expect(offenders(({ file }) => file.endsWith('.spec.ts') && !known.test(file))).toEqual([]);

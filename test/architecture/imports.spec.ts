@@ -126,7 +126,7 @@ describe('the import rules', () => {
       expect(found).toContain(`${rule}: ${file}`);
     });
 
-    it('each in a file of its own, and in none of those that are imported', () => {
+    it('each in a file of its own, and in none of the imported ones', () => {
       const files = new Set(found.map((violation) => violation.split(': ')[1]));
       files.delete('core/two.ts'); // is part of the cycle too
       expect([...files].sort()).toEqual(VIOLATIONS.map(([, file]) => file).sort());

@@ -23,7 +23,7 @@ it.skipIf(!isInstalled)('actionlint finds nothing in the workflows', () => {
   expect(status).toBe(0);
 });
 
-it('every workflow says what it may do, and none may write by default', () => {
+it('every workflow states its permissions, and none may write by default', () => {
   const folder = join(root, '.github/workflows');
   for (const file of readdirSync(folder)) {
     const text = readFileSync(join(folder, file), 'utf8');

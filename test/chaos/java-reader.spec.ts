@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { jsonOf, parseRecord } from './java-reader.ts';
 
-it('takes a printed record apart', () => {
+it('reads the fields of a printed record', () => {
   const printed =
     'Partition:2\u001fOffset:71\u001fmessage-id:a:b\u001dtype:track\u001f\u0000\u0000\u0000\u0000\n{"a":1}';
   const record = parseRecord(printed);
@@ -13,6 +13,6 @@ it('takes a printed record apart', () => {
   expect(jsonOf(record.value)).toEqual({ a: 1 });
 });
 
-it('refuses what is none', () => {
+it('refuses a malformed record', () => {
   expect(() => parseRecord('Processed a total of 3 messages')).toThrow('not a record');
 });

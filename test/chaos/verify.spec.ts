@@ -217,7 +217,7 @@ describe('the verifier', () => {
     expect(changed({ ruleId: 'another' })).toEqual([what, 'deliveries of no rule']);
   });
 
-  it('finds a delivery that never arrived, and one that nobody made', () => {
+  it('finds a missing delivery, and one without a cause', () => {
     const arrivals = (change: (ids: ReadonlySet<string>) => Iterable<string>) =>
       broken(({ arrived }) => ({
         arrived: { ...arrived, 'departures to files': new Set(change(arrived['departures to files'])) },

@@ -29,7 +29,7 @@ describe.skipIf(engines() === undefined)('an Elasticsearch that grants rights on
     settings: JSON.stringify({ ...JSON.parse(made.settings), url: guard.url }),
   });
 
-  it('lets profiles be written, found and deleted with those that are documented, untold how the cluster is', async () => {
+  it('allows profile writes, searches and deletions with the documented ones, without rights on the cluster', async () => {
     const installation = guarded(await profiles.create(RETENTION_MS));
     onTestFinished(() => installation.dispose());
     const store = await profiles.open(installation.settings, { publish: new Published().publish });
@@ -42,7 +42,7 @@ describe.skipIf(engines() === undefined)('an Elasticsearch that grants rights on
     expect(guard.refused).toEqual(['GET /_cluster/health']);
   });
 
-  it('says what it refuses', async () => {
+  it('states the missing right', async () => {
     const others = await guardElasticsearch(engines()?.elasticsearchUrl ?? '', 'of-others');
     onTestFinished(() => others.close());
     const installation = await profiles.create(RETENTION_MS);

@@ -24,7 +24,7 @@ describe.skipIf(engines() === undefined)('a Redis that grants rights one by one'
     return url.href;
   }
 
-  it('grants those that are documented, and no others', async () => {
+  it('grants the documented ones, and no others', async () => {
     const client = new Redis(engines()?.redisUrl ?? '');
     onTestFinished(() => client.disconnect());
     expect(await client.get(freshPrefix())).toBeNull();
@@ -36,7 +36,7 @@ describe.skipIf(engines() === undefined)('a Redis that grants rights one by one'
     await expect(client.acl('LIST')).rejects.toThrow('NOPERM');
   });
 
-  it('that tells nothing of itself is not used: it might forget what must be kept', async () => {
+  it('that hides its configuration is not used: it might evict records that must be kept', async () => {
     const url = await userWith('~*', '&*', '+@all', '-info');
     const opening = openRedisDeduplicator({ url, prefix: freshPrefix(), windowMs: 1_000, logger: NO_LOGGER });
     await expect(opening).rejects.toThrow(InvalidInput);
@@ -46,7 +46,7 @@ describe.skipIf(engines() === undefined)('a Redis that grants rights one by one'
   it.each([
     ['keys', ['~others*', '&*', '+@all'], 'keys'],
     ['scripts', ['~*', '&*', '+@all', '-@scripting'], 'evalsha'],
-  ])('names what is missing: %s', async (_what, rights, named) => {
+  ])('names the missing one: %s', async (_what, rights, named) => {
     const url = await userWith(...rights);
     const deduplicator = await openRedisDeduplicator({
       url,
@@ -60,7 +60,7 @@ describe.skipIf(engines() === undefined)('a Redis that grants rights one by one'
     await expect(claiming).rejects.toThrow(new RegExp(`NOPERM .*${named}`));
   });
 
-  it('names what is missing: channels', async () => {
+  it('names the missing one: channels', async () => {
     const said: string[] = [];
     const say = (fields: object, message: string) => void said.push(`${message} ${JSON.stringify(fields)}`);
     const tail = await openRedisLiveTail({

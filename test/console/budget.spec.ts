@@ -39,7 +39,7 @@ describe('the built console', () => {
     expect(texts.filter((file) => !assets.includes(`${file}.gz`))).toEqual([]);
   });
 
-  it('says how long a build takes', () => {
+  it('states how long a build takes', () => {
     const folder = mkdtempSync(join(tmpdir(), 'tributary-console-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const vite = fileURLToPath(new URL('../../node_modules/vite/bin/vite.js', import.meta.url));

@@ -92,7 +92,7 @@ describe.skipIf(chromiumPath === undefined)('contracts', () => {
     ]);
   });
 
-  it('keep in the form what it has no field for, and take JSON with faults marked at their place', async () => {
+  it('keep keywords that have no field in the form, and accept JSON with faults marked at their place', async () => {
     const { id } = await client().post<StoredContract>('./event-contracts', {
       name: 'Rich',
       event_type: 'page',
@@ -130,7 +130,7 @@ describe.skipIf(chromiumPath === undefined)('contracts', () => {
     await page.getByText('The form cannot show this text').waitFor();
   });
 
-  it('show both versions when somebody else was faster, and lose nothing', async () => {
+  it('show both versions when another person was faster, and lose nothing', async () => {
     const { page, watch } = await app.open(`/contracts/${contractId}`);
     const name = page.getByLabel('Name of the contract');
     await name.fill('Mine');
@@ -176,7 +176,7 @@ describe.skipIf(chromiumPath === undefined)('contracts', () => {
     },
   );
 
-  it('keep what was typed while the API refuses or is slow', async () => {
+  it('keep the input while the API refuses or is slow', async () => {
     const { page, failures } = await app.open(`/contracts/${contractId}`);
     const name = page.getByLabel('Name of the contract');
     await name.fill('Typed');
@@ -203,7 +203,7 @@ describe.skipIf(chromiumPath === undefined)('contracts', () => {
     expect(await name.inputValue()).toBe('Typed');
   });
 
-  it('offer nothing to those who may only look', async () => {
+  it('offer nothing to members with read access', async () => {
     await client().post('./members', { email: 'viewer@example.com', role: 'viewer' });
     const { page } = await app.open(`/contracts/${contractId}`, { email: 'viewer@example.com' });
     await page.getByLabel('Name of the contract').waitFor();

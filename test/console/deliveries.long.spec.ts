@@ -110,7 +110,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     await expect.poll(() => receiver.deliveries().length).toBeGreaterThanOrEqual(DEAD);
   });
 
-  it('redrives a hundred thousand call by call, stops and goes on from there', async () => {
+  it('redrives a hundred thousand call by call, stops and continues from there', async () => {
     const { page } = await app.open('/deliveries');
     const groups = await thousands(page);
     await page.reload();
@@ -133,7 +133,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     );
   });
 
-  it('starts a replay, says before what it will do, and shows its progress', async () => {
+  it('starts a replay, states its effect before, and shows its progress', async () => {
     const { page } = await app.open('/deliveries?tab=replays');
     await page.getByRole('heading', { name: 'No replay yet' }).waitFor();
     await page.getByRole('link', { name: 'Replay past events' }).first().click();
@@ -163,7 +163,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     await page.getByText('Cancelled').waitFor();
   });
 
-  it('says so where nothing failed', async () => {
+  it('states when nothing failed', async () => {
     const empty = await app.tributary.owner.post<Made>('/workspaces', { name: 'Nothing' });
     const { page } = await app.open(`~/w/${empty.id}/deliveries`);
     await page.getByRole('heading', { name: 'Nothing is dead or retrying' }).waitFor();
@@ -171,7 +171,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     await takePictures(page, 'deliveries-empty');
   });
 
-  it.each([403, 429, 503] as const)('shows a %d of the API and goes on after it', async (status) => {
+  it.each([403, 429, 503] as const)('shows a %d of the API and continues after it', async (status) => {
     const { page, failures: simulated } = await app.open('/deliveries');
     const failure = await simulated.answer('**/deliveries/groups*', status);
     await page.reload();
@@ -187,7 +187,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     await page.getByLabel('Loading').first().waitFor({ state: 'detached' });
   });
 
-  it('says why a redrive was refused, and asks to sign in where the session ended', async () => {
+  it('states why a redrive was refused, and asks to sign in where the session ended', async () => {
     const { page, failures: simulated } = await app.open('/deliveries');
     const groups = await thousands(page);
     await page.reload();

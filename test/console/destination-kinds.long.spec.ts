@@ -46,7 +46,7 @@ it('every setting of every kind has a field that is no JSON, but for free object
   expect(left).toEqual(mappings);
 });
 
-it('what is filled into the form of any kind is accepted, and saved again without its secrets it keeps them', async () => {
+it('a filled form of any kind is accepted, and saved again without its secrets it keeps them', async () => {
   expect(kinds.length).toBeGreaterThan(10);
   for (const { type, settings_schema, secrets } of kinds) {
     const root = fieldOf(settings_schema);

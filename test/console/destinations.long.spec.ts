@@ -44,7 +44,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
     expect(await table.getByText('Demo webhook').count()).toBe(0);
   });
 
-  it('says what it is and how to begin where there is none', async () => {
+  it('explains destinations and how to begin where none exists', async () => {
     const empty = await app.tributary.owner.post<{ readonly id: string }>('/workspaces', { name: 'Nothing' });
     const { page } = await app.open(`~/w/${empty.id}/destinations`);
     await page.getByRole('heading', { name: 'No destination yet' }).waitFor();
@@ -120,7 +120,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
     await takePictures(page, 'destination-form-segment');
   });
 
-  it('keeps a secret that is not touched, and shows both versions when somebody else was faster', async () => {
+  it('keeps a secret that is not touched, and shows both versions when another person was faster', async () => {
     const { id } = await make('Edited', { headers: { authorization: 'Bearer 1234567' } });
     const { page, watch } = await app.open(`/destinations/${id}?tab=settings`);
     await page.getByText('Stored, and not shown.').waitFor();
@@ -155,7 +155,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
     expect(await page.getByLabel('URL').inputValue()).toBe('https://elsewhere.example/');
   });
 
-  it('pauses and resumes, and says before a deletion which rules stand in its way', async () => {
+  it('pauses and resumes, and names before a deletion the rules that prevent it', async () => {
     const { id } = await make('Held');
     await client.post('./event-forwarding-rules', { name: 'To the paused one', destination_id: id });
     const { page, watch } = await app.open(`/destinations/${id}`);
@@ -193,7 +193,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
     await page.waitForURL(/hours=720/);
   });
 
-  it('shows what the API answers instead, and goes on when it answers again', async () => {
+  it('shows the error of the API in its place, and continues when it answers again', async () => {
     const { page, failures } = await app.open('/destinations');
     const table = page.getByRole('table', { name: 'Destinations' });
     await table.getByText('Demo webhook').waitFor();
@@ -215,7 +215,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
     await table.getByText('Demo webhook').waitFor();
   });
 
-  it('keeps what was typed when the session ends', async () => {
+  it('keeps the input when the session ends', async () => {
     const { page, failures } = await app.open('/destinations/new?type=webhook');
     await page.getByLabel('URL').fill('https://example.com/');
     await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Typed');

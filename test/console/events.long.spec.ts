@@ -66,7 +66,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
     await expectAccessible(page);
   });
 
-  it('shows why each rule matched or not, and what the transformation made of it', async () => {
+  it('shows why each rule matched or not, and the output of the transformation', async () => {
     const messageId = await send({ arr_delay: 1, dep_delay: 90 });
     const { page } = await app.open(`/events/${messageId}`);
     await page.getByText('Every delivery that a rule made of it arrived.').waitFor();
@@ -104,7 +104,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
     await page.getByText('2 attempts', { exact: true }).waitFor();
   });
 
-  it('does not offer to send again to those who may only look', async () => {
+  it('does not offer to send again to members with read access', async () => {
     app.flights.webhook.behave((_, response) => response.writeHead(400).end('no'));
     const messageId = await send({ arr_delay: 1, dep_delay: 130 });
     const email = 'viewer@example.com';
@@ -119,7 +119,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
     expect(await page.getByRole('button', { name: 'Send again' }).count()).toBe(0);
   });
 
-  it('says that an event is not there yet, and finds it by itself', async () => {
+  it('states that an event is not there yet, and finds it by itself', async () => {
     const messageId = randomUUID();
     const { page, watch } = await app.open(`/events/${messageId}`);
     watch.expectStatus(404);
@@ -131,7 +131,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
     await page.getByText('Every delivery that a rule made of it arrived.').waitFor();
   });
 
-  it('says why it cannot tell, and goes on', async () => {
+  it('states why it has no result, and continues', async () => {
     const messageId = app.flights.departures[0]?.message_id ?? '';
     const { page, failures } = await app.open('/events');
     for (const [status, words] of FAILURES) {

@@ -79,7 +79,7 @@ describe.skipIf(chromiumPath === undefined)('the frame', () => {
     await expect.poll(() => page.url()).toContain(`/events/${departure?.message_id}`);
   });
 
-  it('says so when the search does not answer, and keeps the pages', async () => {
+  it('states when the search does not answer, and keeps the pages', async () => {
     const { page, failures } = await app.open('/keys');
     await page.getByRole('heading', { level: 1 }).waitFor();
     await failures.answer(/\/destinations\?/, 403);

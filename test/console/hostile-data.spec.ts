@@ -26,7 +26,7 @@ interface Created {
   readonly id: string;
 }
 
-describe.skipIf(chromiumPath === undefined)('a workspace whose every name and value is a script', () => {
+describe.skipIf(chromiumPath === undefined)('a workspace with a script as every name and value', () => {
   let app: ConsoleUnderTest;
   let webhook: Webhook;
   const ids = {

@@ -72,7 +72,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     expect(await page.content()).not.toContain(key);
   });
 
-  it('shows the snippet of the URL, and what a production key does', async () => {
+  it('shows the snippet of the URL, and the permissions of a production key', async () => {
     const [key] = (await keys()).filter(({ environment }) => environment === 'production');
     const { page } = await app.open(`/keys/${key?.id}?sdk=go`);
     await page.getByText('go get github.com/segmentio/analytics-go/v3').waitFor();
@@ -135,7 +135,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     expect(await page.content()).not.toContain(raw);
   });
 
-  it('edits a source, and shows both versions if somebody else was faster', async () => {
+  it('edits a source, and shows both versions if another person was faster', async () => {
     const source = await client().post<{ id: string }>('./sources', { name: 'Shop', type: 'web' });
     const { page, watch } = await app.open('/keys?tab=sources');
     watch.expectStatus(412);
@@ -161,7 +161,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     });
   });
 
-  it('does not delete a source that a key names, and says why', async () => {
+  it('does not delete a source that a key names, and states why', async () => {
     const source = await client().post<{ id: string }>('./sources', { name: 'Till', type: 'server' });
     await client().post('./event-keys', { name: 'till', environment: 'production', source_id: source.id });
     const { page, watch } = await app.open('/keys?tab=sources&q=till');
@@ -175,7 +175,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     await page.getByRole('table', { name: 'Write keys' }).getByRole('link', { name: 'till' }).waitFor();
   });
 
-  it.each([403, 409, 429, 503] as const)('keeps what was typed when the API answers %i', async (status) => {
+  it.each([403, 409, 429, 503] as const)('keeps the input when the API answers %i', async (status) => {
     const { page, failures } = await app.open('/keys');
     await page.getByRole('button', { name: 'Create write key' }).first().click();
     const dialog = page.getByRole('dialog');
@@ -190,7 +190,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     await page.getByRole('heading', { level: 1, name: `After ${status}` }).waitFor();
   });
 
-  it('keeps what was typed when the session is over', async () => {
+  it('keeps the input when the session is over', async () => {
     const { page, failures } = await app.open('/keys?tab=sources');
     await page.getByRole('button', { name: 'Create source' }).first().click();
     const name = page.getByRole('textbox', { name: 'Name', exact: true });
@@ -202,7 +202,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     expect(await name.inputValue()).toBe('Typed before');
   });
 
-  it.each([403, 429, 503] as const)('says why a list cannot be shown: %i', async (status) => {
+  it.each([403, 429, 503] as const)('states why a list cannot be shown: %i', async (status) => {
     const { page, failures } = await app.open('/keys?tab=sources');
     await page.getByRole('table', { name: 'Sources' }).waitFor();
     const failure = await failures.answer('**/event-keys?*', status);

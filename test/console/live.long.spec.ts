@@ -81,7 +81,7 @@ describe.skipIf(chromiumPath === undefined)('the live page', () => {
     await page.getByRole('button', { name: 'Paused 1' }).waitFor();
   });
 
-  it('says that it is not connected, and connects by itself', async () => {
+  it('states that it is not connected, and connects by itself', async () => {
     const { page, failures } = await app.open('/events');
     for (const [status, words] of [
       [429, 'too many requests'],
@@ -98,7 +98,7 @@ describe.skipIf(chromiumPath === undefined)('the live page', () => {
     }
   });
 
-  it('says that it is refused on 403, and tries again when asked', async () => {
+  it('states that it is refused on 403, and tries again when asked', async () => {
     const { page, failures } = await app.open('/events');
     await page.getByRole('table', { name: 'Recent events' }).waitFor();
     const failure = await failures.answer('**/events/live*', 403);
@@ -109,7 +109,7 @@ describe.skipIf(chromiumPath === undefined)('the live page', () => {
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
   });
 
-  it('draws and keeps a bounded number of many events, and tells what it missed', async () => {
+  it('draws and keeps a bounded number of many events, and reports missed ones', async () => {
     const { page } = await app.open('/live');
     await page.getByRole('status').getByText('Live').waitFor();
     for (let batch = 0; batch < BATCHES; batch++)

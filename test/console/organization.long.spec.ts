@@ -53,7 +53,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
     await page.getByRole('row').filter({ hasText: 'Third shop' }).getByText('archived').waitFor();
   });
 
-  it('shows both versions of a workspace that somebody else renamed', async () => {
+  it('shows both versions of a workspace that another person renamed', async () => {
     const { page, watch } = await app.open('/settings');
     watch.expectStatus(412);
     const name = page.getByRole('textbox', { name: 'Name' });
@@ -227,7 +227,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
     });
   });
 
-  it('shows who changed what, before and after, page by page', async () => {
+  it('shows the author of each change, before and after, page by page', async () => {
     const source = await client().post<Named>('./sources', { name: HOSTILE, type: 'web' });
     await client().put(`./sources/${source.id}`, { name: HOSTILE, type: 'ios', description: 'new' });
     for (let at = 0; at < 51; at++)
@@ -257,7 +257,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
     await takePictures(page, 'audit-log');
   });
 
-  it.each([403, 429, 503] as const)('says why the audit log cannot be shown: %i', async (status) => {
+  it.each([403, 429, 503] as const)('states why the audit log cannot be shown: %i', async (status) => {
     const { page, failures } = await app.open(organization('workspaces'));
     await page.getByRole('table', { name: 'Workspaces' }).waitFor();
     const failure = await failures.answer('**/audit-log?*', status);
@@ -269,7 +269,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
     await page.getByRole('table', { name: 'Audit log of the organization' }).waitFor();
   });
 
-  it.each([403, 409, 429, 503] as const)('keeps what was typed when the API answers %i', async (status) => {
+  it.each([403, 409, 429, 503] as const)('keeps the input when the API answers %i', async (status) => {
     const { page, failures } = await app.open(organization('general'));
     const email = page.getByRole('textbox', { name: 'E-mail address for notices' });
     await email.fill(`after-${status}@example.com`);

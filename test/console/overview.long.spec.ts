@@ -75,7 +75,7 @@ describe.skipIf(chromiumPath === undefined)('overview', () => {
     await page.getByText('Its contract blocked it.').waitFor();
   });
 
-  it('says what needs attention', async () => {
+  it('lists the things that need attention', async () => {
     const { page } = await app.open('/overview');
     const attention = page.getByRole('region', { name: 'Needs attention' });
     await attention.getByText(/\d+ events?/).waitFor();
@@ -93,7 +93,7 @@ describe.skipIf(chromiumPath === undefined)('overview', () => {
     await expectAccessible(page);
   });
 
-  it('says why numbers are missing, and shows them after', async () => {
+  it('states why numbers are missing, and shows them after', async () => {
     const { page, failures } = await app.open('/overview');
     await page.getByRole('region', { name: 'Volume' }).waitFor();
     for (const [status, words] of FAILURES) {

@@ -54,7 +54,7 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
     await takePictures(page, 'profiles');
   });
 
-  it('keeps what was looked for out of the URL, the history and all storage', async () => {
+  it('keeps search values out of the URL, the history and all storage', async () => {
     await profiles.write({ email: person });
     const { page } = await app.open('/profiles');
     await lookUp(page, person);
@@ -97,7 +97,7 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
     expect(record?.profile).not.toHaveProperty('traits.seats');
   });
 
-  it('writes consents and preferences, and says who did', async () => {
+  it('writes consents and preferences, with their author', async () => {
     await profiles.write({ email: person });
     const { page } = await app.open('/profiles');
     await lookUp(page, person);
@@ -165,7 +165,7 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
     expect(await profiles.search({ email: [person] })).toEqual([]);
   });
 
-  it('deletes after it said what goes, once the identity was typed again', async () => {
+  it('deletes after listing the effects, once the identity was typed again', async () => {
     await profiles.write(
       { email: person },
       { upsert: { profile: { traits: { plan: 'pro' } }, consent: { ads: 'no' } } },
@@ -188,7 +188,7 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
     expect(await profiles.search({ email: [person] })).toEqual([]);
   });
 
-  it('makes a profile of an identity that nobody has', async () => {
+  it('creates a profile of an unknown identity', async () => {
     const { page } = await app.open('/profiles');
     await lookUp(page, person, 'email');
     await page.getByRole('heading', { name: 'No profile has this identity' }).waitFor();
@@ -210,7 +210,7 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
     await profileOn(page).waitFor();
   });
 
-  it('shows to each role what it may do', async () => {
+  it('shows to each role its permitted actions', async () => {
     await profiles.write({ email: person });
     const owner = app.tributary.owner.with({ workspaceId: app.workspaceId });
     for (const [role, buttons] of [
@@ -236,7 +236,7 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
     }
   });
 
-  it('says what is wrong with a value, and why the API refuses', async () => {
+  it('names the fault of a value, and the reason when the API refuses', async () => {
     const { page, failures, watch } = await app.open('/profiles');
     watch.expectStatus(400);
     await lookUp(page, 'null', 'user_id');
@@ -263,7 +263,7 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
     await profileOn(page).waitFor();
   });
 
-  it('keeps what was typed when a write fails', async () => {
+  it('keeps the input when a write fails', async () => {
     await profiles.write({ email: person });
     const { page, failures } = await app.open('/profiles');
     await lookUp(page, person);

@@ -29,7 +29,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of rules', () => {
   const matrix = (page: Page) => page.getByRole('table', { name: 'Events by destinations' });
   const preview = (page: Page) => page.getByRole('region', { name: 'Recent events that match' });
 
-  it('shows what goes where, and begins a rule at an empty cell with a preview of real events', async () => {
+  it('shows events by destination, and starts a rule at an empty cell with a preview of real events', async () => {
     const accepted = app.flights.departures.map(
       ({ properties }) => properties as Readonly<Record<string, number>>,
     );
@@ -78,7 +78,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of rules', () => {
     await page.getByRole('menuitem', { name: `Late ${HOSTILE}` }).waitFor();
   });
 
-  it('lists rules by filters of the URL, and shows both versions when somebody else was faster', async () => {
+  it('lists rules by filters of the URL, and shows both versions when another person was faster', async () => {
     const { page, watch } = await app.open('/rules?view=list&q=late%20ones');
     await page.getByRole('link', { name: 'Late ones to the webhook' }).click();
     await page.getByRole('heading', { level: 1, name: 'Late ones to the webhook' }).waitFor();
@@ -152,7 +152,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of rules', () => {
     await matrix(page).getByText('Event 4321').waitFor();
   });
 
-  it('leads to a destination where there is none', async () => {
+  it('leads to a destination where none exists', async () => {
     const empty = await app.tributary.owner.post<{ readonly id: string }>('/workspaces', { name: 'Nothing' });
     const { page } = await app.open(`~/w/${empty.id}/rules`);
     await page.getByRole('heading', { name: 'No destination yet' }).waitFor();

@@ -23,7 +23,7 @@ describe.skipIf(chromiumPath === undefined)('the link of tributary dev', () => {
     );
   });
 
-  it('signs in no second browser, which is told where to find a link', async () => {
+  it('signs in no second browser, which shows where to find a link', async () => {
     const other = await (await openBrowser()).newContext();
     onTestFinished(() => other.close());
     const page = await other.newPage();
@@ -33,7 +33,7 @@ describe.skipIf(chromiumPath === undefined)('the link of tributary dev', () => {
     await takePictures(page, 'sign-in-development');
   });
 
-  it('leads back to a page whose session has ended, with what was typed and sent', async () => {
+  it('leads back to a page whose session has ended, with the input and the request', async () => {
     const { page, failures, watch } = await app.open('~/workspaces/new');
     await page.getByRole('textbox', { name: 'Name' }).fill('Typed before the session ended');
     const ended = [

@@ -36,7 +36,7 @@ describe.skipIf(chromiumPath === undefined)('the page of the system', () => {
     await page.getByText('catalog: caught up').waitFor();
   });
 
-  it('is in the menu of operators alone, and says to others whom it is for', async () => {
+  it('is in the menu of operators alone, and names its audience to others', async () => {
     const { page } = await app.open('/overview');
     await page.getByRole('link', { name: 'System' }).waitFor();
     const { page: other, watch } = await app.open('~/system', { email: 'stranger@example.com' });
@@ -94,7 +94,7 @@ describe.skipIf(chromiumPath === undefined)('the page of the system', () => {
     await partitions.waitFor();
   });
 
-  it('says that the API does not answer, and goes on', async () => {
+  it('states that the API does not answer, and continues', async () => {
     const { page, failures } = await app.open('/overview');
     for (const status of [429, 503] as const) {
       const refused = await failures.answer(SYSTEM, status);

@@ -145,7 +145,7 @@ describe.skipIf(chromiumPath === undefined)('transformations', () => {
     expect((await client().call('GET', `./event-transformations/${id}`)).status).toBe(404);
   });
 
-  it('show both versions when somebody else was faster, and lose nothing by a failure', async () => {
+  it('show both versions when another person was faster, and lose nothing by a failure', async () => {
     const { id, name } = await make('Contended');
     const { page, failures, watch } = await app.open(`/transformations/${id}`);
     const description = page.getByLabel('Description');
@@ -190,7 +190,7 @@ describe.skipIf(chromiumPath === undefined)('transformations', () => {
     await page.getByRole('status').getByText('It makes one event.').waitFor();
   });
 
-  it('are shown to those who may only look', async () => {
+  it('are shown to members with read access', async () => {
     await client().post('./members', { email: 'viewer@example.com', role: 'viewer' });
     const { page } = await app.open(`/transformations/${lateId}`, { email: 'viewer@example.com' });
     await page.getByText('An editor of the workspace can run it.').waitFor();

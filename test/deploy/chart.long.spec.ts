@@ -71,7 +71,7 @@ describe.skipIf(installation === undefined)('the chart in Helm', () => {
     expect(validate(scaled).join()).toContain('triggers');
   });
 
-  it('gives every pod what the restricted Pod Security Standard wants, and a root that is read-only', () => {
+  it('gives every pod the settings of the restricted Pod Security Standard, and a root that is read-only', () => {
     for (const pods of all.flatMap(({ objects }) =>
       objects.map(podsOf).filter((each) => each !== undefined),
     )) {

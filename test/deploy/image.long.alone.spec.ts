@@ -44,7 +44,7 @@ describe.runIf(obstacle === undefined)('the image', () => {
     return container.output.trim();
   };
 
-  it('is below 250 MB compressed, and says what it is made of', async () => {
+  it('is below 250 MB compressed, and lists its contents', async () => {
     console.info(`The image is ${(image.compressedBytes / MEBIBYTE).toFixed(1)} MiB compressed`);
     expect(image.compressedBytes).toBeLessThan(250 * 1_000_000);
     expect(image.config.Labels).toMatchObject({

@@ -96,7 +96,7 @@ describe('a figure', () => {
     expect(figureIn(bench, 'pipeline', FIGURES.pipeline ?? { section: '', pattern: /$^/ })).toBe('12,900');
   });
 
-  it('that bench.md does not have, or a name that is none, is an error', () => {
+  it('a figure that bench.md does not have, or an invalid name, is an error', () => {
     expect(() => figureIn('', 'pipeline', { section: '', row: 'pipeline', pattern: /^(\d+)/ })).toThrow(
       'pipeline',
     );

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { isShown, parseSteps, UnusableGuide } from './blocks.ts';
 
 describe('the steps of a guide', () => {
-  it('are its commands with what they print, its files, and the pages to open', () => {
+  it('are its commands with their output, its files, and the pages to open', () => {
     const text = [
       '```sh\necho 1\n```\nprints\n```text\n1\n```',
       '```js a/b.mjs\n1;\n```',
@@ -30,7 +30,7 @@ describe('the steps of a guide', () => {
     expect(() => parseSteps(text)).toThrow(UnusableGuide);
   });
 
-  it('show an output whole, but for what they leave open', () => {
+  it('show an output whole, but for the parts they leave open', () => {
     expect(isShown({ language: 'json', text: '{ "id": "…" }' }, '{"id":"7"}')).toBe(true);
     expect(isShown({ language: 'json', text: '{ "id": "…" }' }, '{"id":"7"} and more')).toBe(false);
     expect(isShown({ language: 'text', text: 'a b\n' }, 'a  b\n')).toBe(false);

@@ -26,7 +26,7 @@ const SETUP =
   "api=http://127.0.0.1:8080 workspace='<workspace>' key='<write key>'\n. docs/guides/terminal.sh\n";
 
 describe('a guide', () => {
-  it.each(guides())('%s says what comes of it and what it needs, and has one setup for all', (guide) => {
+  it.each(guides())('%s states its result and its requirements, and has one setup for all', (guide) => {
     const text = readGuide(guide);
     expect(text.split('\n\n').slice(1, 3).join('\n')).toMatch(/^At the end [\s\S]*You\s+need\s/);
     if (guide !== 'first-event')
@@ -57,7 +57,7 @@ describe('the guide', () => {
   });
 
   for (const guide of guides())
-    it.skipIf(NEEDS[guide]?.includes(undefined))(`${guide} does what it says, twice`, async () => {
+    it.skipIf(NEEDS[guide]?.includes(undefined))(`${guide} works as written, twice`, async () => {
       const readings = await reader.followTwice(guide, wordsOf(postgres?.url));
       const asItSays = { difference: undefined, faults: [] };
       expect(readings).toMatchObject([asItSays, asItSays]);

@@ -40,7 +40,7 @@ describe('the receiver of the guide to webhooks', () => {
     receiver.kill();
   });
 
-  it('takes each delivery once, however often it comes, and nothing that is signed otherwise', async () => {
+  it('accepts each delivery once, however often it arrives, and none that is signed otherwise', async () => {
     const body = JSON.stringify({ id: 'd-1', type: 'event', event: { event: 'Refunded', user_id: 'ada' } });
     const batch = JSON.stringify({ type: 'batch', deliveries: [JSON.parse(body)] });
     const test = JSON.stringify({ id: 't-1', type: 'test' });

@@ -8,7 +8,7 @@ const KILLS = [
   { at: 200, startedAt: 210 },
 ];
 
-test('what comes again is told of the kill before it, with how old it was', () => {
+test('a repeated event is explained by the kill before it, with its age', () => {
   const calls = [brought('a', 90), brought('b', 95), brought('a', 120), brought('c', 150), brought('c', 220)];
   expect(repeatsOf(calls, KILLS)).toEqual({
     byKill: [[{ id: 'a', beforeMs: 10 }], [{ id: 'c', beforeMs: 50 }]],
@@ -21,7 +21,7 @@ test('reports each repetition of an event delivered three times', () => {
   expect(repeatsOf(calls, KILLS).byKill.map(({ length }) => length)).toEqual([1, 1]);
 });
 
-test('what comes again although nothing was killed is a fault', () => {
+test('a repeated event without a kill is a fault', () => {
   expect(repeatsOf([brought('a', 120), brought('a', 130)], KILLS).unexplained).toEqual(['a']);
 });
 

@@ -65,7 +65,7 @@ describe.skipIf(!hasPrometheus())('a real Prometheus that scrapes an installatio
     expect(await prometheus.query('sum(rate(tributary_events_received_total[10s])) > 1')).toHaveLength(1);
   });
 
-  it('fires the alerts of what is wrong, and no others', async () => {
+  it('fires the alerts of the present faults, and no others', async () => {
     const from = Date.now();
     const fired = () => prometheus.firing(Math.ceil((Date.now() - from) / 1_000) + 1);
     traffic.set({ destinations: true, events: true, flood: true });

@@ -113,7 +113,7 @@ describe.runIf(hasPrometheus() && engines() !== undefined)(
       return new Map((JSON.parse(output) as readonly StageRow[]).map((row) => [row.stage, row]));
     };
 
-    it('fires none while nothing is wrong, and says how many processes a stage has', async () => {
+    it('fires none while nothing is wrong, and reports how many processes a stage has', async () => {
       await eventually(
         () => prometheus.query('count_over_time(tributary_build_info{role="gateway"}[1m]) >= 15'),
         (found) => found.length > 0,
@@ -124,7 +124,7 @@ describe.runIf(hasPrometheus() && engines() !== undefined)(
       expect(validate?.arrival_per_second).toBeGreaterThan(1);
     });
 
-    it('tells the processor that is killed: by members, and by a lag that grows although no process has it', async () => {
+    it('reports the killed processor: by members, and by a lag that grows although no process has it', async () => {
       await processor.kill();
       const firing = await allFire(
         'TributaryNoProcessor',
@@ -142,7 +142,7 @@ describe.runIf(hasPrometheus() && engines() !== undefined)(
       await noneFires();
     });
 
-    it('tells a Redis that does not answer, and the stage that stands still for it', async () => {
+    it('reports a Redis that does not answer, and the stage that waits for it', async () => {
       await redis.pause();
       try {
         const firing = await allFire('TributaryRedisDown', 'TributaryStageOld');
@@ -154,7 +154,7 @@ describe.runIf(hasPrometheus() && engines() !== undefined)(
       await noneFires();
     });
 
-    it('tells an Elasticsearch that refuses writes', async () => {
+    it('reports an Elasticsearch that refuses writes', async () => {
       const url = `${engines()?.elasticsearchUrl}/tributary-${prefix}*/_settings`;
       const block = async (blocked: boolean) => {
         const { status } = await fetch(url, {
@@ -175,7 +175,7 @@ describe.runIf(hasPrometheus() && engines() !== undefined)(
       await noneFires();
     });
 
-    it('tells a Kafka that does not answer, and that the lag is not known', async () => {
+    it('reports a Kafka that does not answer, and that the lag is unknown', async () => {
       await kafka.pause();
       try {
         const firing = await allFire(

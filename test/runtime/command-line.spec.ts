@@ -67,7 +67,7 @@ describe('the command line', () => {
     ['adopt-stores --from x', 'tributary adopt-stores: --from must be the id of an installation, or none'],
     ['positions --stage route', 'tributary positions: --stage, --topic and --to go together'],
     ['processor', 'tributary processor: the configuration is not valid:\n  KAFKA_BROKERS is needed'],
-  ])('refuses "%s" with code 2 and says what is wrong', async (line, message) => {
+  ])('refuses "%s" with code 2 and states the fault', async (line, message) => {
     const { code, output, log } = await run(line);
     expect({ code, output }).toEqual({ code: 2, output: '' });
     expect(log).toContain(message);

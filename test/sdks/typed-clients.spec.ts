@@ -215,7 +215,7 @@ void plan.group('acme', { employees: 17 });
 
 describe.skipIf(python === undefined)('a client in Python', () => {
   it.each(['segment', 'rudderstack'])(
-    'sends with the SDK of %s what is right, and refuses what is wrong before it',
+    'sends valid events with the SDK of %s, and refuses invalid ones before',
     async (sdk) => {
       await codegen('python', `plan_${sdk}.py`, '--sdk', sdk);
       const script = `
@@ -257,7 +257,7 @@ client.join()
 
 describe.skipIf(go === undefined)('a client in Go', () => {
   it(
-    'compiles and sends with both SDKs what is right, and refuses what is wrong before it',
+    'compiles and sends valid events with both SDKs, and refuses invalid ones before',
     async () => {
       const module = join(folder, 'go');
       await cp(new URL('senders/typed-go', import.meta.url), module, { recursive: true });

@@ -216,7 +216,7 @@ async function accepted(counters: VolumeCounters): Promise<number> {
   return rows.reduce((sum, { count }) => sum + count, 0);
 }
 
-it('takes events all the way on SQLite: judged, counted, transformed, delivered once, and the rest explained', async () => {
+it('accepts events all the way on SQLite: checked, counted, transformed, delivered once, and the rest explained', async () => {
   const delivered = new Map<string, number>();
   const refusedOnce = new Set<string>();
   const { log, catalog, counters, history } = await startEverything((delivery) => {

@@ -4,7 +4,7 @@ import { apiErrorOf } from './errors.ts';
 const refusal = (headers: Record<string, string>) =>
   apiErrorOf(new Response('{"error":"permission denied"}', { status: 403, headers }));
 
-it('says what is missing, as the header of a refusal does', async () => {
+it('states the missing scope, as the header of a refusal does', async () => {
   const challenge =
     'Bearer realm="tributary", error="insufficient_scope", error_description="the role editor in the workspace is missing"';
   expect(await refusal({ 'WWW-Authenticate': challenge })).toMatchObject({
@@ -13,7 +13,7 @@ it('says what is missing, as the header of a refusal does', async () => {
   });
 });
 
-it('says nothing of it where a proxy answers with a challenge of its own, or with none', async () => {
+it('states none where a proxy answers with a challenge of its own, or with none', async () => {
   expect((await refusal({ 'WWW-Authenticate': 'Basic realm="proxy"' })).missing).toBeUndefined();
   expect((await refusal({})).missing).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { producerEventOf } from './event-fields.ts';
 
-it('leaves out what the server added', () => {
+it('leaves out fields that the server added', () => {
   const sent = { type: 'track', event: 'Order', user_id: 'ada', properties: { total: 1 }, message_id: 'm' };
   const added = {
     received_at: '2026-01-01T00:00:00Z',

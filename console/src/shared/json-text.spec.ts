@@ -25,7 +25,7 @@ describe('JSON as text', () => {
     expect(text.split('\n')[lineOf(pointer) - 1]).toContain(line);
   });
 
-  it('names the line of what is around a value that is missing', () => {
+  it('names the line of the object around a missing value', () => {
     const { text, lineOf } = jsonTextOf(EVENT);
     const lineAt = (pointer: string) => text.split('\n')[lineOf(pointer) - 1]?.trim();
     expect(lineAt('/properties/missing')).toBe('"properties": {');

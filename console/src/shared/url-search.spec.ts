@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { idIn, oneIn, stated, textIn, wholeIn } from './url-search.ts';
 
-it('reads what is valid and drops the rest', () => {
+it('reads valid fields and drops the rest', () => {
   const id = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70';
   const search = { q: 12, empty: '', object: {}, id, hours: '24', status: 'dead', far: 9_000 };
   expect(textIn(search, 'q')).toBe('12');

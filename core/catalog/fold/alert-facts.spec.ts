@@ -5,7 +5,7 @@ import { AT, alert, alertTurned, fact, foldAll, WORKSPACE, workspace } from './c
 const fold = (...facts: readonly Fact[]) => foldAll([workspace(), ...facts]);
 const conflict = (reason: ConflictReason) => ({ applied: false, conflict: reason });
 
-it('of two processes that find the same change one tells it', () => {
+it('of two processes that find the same change one reports it', () => {
   const { state, verdicts } = fold(alert('a1'), alertTurned('a1', 0, 't1'), alertTurned('a1', 0, 't2'));
   expect(verdicts.slice(2)).toEqual([{ applied: true, position: 2 }, conflict('version')]);
   expect(state.entity('alert', WORKSPACE, 'a1')?.condition).toMatchObject({
@@ -39,7 +39,7 @@ it('a few turns are remembered, however many there were', () => {
   expect(condition?.recent[0]).toBe('t19');
 });
 
-it('an alert that is gone turns no more', () => {
+it('a deleted alert changes no state', () => {
   const { verdicts } = fold(alert('a1'), fact('alert.deleted', 'a1', {}), alertTurned('a1', 0, 't1'));
   expect(verdicts.at(-1)).toEqual(conflict('missing'));
 });

@@ -18,7 +18,7 @@ it('of two concurrent health changes only the first is applied', () => {
   });
 });
 
-it('a turn is no change of the destination: its version and what was made of it stay', () => {
+it('a change of health keeps the version of the destination and everything derived from it', () => {
   const { state } = fold(destination('d1'), turned('d1', 0, 't1'));
   const stored = state.entity('destination', WORKSPACE, 'd1');
   expect(stored).toMatchObject({ version: 1, updated_at: AT });
@@ -44,7 +44,7 @@ it('a few turns are remembered, however many there were', () => {
   ]);
 });
 
-it('a destination that is gone turns no more', () => {
+it('a deleted destination changes no state', () => {
   const { verdicts } = fold(destination('d1'), fact('destination.deleted', 'd1', {}), turned('d1', 0, 't1'));
   expect(verdicts.at(-1)).toEqual(conflict('missing'));
 });

@@ -172,7 +172,7 @@ describe('contracts', () => {
     expect(state.contractAt(WORKSPACE, 'track', 'order', 2)).toMatchObject({ id: 'c1', version: 1 });
   });
 
-  it('are not changed by who saw an older version', () => {
+  it('are not changed with the number of an older version', () => {
     const { state, verdicts } = fold(contract('c1'), updated({ name: 'a' }, 1), updated({ name: 'b' }, 1));
     expect(verdicts.at(-1)).toEqual(conflict('version'));
     expect(state.entity('contract', WORKSPACE, 'c1')?.name).toBe('a');
@@ -225,7 +225,7 @@ describe('rules', () => {
     ]);
   });
 
-  it('keep what they reference while enabled', () => {
+  it('keep the entities that they reference while enabled', () => {
     const removals = [
       fact('destination.deleted', 'd1', {}),
       fact('transformation.deleted', 't1', {}),

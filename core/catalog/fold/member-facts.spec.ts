@@ -82,7 +82,7 @@ describe('a member', () => {
     expect(state.organizationRole('second', ORGANIZATION)).toBeUndefined();
   });
 
-  it('is one, whoever adds it a second time: before and after the first sign-in', () => {
+  it('is one membership when added a second time, before and after the first sign-in', () => {
     const again = organizationMember('m2', ANN, 'owner');
     expect(fold(organizationMember('m1', ANN), again).verdicts.at(-1)).toEqual(conflict('taken'));
     const { state, verdicts } = fold(organizationMember('m1', ANN), account('ann', ANN), again);
@@ -115,7 +115,7 @@ describe('a member', () => {
     expect([verdicts[1], verdicts[3]]).toEqual([conflict('missing'), conflict('missing')]);
   });
 
-  it('is changed by whoever saw its version, and by nobody else', () => {
+  it('is changed only with the number of its current version', () => {
     const added = organizationMember('m1', ANN);
     expect(fold(added, becomes('m1', 'admin', 1), becomes('m1', 'member', 1)).verdicts.slice(2)).toEqual([
       { applied: true, position: 2 },
@@ -142,13 +142,13 @@ describe('a member', () => {
     expect(state.organizationMembers.scopeOf('m1')).toBe(ORGANIZATION);
   });
 
-  it('that is invited no more gets nothing at sign-in', () => {
+  it('whose invitation was withdrawn gets nothing at sign-in', () => {
     const { state } = fold(organizationMember('m1', ANN), removed('m1'), account('ann', ANN));
     expect(state.organizationRole('ann', ORGANIZATION)).toBeUndefined();
   });
 });
 
-describe('who leaves an organization', () => {
+describe('a member leaving an organization', () => {
   const inBoth = [organizationMember('m1', ANN), workspaceMember('m2', ANN, 'admin')];
 
   it('leaves its workspaces', () => {
@@ -207,12 +207,12 @@ describe('the last owner', () => {
     ]);
   });
 
-  it('is not relieved by one who has not signed in yet', () => {
+  it('is not relieved by an owner who has not signed in yet', () => {
     const { verdicts } = fold(organizationMember('m1', ANN, 'owner'), removed(OWNERS_MEMBER_ID));
     expect(verdicts.at(-1)).toEqual(conflict('last_owner'));
   });
 
-  it('can be told to stay owner', () => {
+  it('can be set to owner again', () => {
     expect(fold(becomes(OWNERS_MEMBER_ID, 'owner', 1)).verdicts.at(-1)?.applied).toBe(true);
   });
 });

@@ -88,11 +88,11 @@ describe('the keys of a member', () => {
     ['workspace_member', 'editor', ['admin']],
     ['workspace_member', 'viewer', ['admin', 'editor']],
     ['workspace_member', 'admin', []],
-  ] as const)('of a %s who becomes %s are revoked where they outrank the new role', (about, role, gone) => {
+  ] as const)('of a %s made %s are revoked where they outrank the new role', (about, role, gone) => {
     expect(activeAfter(inWorkspace('admin'), ...KEYS, changed(about, role))).toEqual(without(...gone));
   });
 
-  it('of an admin who becomes a plain member are revoked unless a role in a workspace covers them', () => {
+  it('of an admin made a plain member are revoked unless a role in a workspace covers them', () => {
     const demoted = changed('organization_member', 'member');
     expect(activeAfter(inOrganization('admin'), ...KEYS, demoted)).toEqual(
       without('admin', 'editor', 'viewer', 'client'),

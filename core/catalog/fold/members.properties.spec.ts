@@ -127,7 +127,7 @@ describe('members', () => {
     );
   });
 
-  it('are each person once, and nobody waits whose account is there', () => {
+  it('are listed once each, and none waits whose account exists', () => {
     fc.assert(
       fc.property(history, (made) => {
         each(made, (state) => {

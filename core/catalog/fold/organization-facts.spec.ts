@@ -36,7 +36,7 @@ describe('an organization', () => {
     );
   });
 
-  it('keeps its number and its id through a change, and takes it at the version it was made for', () => {
+  it('keeps its number and its id through a change, and refuses a change with an older version', () => {
     const changed = { ...regions('eu', 'us'), expected_version: 1 };
     const { state, verdicts } = foldAll([workspace(), changed, changed]);
     expect(verdicts.slice(1)).toEqual([{ applied: true, position: 1 }, conflict('version')]);

@@ -46,12 +46,12 @@ describe('the short form of a schema', () => {
     },
   };
 
-  it('says at each property whether it is required', () => {
+  it('states at each property whether it is required', () => {
     expect(isFine(order, { id: 'o-1' })).toBe(true);
     expect(isFine(order, { note: 'no id' })).toBe(false);
   });
 
-  it('says so at any depth', () => {
+  it('states so at any depth', () => {
     expect(isFine(order, { id: 'o-1', customer: {} })).toBe(false);
     expect(isFine(order, { id: 'o-1', lines: [{ sku: 'a' }, {}] })).toBe(false);
     expect(isFine(order, { id: 'o-1', customer: { email: 'a@b.example' }, lines: [{ sku: 'a' }] })).toBe(
@@ -66,7 +66,7 @@ describe('the short form of a schema', () => {
     expect(isFine(mixed, { a: 1, b: 1 })).toBe(true);
   });
 
-  it('takes fields named like keywords for fields', () => {
+  it('reads fields named like keywords as fields', () => {
     const definition = {
       properties: { required: { type: 'boolean', required: true }, properties: { type: 'string' } },
     };
@@ -89,7 +89,7 @@ describe('the short form of a schema', () => {
 });
 
 describe('JSON Schema', () => {
-  it('is draft 2020-12 unless it says otherwise', () => {
+  it('is draft 2020-12 unless it declares another', () => {
     const tuple = {
       properties: { pair: { prefixItems: [{ type: 'string' }, { type: 'number' }], items: false } },
     };

@@ -49,11 +49,11 @@ const strict = (schema_definition: JsonObject): Contract => ({
 });
 
 describe('a contract inferred from events', () => {
-  it('is none where there were no events', () => {
+  it('does not exist where there were no events', () => {
     expect(inferred([])).toEqual({ contract: null, events: 0, fields: [] });
   });
 
-  it('names what it was inferred from, and rejects nothing as it is', () => {
+  it('names the events it was inferred from, and rejects none of them', () => {
     const inference = new ContractInference('identify', '');
     for (const at of ['2026-03-02', '2026-03-01', '2026-03-03'])
       inference.add({
@@ -73,7 +73,7 @@ describe('a contract inferred from events', () => {
     });
   });
 
-  it('tells integers from numbers, null and other types from each other', () => {
+  it('distinguishes integers from numbers, null and other types', () => {
     const values: Json[] = [1, 2.5, null, true, 'x'];
     const subjects = values.map((mixed, n) => ({ n, x: n / 2, mixed }));
     expect(schemaOf(subjects)).toEqual({
@@ -85,7 +85,7 @@ describe('a contract inferred from events', () => {
     });
   });
 
-  it('requires what stands in as many events as it was told to', () => {
+  it('requires fields that are in as many events as the option says', () => {
     const subjects = [...times(9, () => ({ often: 1, always: 1 })), { always: 1 }];
     const required = (requiredRatio: number) =>
       inferred(subjects, { requiredRatio })
@@ -126,7 +126,7 @@ describe('a contract inferred from events', () => {
     expect(new Set(Object.values(formats(4)))).toEqual(new Set([null]));
   });
 
-  it('takes few texts that come again and again for a closed set, null beside them too', () => {
+  it('infers an enum from few texts that repeat, null beside them too', () => {
     const plans = ['free', 'pro', 'team'];
     const subject = (n: number) => ({
       plan: plans[n % 3] ?? '',
@@ -150,7 +150,7 @@ describe('a contract inferred from events', () => {
       expect(JSON.stringify(schemaOf(few))).not.toContain('enum');
   });
 
-  it('looks into objects and lists, and says how often each place held something', () => {
+  it('describes objects and lists, and states how often each place held a value', () => {
     const { contract, fields } = inferred([
       { order: { lines: [{ sku: 'a', n: 1 }, { sku: 'b' }], tags: ['x', 1] } },
       { order: { lines: [] } },
@@ -185,7 +185,7 @@ describe('a contract inferred from events', () => {
     ]);
   });
 
-  it('leaves open what has names without end, and what is nested without end', () => {
+  it('leaves open objects with unbounded names, and unbounded nesting', () => {
     const map = Object.fromEntries(
       times(101, (n) => ({ name: `n${n}` })).map(({ name }) => [String(name), 1]),
     );

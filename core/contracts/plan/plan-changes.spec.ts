@@ -51,7 +51,7 @@ describe('the import of a plan', () => {
       });
   });
 
-  it('creates, replaces, and archives last what is missing only where it was told to', () => {
+  it('creates, replaces, and last archives missing contracts only where the option says so', () => {
     const contracts = [stored({ event_name: 'Gone' }), stored()];
     const document = {
       contracts: [

@@ -12,7 +12,7 @@ const finder = (contracts: readonly Contract[]) => (type: EventType, name: strin
   contracts.find((one) => one.event_type === type && one.event_name === name) ??
   contracts.find((one) => one.event_type === type && one.event_name === '');
 
-it('finds what never came, what came and is not declared, and how often each was there', () => {
+it('finds fields that never arrived, undeclared fields, and how often each was there', () => {
   const contracts = [
     contract('Paid', {
       schema_definition: {

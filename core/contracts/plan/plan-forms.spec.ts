@@ -188,7 +188,7 @@ describe('a plan of Segment', () => {
     }
   });
 
-  it('states what it omits', () => {
+  it('states what it leaves out', () => {
     const asks = {
       ...schema,
       properties: { ...schema.properties, userId: { type: 'string', minLength: 3 } },

@@ -70,7 +70,7 @@ describe('the model of a schema', () => {
     expect(shown(typeModelOf(schema))).toEqual(expected);
   });
 
-  it('has no field declared where the schema says so or lists others, and any where it says nothing', () => {
+  it('declares no field where the schema says so or lists others, and any where it is silent', () => {
     expect(typeModelOf({}).rest).toBeUndefined();
     expect(typeModelOf({ properties: {} }).rest).toBe(false);
     expect(typeModelOf({ additionalProperties: false }).rest).toBe(false);

@@ -144,12 +144,12 @@ it.each([
   'a@b c',
   'mailto:',
   'a@x.example\nb@x.example',
-])('what is no address stays as it was written: %j', (value) => {
+])('a text that is not an address stays as it was written: %j', (value) => {
   expect(canonicalAddress(value)).toBeUndefined();
   expect(normalised(value)).toBe(value.toLowerCase());
 });
 
-describe('what earlier releases may have stored', () => {
+describe('values that earlier releases may have stored', () => {
   it('is not looked for where every spelling is the one there is', () => {
     expect(formerAddresses('max@mail.example', ' Max@Mail.example', 'usual')).toEqual([]);
   });

@@ -60,7 +60,7 @@ describe('a full profile', () => {
     expect(world.upsert(late)).toMatchObject({ leftOut: [{ why: 'too_many' }, { why: 'too_many' }] });
   });
 
-  it('keeps the newest of a type, and tells a write whose identity is older than those that it has no room for it', () => {
+  it('keeps the newest of a type, and reports a write whose identity is older than those it has no room for', () => {
     const limits = { limits: tight };
     const world = new World();
     for (const ts of [5, 6, 7])

@@ -60,7 +60,7 @@ describe('normaliseIdentity', () => {
     expect(normalised('x', `${longest}🚀`)).toBe('too_long');
   });
 
-  it('takes what it wrote as it is', () => {
+  it('accepts its own output unchanged', () => {
     const type = fc.constantFrom('email', 'email_sha256_lowercase', 'phone_md5_uppercase', 'AdId');
     fc.assert(
       fc.property(type, fc.string({ unit: 'grapheme', maxLength: 30 }), (name, value) => {
@@ -77,7 +77,7 @@ describe('identityKey', () => {
     expect(key('email', 'Ada@Example.com ')).toBe(key('email_sha256_lowercase', digest.toUpperCase()));
   });
 
-  it('tells everything else apart', () => {
+  it('keeps everything else apart', () => {
     const address = 'ada@example.com';
     const keys = [
       key('email', address),

@@ -69,7 +69,7 @@ describe('redriveOf', () => {
     });
   });
 
-  it('has what a rule stopped matched with the rule again', () => {
+  it('matches the rule again for an event that the rule stopped', () => {
     expect(redriveOf(dead('rule'), now, CATALOG).start.entry.headers).not.toHaveProperty(HEADER.ruleVersion);
   });
 
@@ -82,7 +82,7 @@ describe('redriveOf', () => {
     expect(start.entry.headers).not.toHaveProperty(HEADER.outcome);
   });
 
-  it('matches the rule again whose filter could not say, and those behind it where they were not evaluated either', () => {
+  it('matches the rule again whose filter failed, and those behind it where they were not evaluated either', () => {
     for (const [cause, match] of [
       ['filter_failed', MATCH.named],
       ['filter_not_evaluated', MATCH.from],
@@ -100,7 +100,7 @@ describe('redriveOf', () => {
     );
   });
 
-  it('tells a transformation that runs again what the contract of its event said', () => {
+  it('gives a transformation that runs again the verdict of the contract', () => {
     const contract = { outcome: 'warned', id: 'c', version: 7 } as const;
     expect(
       redriveOf({ ...dead('transformation'), contract }, now, CATALOG).start.entry.headers,
@@ -112,7 +112,7 @@ describe('redriveOf', () => {
   });
 
   it.each(['destination', 'transformation', 'expired'] as const)(
-    'shows a delivery dead by %s as retrying, above what was seen of it',
+    'shows a delivery dead by %s as retrying, above its earlier state',
     (cause) => {
       const { outcome } = redriveOf(dead(cause), now, CATALOG);
       const shown = JSON.parse(outcome.value) as DeliveryOutcome;

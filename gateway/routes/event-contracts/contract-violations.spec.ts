@@ -13,7 +13,7 @@ describe('violationsOf', () => {
     });
   });
 
-  it('narrows by what was broken, where, what was done, and when', () => {
+  it('narrows by violated rule, place, action and time', () => {
     const query = {
       kind: 'type',
       action: 'warned',

@@ -30,14 +30,14 @@ describe('withKindOf', () => {
     });
   });
 
-  it('leaves what the body says', () => {
+  it('leaves the fields of the body', () => {
     expect(withKindOf(contract(), { event: 'Other' })).toEqual({ type: 'track', event: 'Other' });
     expect(withKindOf(contract(), { type: 'page' })).toEqual({ type: 'page' });
   });
 });
 
 describe('trialOf', () => {
-  it('shows the event as it would go on, without what is omitted', () => {
+  it('shows the event as it would continue, without omitted fields', () => {
     const verdict = { outcome: 'omitted', violations: [], subject: { amount: 'x' } } as const;
     expect(trialOf(contract(), event, verdict).event).toEqual({ ...event, properties: { amount: 'x' } });
   });

@@ -27,7 +27,7 @@ describe('judge', () => {
     expect(evaluateRun(ran(), { a: 1 })).toEqual(draft('output: returned 0 events, test_output has 1 event'));
   });
 
-  it('says where the output differs', () => {
+  it('states where the output differs', () => {
     expect(evaluateRun(ran({ a: { b: 1 } }), { a: { b: 2 } })).toEqual(
       draft('output: differs from test_output at /a/b'),
     );
@@ -40,7 +40,7 @@ describe('judge', () => {
     expect(evaluateRun(ran({ a: 0 }), { a: -0 })).toEqual(active);
   });
 
-  it('says how the run failed', () => {
+  it('states how the run failed', () => {
     expect(
       evaluateRun(
         { ok: false, kind: 'threw', message: 'boom', logs: [], durationMs: 1, loadMs: 0 },

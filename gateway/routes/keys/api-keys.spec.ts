@@ -16,6 +16,6 @@ it.each([
   'tomorrow',
   '',
   '2026-03-02T12:00:00',
-])('is not %j: that is over, or no time for everybody', (text) => {
+])('is not %j: expired, or no valid time', (text) => {
   expect(() => expiryOf(text, NOW)).toThrow('invalid request');
 });

@@ -24,7 +24,7 @@ describe('the attributes of a body', () => {
     ]);
   });
 
-  it('are the categories themselves where those are no objects', () => {
+  it('are the categories themselves where those are not objects', () => {
     expect(read({ tier: 'gold', tags: ['a'], gone: null }, 'keep').attributes).toEqual([
       { path: ['tier'], value: 'gold' },
       { path: ['tags'], value: ['a'] },

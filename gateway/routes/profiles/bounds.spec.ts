@@ -34,7 +34,7 @@ describe('a write that names more than a profile can hold', () => {
     });
   });
 
-  it('takes as many as a profile has', () => {
+  it('accepts as many as a profile has', () => {
     expect(refusal({ ids: names(500, 'x') })).toBeUndefined();
   });
 
@@ -48,7 +48,7 @@ describe('a write that names more than a profile can hold', () => {
     expect(refusal({ upsert, ucid: 'x' })).toEqual({ status: 413, paths: ['/upsert'] });
   });
 
-  it('is refused for its bytes, those of long characters counted as what they are', () => {
+  it('is refused for its bytes, those of long characters counted as UTF-8', () => {
     const attributes = (character: string, bytes: number) => ({
       upsert: { profile: { home: { text: character.repeat(bytes / Buffer.byteLength(character)) } } },
     });

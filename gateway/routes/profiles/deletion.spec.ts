@@ -5,7 +5,7 @@ const UCID = '01890000-0000-7000-8000-00000000000a';
 const read = (ids: Readonly<Record<string, readonly string[]>>) =>
   readDeletion({ orgId: 1, region: 'eu', ids });
 
-describe('what a body wants to be deleted', () => {
+describe('the identities of a deletion request', () => {
   it('is each identity once, with every way in which it was written', () => {
     const asked = read({ email: ['a@example.com', ' A@Example.com', 'b@example.com', 'a@example.com'] });
     expect(asked).toMatchObject({
@@ -35,7 +35,7 @@ describe('what a body wants to be deleted', () => {
     expect([asked.notFoundAsSent(allButOne), asked.countNotFound(allButOne)]).toEqual([[], 0]);
   });
 
-  it('counts a value that nobody can have, and names it as it was sent', () => {
+  it('counts an invalid value, and names it as it was sent', () => {
     const asked = read({ AdId: ['none', 'a', 'None', 'b', 'none'] });
     expect(asked).toMatchObject({ requested: 4, unreadable: 2 });
     expect(asked.identities.map(({ value }) => value)).toEqual(['a', 'b']);

@@ -21,7 +21,7 @@ function profile(n: number, bytes: number): Profile {
 
 const profiles = (count: number, bytes: number) => Array.from({ length: count }, (_, n) => profile(n, bytes));
 
-describe('the text of what a search found', () => {
+describe('the text of a search result', () => {
   it.each([
     [0, 0],
     [1, 10],
@@ -38,7 +38,7 @@ describe('the text of what a search found', () => {
     expect(await recordTexts(profiles(100, 1_000))).toHaveLength(1);
   });
 
-  it('is refused when it would be too long, and the reason says what to do', async () => {
+  it('is refused when it would be too long, and the reason states the remedy', async () => {
     const refused = recordTexts(profiles(11, 1_000), 10_000);
     await expect(refused).rejects.toMatchObject({
       status: 400,

@@ -53,7 +53,7 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('keeps what a producer has in our places of the context', () => {
+  it('keeps the context fields of a producer that Tributary uses too', () => {
     expect(
       item({ type: 'alias', userId: 'u', previousId: 'p', context: { segment: 1, alias: 'x', os: 'y' } }),
     ).toEqual({
@@ -75,7 +75,7 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('is a page of its name for a screen, which says that it was one and keeps the device’s', () => {
+  it('is a page of its name for a screen, marked as a screen, and keeps the name of the device', () => {
     expect(item({ type: 'screen', userId: 'u', name: 'Home', context: { screen: { width: 320 } } })).toEqual({
       type: 'page',
       user_id: 'u',
@@ -117,7 +117,7 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('is an identify for an alias, which names who the user was', () => {
+  it('is an identify for an alias, which names the former id of the user', () => {
     expect(item({ type: 'alias', userId: 'u', previousId: 17 })).toEqual({
       type: 'identify',
       user_id: 'u',
@@ -125,7 +125,7 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('has its time by the server’s clock where it says when it was sent, and keeps both as they came', () => {
+  it('has its time by the server’s clock where it has a sent-at time, and keeps both as received', () => {
     const times = { timestamp: '2020-01-01T00:00:00Z', sentAt: '2020-01-01T00:00:04Z' };
     expect(item({ type: 'track', userId: 'u', event: 'E', ...times })).toMatchObject({
       timestamp: '2026-03-01T12:00:06.000Z',
@@ -159,7 +159,7 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('keeps what its batch says of itself apart from what it says itself', () => {
+  it('keeps the fields of its batch apart from its own', () => {
     const frame = { others: { messageId: 'b', channel: 'server', timestamp: '2026-01-01T00:00:00Z' } };
     const call = { type: 'track', userId: 'u', messageId: 'm', event: 'E' };
     expect(item({ ...call, channel: 'web' }, frame)).toEqual({
@@ -175,7 +175,7 @@ describe('a call of the Segment API', () => {
     expect(item({ ...call, batch: 7 })).toMatchObject({ context: { segment: { batch: 7 } } });
   });
 
-  it('takes user_id and anonymous_id where userId and anonymousId are absent', () => {
+  it('reads user_id and anonymous_id where userId and anonymousId are absent', () => {
     const ids = { user_id: 17, anonymous_id: 'd' };
     expect(item({ type: 'page', ...ids })).toEqual({ type: 'page', user_id: '17', anonymous_id: 'd' });
     expect(item({ type: 'page', userId: 'u', ...ids })).toEqual({
@@ -198,7 +198,7 @@ describe('a call of the Segment API', () => {
     ['no object', 'text'],
     ['of no type that is known', { type: 'delete', userId: 'u' }],
     ['of a type that objects have by themselves', { type: 'constructor', userId: 'u' }],
-  ])('is handed on as it is, to be refused, when it is %s', (_, call) => {
+  ])('is passed on unchanged, to be refused, when it is %s', (_, call) => {
     expect(item(call)).toBe(call);
   });
 
@@ -209,7 +209,7 @@ describe('a call of the Segment API', () => {
     ['a fraction', { userId: 1.5 }, { user_id: '1.5' }],
     ['true', { userId: true }, { user_id: 'true' }],
     ['an object', { userId: { id: 7 } }, { user_id: '{"id":7}' }],
-  ])('has %s as an id as text, and says so', (_, fields, ours) => {
+  ])('has %s as an id as text, and states so', (_, fields, ours) => {
     expect(item({ type: 'track', event: 'E', ...fields })).toEqual({
       type: 'track',
       event: 'E',
@@ -238,14 +238,17 @@ describe('a call of the Segment API', () => {
     1_646_370_367,
     { seconds: 1 },
     '2022-02-30T00:00:00Z',
-  ])('with the unreadable time %j is taken without one, which stands in context.segment', (timestamp) => {
-    expect(item({ type: 'track', userId: 'u', event: 'E', timestamp })).toEqual({
-      type: 'track',
-      user_id: 'u',
-      event: 'E',
-      context: { segment: { timestamp }, ...changed('time_unreadable', '/timestamp') },
-    });
-  });
+  ])(
+    'with the unreadable time %j is accepted without one, and context.segment has the original',
+    (timestamp) => {
+      expect(item({ type: 'track', userId: 'u', event: 'E', timestamp })).toEqual({
+        type: 'track',
+        user_id: 'u',
+        event: 'E',
+        context: { segment: { timestamp }, ...changed('time_unreadable', '/timestamp') },
+      });
+    },
+  );
 
   it('has the original time where its own cannot be read', () => {
     const originalTimestamp = '2022-03-04T05:06:07+01:00';
@@ -265,7 +268,7 @@ describe('a call of the Segment API', () => {
     expect(item({ type: 'page', userId: 'u', messageId })).toEqual(taken);
   });
 
-  it('says what was changed as it was read beside what a producer keeps in that place', () => {
+  it('states the changes made on reading beside fields of a producer in the same place', () => {
     const before = [{ path: '/properties/a', change: 'replaced' }] as const;
     const call = { type: 'track', userId: 'u', event: 'E', context: { tributary: 'mine' } };
     expect(eventItem(call, {}, RECEIVED, before)).toMatchObject({

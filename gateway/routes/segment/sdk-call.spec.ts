@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { bytesOf, frameOf, isTooLarge } from './sdk-call.ts';
 
-describe('what stands beside the calls of a batch', () => {
-  it('is apart from what has a meaning for each of them', () => {
+describe('the fields beside the calls of a batch', () => {
+  it('are kept apart from those that have a meaning for each call', () => {
     const shared = { sentAt: '2026-01-01T00:00:00Z', context: { ip: '1' }, integrations: { All: true } };
     expect(frameOf(shared)).toEqual(shared);
     expect(frameOf({ ...shared, messageId: 'b', sequence: 3 })).toEqual({
@@ -11,7 +11,7 @@ describe('what stands beside the calls of a batch', () => {
     });
   });
 
-  it('is nothing where there is none, or only a write key, or null', () => {
+  it('are absent where there are none, or only a write key, or null', () => {
     for (const fields of [{}, { writeKey: 'secret' }, { context: null, channel: null }])
       expect(frameOf(fields)).toEqual({});
   });

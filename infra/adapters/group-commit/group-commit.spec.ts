@@ -30,7 +30,7 @@ function setUp(
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('group commit', () => {
-  it('sends what came in one turn at once, and what came meanwhile as the next group', async () => {
+  it('sends the requests of one turn of the event loop at once, and those that arrive meanwhile as the next group', async () => {
     const { commit, pending, groups } = setUp();
     const first = [commit.add(1, 1), commit.add(2, 1)];
     await turn();
@@ -111,7 +111,7 @@ describe('group commit', () => {
     await large;
   });
 
-  it('rejects every request of a failed group with Unavailable and goes on with the next', async () => {
+  it('rejects every request of a failed group with Unavailable and continues with the next', async () => {
     const { commit, pending } = setUp();
     const failed = Promise.allSettled([commit.add(1, 1), commit.add(2, 1)]);
     await turn();

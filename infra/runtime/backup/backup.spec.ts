@@ -75,7 +75,7 @@ describe('a backup while retention removes segments', () => {
     await restore(target, report.manifest, join(folder, 'restored'));
   });
 
-  it('keeps what was sealed after the point for the next one', async () => {
+  it('keeps segments sealed after the point for the next one', async () => {
     let wasSealed = false;
     const first = await run(
       afterThePoint(() => {
@@ -104,7 +104,7 @@ describe('the point', () => {
     expect(paths(manifest.files)).toContain(segment(SEGMENTS + 1));
   });
 
-  it('is not taken while a store is locked: it says which one, and leaves no lock behind', async () => {
+  it('is not taken while a store is locked: it names the store, and leaves no lock behind', async () => {
     const file = segmentFile(received, SEGMENTS);
     const writer = openDatabase(file, { busyTimeoutMs: 0 });
     writer.exec('BEGIN IMMEDIATE');

@@ -62,7 +62,7 @@ describe('its line', () => {
     [{ user_id: null, anonymous_id: 'a1' }, 'track "Signed Up" from a1, accepted. See <m-1>'],
     [{ environment: 'development' }, 'track "Signed Up" from ada (development), accepted. See <m-1>'],
     [{ outcome: 'rejected' }, 'track "Signed Up" from ada, rejected. See <m-1>'],
-  ])('says what it was and where to look: %j', (event, line) => {
+  ])('states the fault and the place to look: %j', (event, line) => {
     expect(lineOf(event)).toBe(`The first event is here: ${line}`);
   });
 

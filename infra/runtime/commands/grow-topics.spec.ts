@@ -6,7 +6,7 @@ import { parseGrowth, plannedGrowth } from './grow-topics.ts';
 const TOPICS = configuredTopics(readConfig({}));
 const plan = (texts: readonly string[]) => plannedGrowth(parseGrowth(texts), TOPICS, 'eu.');
 
-describe('what `tributary topics --partitions` grows', () => {
+describe('the topics that `tributary topics --partitions` grows', () => {
   it('are the topics that it names, with or without the prefix', () => {
     expect(plan(['events.accepted=24,eu.deliveries=8', 'violations=4'])).toEqual([
       { topic: 'events.accepted', from: 4, to: 24 },
@@ -14,7 +14,7 @@ describe('what `tributary topics --partitions` grows', () => {
     ]);
   });
 
-  it('are all whose keys have an order, for a number alone', () => {
+  it('are all topics whose keys have an order, for a number alone', () => {
     const all = plan(['12']).map(({ topic }) => topic);
     expect(all).toContain('events.production');
     expect(all).toContain('deliveries');

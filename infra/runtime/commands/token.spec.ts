@@ -10,17 +10,17 @@ const describe = (names: readonly string[]) =>
 it.each([
   [['Shop'], 'at http://127.0.0.1:8080: admin of Shop.'],
   [['A', 'B', 'C', 'D', 'E'], 'at http://127.0.0.1:8080: admin of A, admin of B, admin of C and more (2).'],
-])('says what the bearer of the token may do: %j', (names, text) => {
+])('states the permissions of the token’s bearer: %j', (names, text) => {
   expect(describe(names)).toBe(`The token of ada@example.com, for an hour, ${text}`);
 });
 
-it('says that the bearer may do nothing yet, and whose the printed workspace is', () => {
+it('states that the bearer has no role yet, and which workspace is printed', () => {
   expect(describe([])).toMatch(
     /no workspace yet, .* belongs to dev@tributary.localhost \(npm run token\)\.$/,
   );
 });
 
-it('says which server it is for where none answers', () => {
+it('states its server where none answers', () => {
   expect(describeToken('ada@example.com', '/data', 'http://127.0.0.1:8080', { answer: 'none' })).toBe(
     'The token of ada@example.com, for an hour, for the server of /data; none answers now.',
   );

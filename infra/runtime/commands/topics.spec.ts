@@ -23,7 +23,7 @@ describe('the declared topics as text', () => {
     expect(lines[1]).toContain('retention.ms=-1');
   });
 
-  it('is one resource a topic for Strimzi, with a name that Kubernetes takes', () => {
+  it('is one resource a topic for Strimzi, with a valid name for Kubernetes', () => {
     const resources = textOfTopics('strimzi', all).split('---\n');
     expect(resources).toHaveLength(TOPICS.length);
     expect(resources[0]?.split('\n').slice(0, 10)).toEqual([

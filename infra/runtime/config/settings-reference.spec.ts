@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { SETTINGS } from './settings.ts';
 import { describeSettings } from './settings-reference.fixture.ts';
 
-it('docs/reference/settings.md is what the code says, with every setting once', async () => {
+it('docs/reference/settings.md matches the code, with every setting once', async () => {
   const text = describeSettings();
   const names = [...text.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, name]) => name);
   expect(names.toSorted()).toEqual(

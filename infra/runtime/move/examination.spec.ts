@@ -60,7 +60,7 @@ describe('the state of the engines', () => {
 });
 
 describe('obstacles', () => {
-  it('are none for a folder that is ready and empty engines, nor for an unfinished move', () => {
+  it('are empty for a folder that is ready and empty engines, and for an unfinished move', () => {
     expect(obstaclesTo(facts())).toEqual([]);
     expect(obstaclesTo(facts({}, { redisMark: EMPTY.unfinishedMark, holdsVolume: true }))).toEqual([]);
   });

@@ -18,7 +18,7 @@ it('has nothing to do for a partition that never had records', () => {
   expect(nextStep({ first: 0, end: 0 }, { first: 0, end: 0 })).toEqual({ do: 'nothing' });
 });
 
-it('makes a partition whose records are all gone begin at its end', () => {
+it('makes a partition whose records were all removed begin at its end', () => {
   const empty = { first: 40, end: 40 };
   expect(nextStep(empty, { first: 0, end: 0 })).toEqual({ do: 'fill', from: 0, to: 40 });
   expect(nextStep(empty, { first: 0, end: 40 })).toEqual({ do: 'drop', below: 40 });

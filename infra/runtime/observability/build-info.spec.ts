@@ -19,7 +19,7 @@ it('reads the commit of an image from its file', () => {
   expect(commitOf(image)).toBe('0123456789ab');
 });
 
-it('asks git in a clone, whatever a file says', () => {
+it('asks git in a clone, whatever a file states', () => {
   const clone = folder();
   const git = (...args: readonly string[]) =>
     execFileSync('git', ['-C', clone, '-c', 'user.name=a', '-c', 'user.email=a@example.com', ...args], {

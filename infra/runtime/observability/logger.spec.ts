@@ -54,7 +54,7 @@ describe('the log in an incident', () => {
     expect(lines).toHaveLength(3);
   });
 
-  it('did not show what a start waited for, because another part waited for the same engine', () => {
+  it('did not show which engine a start waited for, because another part waited for the same engine', () => {
     const { lines, logger } = opened();
     logger.warn({ error: 'Kafka: no answer' }, 'the catalog cannot be read; trying again');
     for (let n = 0; n < 3; n++)

@@ -47,7 +47,7 @@ function setUp() {
 
 const tick = (ms = 0) => vi.advanceTimersByTimeAsync(ms);
 
-it('a process reports itself at once and every few seconds, and withdraws at its end', async () => {
+it('a process reports itself at once and every few seconds, and withdraws when it ends', async () => {
   const { reports, state, open } = setUp();
   const reporting = open();
   await tick();
@@ -74,7 +74,7 @@ it('a board that is down is named once, until it answers again', async () => {
   await reporting.close();
 });
 
-it('a board that is silent holds up neither reports of others nor the end of the process', async () => {
+it('a silent board delays neither reports of others nor the end of the process', async () => {
   const { state, open } = setUp();
   state.silent = true;
   const reporting = open();
@@ -85,7 +85,7 @@ it('a board that is silent holds up neither reports of others nor the end of the
   expect(state.closed).toBe(true);
 });
 
-it('engines are those that the process reports, with their versions, and SQLite where it keeps anything itself', () => {
+it('engines are those that the process reports, with their versions, and SQLite for stores of its own', () => {
   const checks = { catalog: 'caught up', redis: 'answers', kafka: 'does not answer: timed out' };
   const all = { kafkaBrokers: ['a:9092'], redisUrl: 'redis://a', elasticsearchUrl: ['http://a'] };
   expect(enginesOf(all, checks, { redis: '7.4.1', sqlite: '3' })).toEqual([

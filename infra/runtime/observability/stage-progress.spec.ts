@@ -66,7 +66,7 @@ it('counts a marker behind the last record as no lag, and asks about it once', a
   expect(await sampleAt(10)).toMatchObject({ lag: 2, oldestAt: START + 6_000 });
 });
 
-it('tells a stage that stands still, by the time of the record that it stands at', async () => {
+it('reports a stalled stage, by the time of the record at which it stalled', async () => {
   const { log, sampleAt } = opened();
   log.position = 0;
   await sampleAt(0);

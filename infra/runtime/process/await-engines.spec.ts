@@ -10,7 +10,7 @@ import { openSqliteVolumeCounters } from '../../adapters/volume-counters/sqlite/
 import { NotStarted, startDeadline, untilAvailable } from './await-engines.ts';
 
 describe('waiting for an engine', () => {
-  it('retries until it answers, and logs what it waits for', async () => {
+  it('retries until it answers, and logs the engine it waits for', async () => {
     const logged: unknown[] = [];
     const logger = {
       ...NO_LOGGER,

@@ -62,27 +62,30 @@ describe('late schemas', () => {
   it.each([
     ['fails', new Unavailable('down')],
     ['is answered', undefined],
-  ])('ask nobody any more where an attempt under way %s after they were closed', async (_how, failure) => {
-    let asked = 0;
-    let framingsOpen = 0;
-    const underWay = Promise.withResolvers<void>();
-    const open = async () => {
-      asked += 1;
-      if (asked === 1) throw new Unavailable('down');
-      await underWay.promise;
-      if (failure !== undefined) throw failure;
-      framingsOpen += 1;
-      const close = async () => {
-        framingsOpen -= 1;
+  ])(
+    'make no further request where an attempt under way %s after they were closed',
+    async (_how, failure) => {
+      let asked = 0;
+      let framingsOpen = 0;
+      const underWay = Promise.withResolvers<void>();
+      const open = async () => {
+        asked += 1;
+        if (asked === 1) throw new Unavailable('down');
+        await underWay.promise;
+        if (failure !== undefined) throw failure;
+        framingsOpen += 1;
+        const close = async () => {
+          framingsOpen -= 1;
+        };
+        return { ...FRAMING, close };
       };
-      return { ...FRAMING, close };
-    };
-    const schemas = lateSchemas(open, NO_LOGGER, 5);
-    await schemas.begin();
-    await expect.poll(() => asked).toBe(2);
-    await schemas.close();
-    underWay.resolve();
-    await new Promise((resolve) => setTimeout(resolve, 30));
-    expect({ asked, framingsOpen }).toEqual({ asked: 2, framingsOpen: 0 });
-  });
+      const schemas = lateSchemas(open, NO_LOGGER, 5);
+      await schemas.begin();
+      await expect.poll(() => asked).toBe(2);
+      await schemas.close();
+      underWay.resolve();
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      expect({ asked, framingsOpen }).toEqual({ asked: 2, framingsOpen: 0 });
+    },
+  );
 });

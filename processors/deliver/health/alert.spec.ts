@@ -125,7 +125,7 @@ describe('a destination', () => {
     expect(turns()).toEqual(['bad', 'well']);
   });
 
-  it('that did well in between begins anew', async () => {
+  it('that succeeded in between starts again', async () => {
     const { processOf, pass, turns } = setUp();
     const { evaluate } = processOf('one');
     await evaluate(FAILING);
@@ -195,7 +195,7 @@ describe('a destination', () => {
 
 describe('an engine that is away', () => {
   it.each(['catalog', 'board'] as const)(
-    '%s: it is said once, and what was found is proposed later',
+    '%s: logged once, and the findings are proposed later',
     async (engine) => {
       const { processOf, pass, turns, away, warned } = setUp();
       const { evaluate } = processOf('one');

@@ -53,7 +53,7 @@ describe('an evaluation of a destination', () => {
     ['it rests', { delivered_per_second: 0 }],
     ['half of it fails', { failed_per_second: 1 }],
     ['a probe is under way', { circuit: 'half-open' }],
-  ] as const)('says nothing: %s', (_why, fields) => {
+  ] as const)('reports nothing: %s', (_why, fields) => {
     expect(evaluated(fields)).toEqual({ kind: 'unknown' });
   });
 });

@@ -95,7 +95,7 @@ it('has figures of the first hundred destinations under their own names, and of 
   expect(names).toHaveLength(101);
 });
 
-it('the figures of a destination that was forgotten stayed for good: they end, and its name is free', async () => {
+it('the metrics of a forgotten destination stayed for good: they end, and its name is free', async () => {
   const { gauges, reporterOf } = setUp();
   const reporter = reporterOf('p1');
   await reporter.report([
@@ -111,7 +111,7 @@ it('the figures of a destination that was forgotten stayed for good: they end, a
   expect([...gauges.keys()]).toEqual([]);
 });
 
-it('says once that a board is down, and tells nothing of what is gone', async () => {
+it('logs once that a board is down, and publishes nothing about deleted destinations', async () => {
   const { state, warned, shared, reporterOf } = setUp();
   state.down = true;
   const reporter = reporterOf('p1');

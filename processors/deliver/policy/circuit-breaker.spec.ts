@@ -32,7 +32,7 @@ describe('a closed breaker', () => {
     expect(opened).toEqual({ kind: 'open', until: 500 });
   });
 
-  it('counts the row anew after a success', () => {
+  it('counts the row of failures from zero after a success', () => {
     expect(after(['failure', 'failure', 'success', 'failure', 'failure']).kind).toBe('closed');
   });
 
@@ -42,7 +42,7 @@ describe('a closed breaker', () => {
     expect(after([...halves, 'success', 'failure']).kind).toBe('open');
   });
 
-  it('forgets what is older than the window', () => {
+  it('forgets failures older than the window', () => {
     const halves: BreakerEvent[] = Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? 'success' : 'failure'));
     const earlier = after(halves);
     expect(after(['success', 'failure'], 2_500, earlier).kind).toBe('closed');

@@ -109,7 +109,7 @@ describe('how long a delivery waits for its call', () => {
     expect(estimateOf(160).waitMs(ahead({ queued: 5, requests: 1, concurrency: 1 }))).toBeCloseTo(960);
   });
 
-  it('by a rate that is lower than what the calls could do', () => {
+  it('by a rate below the capacity of the calls', () => {
     const limited = ahead({ queued: 50, perSecond: 10, rateWaitMs: 200 });
     expect(estimateOf(5).waitMs(limited)).toBeCloseTo(5_200);
     expect(estimateOf(5, 10).waitMs(limited)).toBeCloseTo(700);

@@ -41,11 +41,11 @@ describe('after a failed attempt', () => {
     expect(labels).toEqual(['10s', '1m', '10m', '1h', '6h', '6h', '6h']);
   });
 
-  it('says from when on the next attempt may be made', () => {
+  it('states the earliest time of the next attempt', () => {
     expect(ask(attempts(2))).toEqual({ kind: 'retry', label: '1m', notBefore: createdAt + 61_000 });
   });
 
-  it('is final when the destination says so', () => {
+  it('is final when the destination answers so', () => {
     expect(ask(attempts(1), { outcome: 'dead', reason: 'status 400' })).toEqual({
       kind: 'dead',
       cause: 'destination',
@@ -60,7 +60,7 @@ describe('after a failed attempt', () => {
     expect(after).toEqual({ kind: 'dead', cause: 'expired', reason: 'expired; last failure: status 503' });
   });
 
-  it('starts the schedule anew after a redrive', () => {
+  it('starts the schedule again after a redrive', () => {
     const earlier = [attempt(createdAt - 3 * HOUR), attempt(createdAt - 2 * HOUR)];
     expect(ask([...earlier, attempt(createdAt)])).toMatchObject({ label: '10s' });
   });

@@ -7,7 +7,7 @@ const connectors = createTestConnectors();
 const own = [...connectors.descriptions.keys()].filter((type) => !type.startsWith('segment-'));
 
 describe('the registry', () => {
-  it.each(own)('%s stands in its spec to the conformance suite', async (type) => {
+  it.each(own)('%s has a spec that runs the conformance suite', async (type) => {
     const spec = await readFile(new URL(`./${type}/conformance.spec.ts`, import.meta.url), 'utf8');
     expect(spec).toContain(`connectorConformance('${type}', `);
   });
@@ -23,7 +23,7 @@ describe('the registry', () => {
     }
   });
 
-  it('refuses an egress range that is none', () => {
+  it('refuses an invalid egress range', () => {
     expect(() => createTestConnectors({ egressAllow: ['127.0.0.0/8', 'home'] })).toThrow('"home"');
   });
 

@@ -35,7 +35,7 @@ async function httpDestination(statusOf: (body: Buffer) => number) {
   return server;
 }
 
-it('an event at which a webhook answers 500 held up its whole batch', async () => {
+it('an event at which a webhook answers 500 delayed its whole batch', async () => {
   const server = await httpDestination((body) => (body.includes('"user-17"') ? 500 : 204));
   const settings = { url: server.url, secret: WEBHOOK_SECRET, batch_size: 60 };
   expect(await send('webhook', settings, 60)).toMatchObject([{ at: 17, outcome: 'retry', status: 500 }]);

@@ -173,7 +173,7 @@ describe.skipIf(engines() === undefined).each(Object.entries(ENGINES))('TLS to %
   };
   const test = (settings: JsonObject) => connectorOf(connectors, type).test(destination(settings), unhurried);
 
-  it.each(['127.0.0.1', 'localhost'])('is reached by %s, with the authority it is told', async (host) => {
+  it.each(['127.0.0.1', 'localhost'])('is reached by %s, with the configured authority', async (host) => {
     expect(await test(engine.settings(host))).toMatchObject({ ok: true });
     expect(await deliver(engine.settings(host))).toMatchObject({ outcome: 'delivered' });
   });
@@ -183,7 +183,7 @@ describe.skipIf(engines() === undefined).each(Object.entries(ENGINES))('TLS to %
     expect(result).toMatchObject({ outcome: 'retry', reason: expect.stringMatching(/certificate/i) });
   });
 
-  it('is not believed by the word of another authority, or of those the system knows', async () => {
+  it('does not trust a certificate of another authority, or of those the system knows', async () => {
     const { ca: _, ...known } = engine.settings('127.0.0.1');
     for (const settings of [{ ...known, ca: other }, known]) {
       const result = await deliver(settings);
@@ -199,7 +199,7 @@ describe.skipIf(engines() === undefined).each(Object.entries(ENGINES))('TLS to %
     expect(result?.outcome).not.toBe('delivered');
   });
 
-  it('takes nobody with a wrong password, and the reason does not hold it', async () => {
+  it('refuses a wrong password, and the reason does not contain it', async () => {
     const answer = await test(engine.wrongPassword);
     expect(answer).toMatchObject({ ok: false });
     expect(JSON.stringify(answer)).not.toContain(String(engine.wrongPassword.password));

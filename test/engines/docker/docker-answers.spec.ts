@@ -25,7 +25,7 @@ it('hears an engine on its socket', async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
-it('hears nobody where there is no engine', async () => {
+it('receives nothing where no engine listens', async () => {
   expect(await dockerAnswers(`unix://${join(folder, 'no.sock')}`)).toBe(false);
   expect(await dockerAnswers('tcp://127.0.0.1:1')).toBe(false);
 });

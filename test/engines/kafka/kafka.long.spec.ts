@@ -16,7 +16,7 @@ describe.skipIf(engines() === undefined)('a Kafka of a test', () => {
   });
   afterAll(() => kafka?.stop());
 
-  it('keeps what it confirmed over a kill and a restart on the same port', async () => {
+  it('keeps confirmed records over a kill and a restart on the same port', async () => {
     await withAdmin({ brokers: [kafka.url] }, (admin) =>
       admin.createTopics({ topics: [{ topic: TOPIC, numPartitions: 3 }], waitForLeaders: true }),
     );
@@ -29,7 +29,7 @@ describe.skipIf(engines() === undefined)('a Kafka of a test', () => {
     expect(await withAdmin({ brokers: [kafka.url] }, (admin) => admin.listTopics())).toContain(TOPIC);
   });
 
-  it('makes no topic that nobody created', async () => {
+  it('creates no topic that was not requested', async () => {
     await withAdmin({ brokers: [kafka.url] }, async (admin) => {
       await expect(admin.fetchTopicMetadata({ topics: ['nobody-made-it'] })).rejects.toThrow();
     });
@@ -47,7 +47,7 @@ describe.skipIf(engines() === undefined)('a Kafka of a test', () => {
     },
   );
 
-  it('lets nobody in with another password', async () => {
+  it('refuses another password', async () => {
     const { sasl, user } = securityOf(kafka);
     const wrong = { mechanism: 'scram-sha-256', username: user.username, password: 'wrong' } as const;
     await expect(
@@ -55,7 +55,7 @@ describe.skipIf(engines() === undefined)('a Kafka of a test', () => {
     ).rejects.toThrow();
   });
 
-  it('proves with TLS who it is', async () => {
+  it('identifies itself by TLS', async () => {
     const { tls, ca } = securityOf(kafka);
     expect(await withAdmin({ brokers: [tls], ssl: { ca } }, (admin) => admin.listTopics())).toContain(TOPIC);
     await expect(withAdmin({ brokers: [tls], ssl: true }, (admin) => admin.listTopics())).rejects.toThrow(

@@ -45,7 +45,7 @@ describe('the cache of engines', () => {
     expect(readdirSync(root)).toEqual(['engine-1']);
   });
 
-  it('removes what a killed download left a day ago, and nothing that may still go on', async () => {
+  it('removes files that a killed download left a day ago, and no file that may still be in use', async () => {
     for (const name of ['.partial-old', '.partial-new']) mkdirSync(join(root, name));
     writeFileSync(join(root, '.partial-old', 'engine'), 'half');
     const longAgo = Date.now() / 1000 - 2 * 24 * 60 * 60;

@@ -27,7 +27,7 @@ const find = (javaHomes: readonly string[]) =>
   findJdk({ javaHomes, jvmFolders: [join(root, 'jvm'), join(root, 'no-such-folder')] }, need);
 
 describe('finding a JDK', () => {
-  it('takes the home that the person named when it is new enough', async () => {
+  it('uses the home that the variable names when it is new enough', async () => {
     install('jvm/jdk-21', '21.0.4');
     const home = install('mine', '25.0.1');
     expect(await find([home])).toEqual({ home, version: 25 });
@@ -38,20 +38,20 @@ describe('finding a JDK', () => {
     expect(await find([install('mine', '17.0.15')])).toEqual({ home, version: 21 });
   });
 
-  it('takes the oldest one of the system that is new enough', async () => {
+  it('uses the oldest one of the system that is new enough', async () => {
     install('jvm/a', '25');
     const home = install('jvm/b', '21.0.4');
     install('jvm/c', '17.0.15');
     expect(await find([])).toEqual({ home, version: 21 });
   });
 
-  it('passes over a home without a java, and takes a runtime without a compiler', async () => {
+  it('passes over a home without a java, and accepts a runtime without a compiler', async () => {
     install('jvm/a', '21.0.4', []);
     const home = install('jvm/b', '25.0.1', ['java']);
     expect(await find([])).toEqual({ home, version: 25 });
   });
 
-  it('says what to install when there is none', async () => {
+  it('states which package to install where none exists', async () => {
     install('jvm/a', '17.0.15');
     const missing = needJdk({ javaHomes: [], jvmFolders: [join(root, 'jvm')] }, need);
     await expect(missing).rejects.toThrow(EngineMissing);

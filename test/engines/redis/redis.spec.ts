@@ -28,7 +28,7 @@ describe.skipIf(engines() === undefined)('a Redis of a test', () => {
     expect(await redisAnswer(engine.url, 'GET kept')).toBe('yes');
   });
 
-  it('answers nobody while it is paused, and goes on afterwards', async () => {
+  it('does not answer while it is paused, and continues afterwards', async () => {
     const engine = await start();
     await engine.pause();
     await expect(redisAnswer(engine.url, 'PING', 200)).rejects.toThrow(/no answer/);
@@ -53,7 +53,7 @@ describe.skipIf(engines() === undefined)('a Redis of a test', () => {
     expect(await isGone(dirname(logFile))).toBe(true);
   });
 
-  it('does not outlive whoever started it and was killed', async () => {
+  it('does not outlive its parent process when that is killed', async () => {
     const child = new Child(new URL('redis-owner.ts', import.meta.url), []);
     const [owned] = (await child.wrote(1)) as { pid: number; folder: string }[];
     if (owned === undefined) throw new Error('it told nothing');
@@ -63,7 +63,7 @@ describe.skipIf(engines() === undefined)('a Redis of a test', () => {
     expect(await isGone(owned.folder)).toBe(true);
   });
 
-  it('says what to install where there is no Redis', async () => {
+  it('states which package to install where Redis is missing', async () => {
     const bare = enginesOf(describeMachine({ HOME: '/nowhere', PATH: '/nowhere' }));
     await expect(bare.redis.start()).rejects.toMatchObject({
       code: 'engine_missing',

@@ -68,7 +68,7 @@ describe('An operator', () => {
     expect(done.stages.length).toBeGreaterThan(10);
   });
 
-  it('sees each process with what it runs, and the engines with their versions', async () => {
+  it('sees each process with its stages, and the engines with their versions', async () => {
     const { processes, engines } = await whole();
     expect(processes.map(({ role }) => role).sort()).toEqual(onCluster ? ['gateway', 'processor'] : ['dev']);
     for (const { version, checks } of processes) {

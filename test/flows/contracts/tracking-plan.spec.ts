@@ -20,7 +20,7 @@ describe('A tracking plan', () => {
   });
   afterAll(() => tributary.remove());
 
-  it('whose import was killed in the middle is imported by the same request once more, each contract once', async () => {
+  it('is imported by the same request after a kill in the middle, each contract once', async () => {
     const contracts = Array.from({ length: CONTRACTS }, (_, at) => ({
       event_type: 'track',
       event_name: `Event ${String(at).padStart(3, '0')}`,

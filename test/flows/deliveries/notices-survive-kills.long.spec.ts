@@ -56,7 +56,7 @@ describe('Notices about destinations, killed', () => {
     await Promise.all([receivers.close(), mails.stop()]);
   });
 
-  it(`tells of every turn, and of each as one, in ${2 * ROUNDS} kills`, async () => {
+  it(`reports every change of state, and each as one, in ${2 * ROUNDS} kills`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const state = round % 2 === 0 ? 'bad' : 'well';
       for (const { webhook } of destinations)

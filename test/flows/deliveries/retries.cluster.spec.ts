@@ -111,7 +111,7 @@ describe('Deliveries that fail', () => {
     );
   });
 
-  it('what was delivered at its first try is not listed', async () => {
+  it('a delivery that succeeded at its first try is not listed', async () => {
     const { message_id } = await send('Smooth');
     await eventually(
       () => webhook.deliveries().some(({ event }) => event.message_id === message_id),

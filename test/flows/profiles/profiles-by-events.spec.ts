@@ -64,7 +64,7 @@ describe('Profiles by events', () => {
     expect(await organization.client.search({ email: ['office@acme.example'] })).toEqual([]);
   });
 
-  it('an anonymous visitor who becomes known has one profile with the traits of both', async () => {
+  it('an anonymous visitor who identifies has one profile with the traits of both', async () => {
     const [user, device] = [fresh('user'), fresh('device')];
     await send(['identify', { anonymous_id: device, traits: { seen: 'a banner' } }]);
     const before = await one('anonymous_id', device);

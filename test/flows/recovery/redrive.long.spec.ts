@@ -129,7 +129,7 @@ describe('Redriving what stages gave up', () => {
     expect(await kept()).toBe(false);
   });
 
-  it('each stage is handed its own, once, and what it gives up again is there for the next time', async () => {
+  it('each stage receives its own once, and a second failure is kept for the next time', async () => {
     const judged = entryOf('events.production', 'Judged', 1_000_001);
     const routed = entryOf(TOPIC.accepted, 'Routed', 1_000_002);
     const uncounted = entryOf(TOPIC.accepted, 'Uncounted', 0);
@@ -167,7 +167,7 @@ describe('Redriving what stages gave up', () => {
     expect([received('Judged').length, received('Routed').length]).toEqual([1, 1]);
   });
 
-  it('says what is wrong with the words of its command line', async () => {
+  it('states the fault of its command line', async () => {
     const run = await ran('--stages', 'validate,redrive');
     expect(run.code).toBe(2);
     expect(run.log).toContain('--stages: there is no "redrive"; there are validate, validate.slow, count');

@@ -152,7 +152,7 @@ describe('Tracing', () => {
     expect(below).toBeUndefined();
   });
 
-  it('records nothing of an event that its producer did not sample, and tells the receiver nothing', async () => {
+  it('records nothing of an event that its producer did not sample, and sends the receiver nothing', async () => {
     webhook.behave(undefined);
     const producer = producerSpan('00');
     expect(await received(webhook, await send(tributary, producer.traceparent))).toEqual([undefined]);
@@ -165,7 +165,7 @@ describe('Tracing', () => {
     expect(collector.spansOf(producer.traceId)).toEqual([]);
   });
 
-  it('goes on after all processes were killed between two attempts', async () => {
+  it('continues after all processes were killed between two attempts', async () => {
     webhook.behave((_call, response) => response.writeHead(503).end());
     const producer = producerSpan('01');
     const messageId = await send(tributary, producer.traceparent);

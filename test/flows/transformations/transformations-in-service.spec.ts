@@ -70,7 +70,7 @@ describe('Transformations in service', () => {
       (found) => found.length >= count,
     );
 
-  it('a run knows its rule and what the contract said, and its clock stands at the receipt of the event', async () => {
+  it('a run has its rule and the verdict of the contract, and its clock stands at the receipt of the event', async () => {
     const contract = await tributary.owner.post<{ id: string; version: number }>('./event-contracts', {
       name: 'Known',
       event_type: 'track',
@@ -131,7 +131,7 @@ describe('Transformations in service', () => {
     expect(delivery?.event.properties).toEqual({ contract: known });
   });
 
-  it('an older version comes back by a rollback, also for events that the newer one failed on', async () => {
+  it('an older version is restored by a rollback, also for events that the newer one failed on', async () => {
     const { at } = await inService('Back', 'event.properties.by = "first"; return event;');
     const newer = tested('Back', source('throw new Error("not like this");'));
     await tributary.owner.put(at, newer);

@@ -102,7 +102,7 @@ describe(`two tenants (seed ${SEED})`, () => {
     });
 
     it.runIf(isSwept)(
-      'learns nothing of the other tenant from any route, in any single parameter',
+      'gets nothing of the other tenant from any route, in any single parameter',
       async () => {
         const faults: string[] = [];
         for (const plan of sweep(test.routes, LONG ? 4 : 1).filter(isBounded)) {
@@ -115,7 +115,7 @@ describe(`two tenants (seed ${SEED})`, () => {
     );
 
     it(
-      'learns nothing of the other tenant from random calls',
+      'gets nothing of the other tenant from random calls',
       async () => {
         await fc.assert(
           fc.asyncProperty(randomPlan(test.routes, isBounded), async (plan) => {

@@ -35,7 +35,7 @@ const nothing = async () => {};
 const source = (n: number) => ({ name: `s${n}`, type: 'web' });
 
 describe('a list', () => {
-  it('goes on at its place while entities come and go, and misses none that stays', async () => {
+  it('continues at its position while entities are created and deleted, and misses none that stays', async () => {
     const owner = await test.openWorkspace();
     const made: string[] = [];
     for (let n = 0; n < 13; n++) made.unshift((await owner.ok<Listed>('POST', './sources', source(n))).id);

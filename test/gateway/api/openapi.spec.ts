@@ -73,7 +73,7 @@ describe('the description of the API', () => {
     expect(result).toEqual({ valid: true });
   });
 
-  it('is what docs/reference/openapi.json says', async () => {
+  it('matches docs/reference/openapi.json', async () => {
     await expect(`${JSON.stringify(description, null, 1)}\n`).toMatchFileSnapshot(
       '../../../docs/reference/openapi.json',
     );
@@ -90,7 +90,7 @@ describe('the description of the API', () => {
     ).toEqual(registered.sort());
   });
 
-  it('tells of every operation what it is called, what it does, who may, and how it answers', () => {
+  it('states of every operation its name, effect, permission and responses', () => {
     const untold = operations().flatMap(({ call, operation }) => {
       const success = Object.entries(operation.responses).filter(([status]) => status.startsWith('2'));
       const refusals = operation.security?.length === 0 ? ['400'] : ['400', '401', '403', '429', '503'];
@@ -108,7 +108,7 @@ describe('the description of the API', () => {
     expect(untold).toEqual([]);
   });
 
-  it('says of every parameter with ids which text it takes', () => {
+  it('states of every parameter with ids which text it accepts', () => {
     const patterns = operations().flatMap(({ call, operation }) =>
       (operation.parameters ?? []).flatMap(({ name, schema }) =>
         name === 'ids' ? [[call, schema?.pattern]] : [],
@@ -131,7 +131,7 @@ describe('the description of the API', () => {
     await app.close();
   });
 
-  it('has an example of every body of a request and of every answer, which is what its schema says', () => {
+  it('has an example of every body of a request and of every response, which its schema accepts', () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
     ajv.addSchema({ $id: 'api', ...description });
     const bodies = [
@@ -147,7 +147,7 @@ describe('the description of the API', () => {
     expect(faults).toEqual([]);
   });
 
-  it('has its groups in the order in which a reader needs them, each with what it is for', () => {
+  it('has its groups in the order in which a reader needs them, each with its purpose', () => {
     const names = description.tags.map(({ name }) => name);
     expect(names.slice(0, 2)).toEqual(['events', 'event-contracts']);
     expect(names.at(-1)).toBe('system');
@@ -181,7 +181,7 @@ describe('the description of the API', () => {
     }
   });
 
-  it('is for everybody', async () => {
+  it('is open to all', async () => {
     const answer = await test.app.inject({ url: '/openapi.json' });
     expect(answer.statusCode).toBe(200);
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');

@@ -23,8 +23,8 @@ const call = async (method: string, url: string, payload?: string) => {
   };
 };
 
-describe('what no route is for', () => {
-  it('was 404 for a method that a path has not: it is 405, and names those it has', async () => {
+describe('a request without a route', () => {
+  it('was 404 for a method that a path does not have: it is 405, and names those it has', async () => {
     const answer = await call('PATCH', '/api/v1/workspaces/');
     expect(answer).toMatchObject({
       status: 405,
@@ -35,7 +35,7 @@ describe('what no route is for', () => {
     expect(await call('PUT', '/cdp/v1/users?x=1')).toMatchObject({ status: 405, allow: 'POST' });
   });
 
-  it('was 400 where a body could not be read, although nobody wants it: it is 404 or 405', async () => {
+  it('was 400 where a body could not be read, although no route uses it: it is 404 or 405', async () => {
     expect(await call('POST', '/api/v1/nothing', '{')).toMatchObject({
       status: 404,
       body: { error: 'not found' },

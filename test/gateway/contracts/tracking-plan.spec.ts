@@ -93,7 +93,7 @@ describe('the plan of a workspace', () => {
     expect(await other.ok('GET', './tracking-plan')).toEqual(exported);
   });
 
-  it('is only compared by a dry run: the response has what it would create, change and keep', async () => {
+  it('is only compared by a dry run: the response lists contracts to create, change and keep', async () => {
     await put([order, home]);
     const wanted = [
       { ...order, description: 'New.' },

@@ -212,7 +212,7 @@ describe('a redrive', () => {
     expect(entries[0]?.headers).toMatchObject({ replay, 'replay-ids': 'first' });
   });
 
-  it('tells the next run what the contract said, which nobody else is shown', async () => {
+  it('gives the next run the verdict of the contract, which no other response shows', async () => {
     const contract = { outcome: 'warned', id: randomUUID(), version: 7 } as const;
     const { id } = await happened({ cause: 'transformation', contract });
     expect(await owner.ok('GET', `./deliveries/${id}`)).not.toHaveProperty('contract');
@@ -248,7 +248,7 @@ describe('a redrive', () => {
     expect((await redrive(nowhere.id)).status).toBe(409);
   });
 
-  it('takes all dead ones of a destination, by query or body', async () => {
+  it('includes all dead ones of a destination, by query or body', async () => {
     const other = await create('destinations', { name: 'G', type: 'ndjson', settings: { folder: 'g' } });
     await happened();
     await happened();
@@ -313,14 +313,14 @@ describe('a redrive', () => {
     expect(await redriveFrom(first.cursor)).toEqual({ redriven: 2, more: false, cursor: null });
   });
 
-  it('refuses a cursor that is none, and two of them', async () => {
+  it('refuses an invalid cursor, and two of them', async () => {
     const none = await owner.call('POST', './deliveries/redrive', { cursor: '%00' });
     expect(none).toMatchObject({ status: 400, body: { details: [{ path: 'cursor' }] } });
     const two = await owner.call('POST', './deliveries/redrive?cursor=YQ', { cursor: 'Yq' });
     expect(two).toMatchObject({ status: 400, body: { details: [{ path: '/cursor' }] } });
   });
 
-  it('names a time that is none by where it was said', async () => {
+  it('names an invalid time by the place of the parameter', async () => {
     const inBody = await owner.call('POST', './deliveries/redrive', { since: 'yesterday' });
     expect(inBody).toMatchObject({ status: 400, body: { details: [{ path: '/since' }] } });
     const inQuery = await owner.call('POST', './deliveries/redrive?until=today');

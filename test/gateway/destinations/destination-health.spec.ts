@@ -17,7 +17,7 @@ beforeEach(async () => {
 const webhook = { name: 'Hook', type: 'webhook', settings: { url: 'https://hooks.example.com/in' } };
 const create = () => owner.ok<{ id: string }>('POST', './destinations', webhook);
 
-it('tells how all of them are doing at once, a page at a time', async () => {
+it('reports the state of all of them at once, a page at a time', async () => {
   const [one, other] = [await create(), await create()];
   const all = await owner.ok<{ id: string }[]>('GET', './destinations/health');
   expect(all.map(({ id }) => id)).toEqual([other.id, one.id]);
@@ -26,7 +26,7 @@ it('tells how all of them are doing at once, a page at a time', async () => {
   expect([some.body.map(({ id }) => id), some.headers['x-total-count']]).toEqual([[one.id], '1']);
 });
 
-it('tells how it did over time: by the minute for some hours, else by the hour', async () => {
+it('reports its history: by the minute for some hours, else by the hour', async () => {
   const { id } = await create();
   const now = test.clock.now();
   const minute = Math.floor(now / 60_000) * 60_000 - 120_000;

@@ -239,7 +239,7 @@ it('a destination sends no notices to an invalid address, to another workspace, 
     expect(await put(alerts)).toMatchObject({ status: 400, body: { details: [{ path }] } });
 });
 
-it('the health of a destination has its last reported state, whose changes create no version', async () => {
+it('the health of a destination is its last reported state, whose changes create no version', async () => {
   const { id } = await create();
   const health = () => owner.ok('GET', `./destinations/${id}/health`);
   expect(await health()).toMatchObject({ state: 'well', because: null, state_since: null });

@@ -58,7 +58,7 @@ async function speedWhileAsked(): Promise<number> {
   return percentile(ratios, 0.5);
 }
 
-it('events lose at most a tenth of their speed while somebody keeps asking where one is', async () => {
+it('events lose at most a tenth of their speed under continuous requests for the trace of one', async () => {
   const kept = await measured(speedWhileAsked, (ratio) => ratio > KEPT);
   expect(kept).toBeGreaterThan(KEPT);
 });

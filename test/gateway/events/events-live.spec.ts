@@ -208,7 +208,7 @@ describe('an open live stream', () => {
     expect(stream.notices('end')).toEqual([{ reason: 'permission denied' }]);
   });
 
-  it('ends when the catalog is too old to decide who may watch, and not before', async () => {
+  it('ends when the catalog is too old to decide about permissions, and not before', async () => {
     const age = vi.spyOn(test.dependencies.catalog, 'age', 'get').mockReturnValue(TRUSTED_MS);
     onTestFinished(() => age.mockRestore());
     const stream = await open();

@@ -63,7 +63,7 @@ describe.each([
   });
 });
 
-describe('while the log takes less than an event may have', () => {
+describe('while the bound of the log is below that of an event', () => {
   const FILLING = 'x'.repeat(5_000);
   const tooLarge = (message_id: string) => ({ ...item(message_id), properties: { filling: FILLING } });
   const logIsNarrow = () => {
@@ -154,7 +154,7 @@ describe('checked by a contract that is slow and blocks', () => {
   const send = (to: InjectClient, batch: readonly object[], query = '?check=contract') =>
     to.call('POST', `./events/batch${query}`, { batch });
 
-  it('a batch held up everybody until all of it was judged: others are answered in between', async () => {
+  it('a batch delayed all others until all of it was evaluated: others are answered in between', async () => {
     const batch = [...items(100), { type: 'odd' }, ...items(1, 'blocked'), ...items(100), { type: 'track' }];
     const sender = await newProducer();
     const before = judged;

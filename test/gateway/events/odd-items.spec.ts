@@ -76,7 +76,7 @@ describe.each(ODD)('an event of a batch with %s', (_, odd, path, change) => {
   });
 
   it.each(['/v1/batch', '/v1/import', '/v1/track'])(
-    'is accepted at %s, and lists what was changed',
+    'is accepted at %s, and lists the changes',
     async (url) => {
       const call = sdk(1, `,${odd}`);
       const text = url === '/v1/track' ? call : `{"batch":[${sdk(0)},${call}]}`;
@@ -271,7 +271,7 @@ describe('an event of the maximum size', () => {
   });
 });
 
-describe('an event whose key collects addresses', () => {
+describe('an event of a write key that collects addresses', () => {
   it('lost the digits of its numbers', async () => {
     const made = await gateway.owner.ok<{ key: string }>('POST', './event-keys', {
       name: 'pages',

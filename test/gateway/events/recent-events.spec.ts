@@ -99,7 +99,7 @@ describe('recent events', () => {
     expect(seen.length).toBeLessThan(100);
   });
 
-  it('are looked for without reading what the log took before the time asked for', async () => {
+  it('are looked for without reading entries from before the time asked for', async () => {
     await put(many(2_000));
     await new Promise((resolve) => setTimeout(resolve, 5));
     const since = Date.now();

@@ -104,7 +104,7 @@ describe('the settings that SDKs load', () => {
     return { status: answer.statusCode, body: answer.json(), headers: answer.headers };
   };
 
-  it('tell analytics.js to send to the host it loaded them from', async () => {
+  it('direct analytics.js to the host that it was loaded from', async () => {
     expect(await get(`/v1/projects/${key}/settings`)).toMatchObject({
       status: 200,
       body: {
@@ -115,7 +115,7 @@ describe('the settings that SDKs load', () => {
     expect(await get('/v1/projects/nonsense/settings')).toMatchObject({ status: 401 });
   });
 
-  it('tell RudderStack’s SDKs that the source is enabled', async () => {
+  it('state to RudderStack’s SDKs that the source is enabled', async () => {
     for (const [url, headers] of [
       ['/sourceConfig/?p=web&v=3', basic(key)],
       [`/sourceConfig?writeKey=${key}`, {}],
@@ -211,7 +211,7 @@ describe('a page of another origin', () => {
   });
 });
 
-describe('the address that analytics.js is told to send to', () => {
+describe('the address that analytics.js receives for its events', () => {
   const told = async (gateway: TestGateway, headers: Record<string, string> = {}) => {
     const url = `/v1/projects/${key}/settings`;
     const answer = await gateway.app.inject({ url, headers: { host: 'inner:8080', ...headers } });

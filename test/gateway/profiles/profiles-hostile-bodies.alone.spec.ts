@@ -51,7 +51,7 @@ async function longestGapOf<T>(call: () => Promise<T>) {
 const write = (fields: string) => `"region":"eu",${fields}`;
 const search = (fields: string) => `"regions":["eu"],${fields}`;
 
-describe('a body of 4 MiB keeps nobody else waiting', () => {
+describe('a body of 4 MiB delays no other request', () => {
   it.each<[string, number, string, () => string]>([
     ['nested as deep as it gets', 400, '', () => `"a":${'['.repeat(2e6)}${']'.repeat(2e6)}`],
     ['of unknown fields', 400, '', () => write(names('1'))],

@@ -30,7 +30,7 @@ const brokers = engines()?.kafkaBrokers ?? '';
  * Operators' interventions on Kafka while two gateways and three processors work, some of which are killed
  * meanwhile.
  */
-describe.skipIf(engines() === undefined)('what operators do to Kafka', () => {
+describe.skipIf(engines() === undefined)('actions of operators on Kafka', () => {
   const prefix = freshPrefix();
   const environment: Record<string, string> = {};
   const gateways: ServerProcess[] = [];

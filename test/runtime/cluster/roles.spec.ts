@@ -60,7 +60,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     (await server.logged(/"url":"([^"]+)","message":"admin port open"/))[1] ?? '';
   const status = async (url: string) => (await fetch(url)).status;
 
-  it('topics: creates what is missing and says what was there', async () => {
+  it('topics: creates missing ones and names existing ones', async () => {
     const first = start(['topics']);
     expect(await first.ended()).toBe(0);
     expect(first.output).toContain(`created  ${prefix}events.production, 2 partitions\n`);
@@ -72,7 +72,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(second.output).not.toContain('created');
   });
 
-  it('topics: says in a sentence that they are laid out otherwise', async () => {
+  it('topics: states in a sentence that they are laid out otherwise', async () => {
     const run = await ranHere(['topics'], { ...environment, TRIBUTARY_PARTITIONS: '3' });
     expect(run.code).toBe(1);
     expect(run.log).toContain(`tributary topics: `);
@@ -80,7 +80,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
   });
 
   it.each(eitherOf('gateway', 'processor'))(
-    '%s: says in a sentence that the topics are laid out otherwise',
+    '%s: states in a sentence that the topics are laid out otherwise',
     async (role) => {
       const server = start([role], { TRIBUTARY_PARTITIONS: '3' });
       expect(await server.ended()).toBe(1);
@@ -102,7 +102,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     },
   );
 
-  it('topics: refuses to print what is no format', async () => {
+  it('topics: refuses to print an unknown format', async () => {
     const run = await ranHere(['topics', '--print', '--format', 'pulumi'], environment);
     expect(run.code).toBe(2);
     expect(run.log).toContain('Allowed choices are table, strimzi, terraform');
@@ -127,7 +127,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     },
   );
 
-  it('processor: did not start without a schema registry; runs the stages it was told to, and no other', async () => {
+  it('processor: did not start without a schema registry; runs the given stages, and no other', async () => {
     const server = start(['processor', '--stages', 'count,history'], {
       SCHEMA_REGISTRY_URL: `http://127.0.0.1:${await freePort()}`,
     });
@@ -165,7 +165,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(openEntries(folder.path)).toEqual([]);
   });
 
-  it('positions: prints where stages are, and sets a position that is lost beside those that are not', async () => {
+  it('positions: prints where stages are, and sets a lost position beside existing ones', async () => {
     const rowsOfCount = async () => {
       const run = await ranHere(['positions'], environment);
       expect(run.code).toBe(0);
@@ -245,7 +245,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     expect(await gateway.stop()).toBe(0);
   });
 
-  it('gateway: starts without Redis, Elasticsearch and a schema registry, takes events, and says 503 for what they hold', async () => {
+  it('gateway: starts without Redis, Elasticsearch and a schema registry, accepts events, and answers 503 for their routes', async () => {
     const server = start(['gateway'], {
       REDIS_URL: `redis://127.0.0.1:${await freePort()}`,
       ELASTICSEARCH_URL: `http://127.0.0.1:${await freePort()}`,
@@ -320,7 +320,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
 
 describe('the roles of a cluster without Kafka', () => {
   it.each(eitherOf('processor', 'gateway'))(
-    '%s: gives up in a sentence once the time is over',
+    '%s: ends with a sentence once the time is over',
     async (role) => {
       const folder = await temporaryFolder();
       onTestFinished(() => folder.remove());
@@ -343,7 +343,7 @@ describe('the roles of a cluster without Kafka', () => {
     expect(run.log).toContain('KAFKA_BROKERS is needed');
   });
 
-  it('processor: refuses a stage that is none and names those there are', async () => {
+  it('processor: refuses an unknown stage and names the existing ones', async () => {
     const run = await ranHere(['processor', '--stages', 'validate,rout'], {});
     expect(run.code).toBe(2);
     expect(run.log).toMatch(

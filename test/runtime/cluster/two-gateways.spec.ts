@@ -54,7 +54,7 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
   const send = (key: string) =>
     there.with({ token: key }).call('POST', './events/track', { body: { event: 'E', user_id: 'u' } });
 
-  it('a write key that one revokes is refused by the other within a second, in the midst of its events', async () => {
+  it('a write key that one revokes is refused by the other within a second, among its events', async () => {
     const { id, key } = await here.post<Key>('./event-keys', { name: 'k', environment: 'production' });
     const answers: { readonly status: number; readonly sentAt: number }[] = [];
     let sending = true;
@@ -110,7 +110,7 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
   });
 
   // The last test, because it ends a gateway.
-  it('refused connections as it was told to leave: it serves on until its balancer has noticed', async () => {
+  it('refused connections after SIGTERM: it serves on until its balancer has noticed', async () => {
     const { key } = await here.post<Key>('./event-keys', { name: 'k', environment: 'production' });
     await expect.poll(async () => (await send(key)).status).toBe(202);
     const balancer = await startBalancer([hereUrl, thereUrl], 100);

@@ -66,7 +66,7 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
       body: { event: 'Paid', message_id, user_id, properties: { amount: 1 } },
     });
 
-  it('a change of a contract at one gateway judges what comes to the other within a second, on both processors, and each event says by which version it was judged', async () => {
+  it('a change of a contract at one gateway applies to events at the other within a second, on both processors, and each event states which version it was evaluated by', async () => {
     const { id } = await here.post<{ id: string }>('./event-contracts', terms('number'));
     // Both processors have partitions, and the other gateway has folded the contract.
     await eventually(

@@ -73,7 +73,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
   }
 
   // It takes 45 s; `catalog-rewrite.spec.ts` does the same on SQLite in every run.
-  it('starts from its snapshot, is sealed anew, rewritten and erased, and is the same all the while', async () => {
+  it('starts from its snapshot, is sealed again, rewritten and erased, and is the same all the while', async () => {
     const processor = start('processor', '--stages', 'audit,replay,notice');
     let gateway = start('gateway');
     await readyAt(processor);
@@ -144,7 +144,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
     );
   });
 
-  it('says what is missing where facts were removed by hand', async () => {
+  it('names the missing facts where they were removed by hand', async () => {
     const before = start('gateway');
     const url = await readyAt(before);
     const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');

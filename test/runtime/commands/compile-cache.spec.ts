@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 
 const LAUNCHER = fileURLToPath(new URL('../../../infra/runtime/tributary', import.meta.url));
 
-describe('what Node compiled of the program', () => {
-  it('is there for the next start, without a word of who starts it', async () => {
+describe('the compile cache of the program', () => {
+  it('serves the next start, without metadata of its first user', async () => {
     const { PATH = '' } = process.env;
     const env = { PATH, NODE_DEBUG_NATIVE: 'COMPILE_CACHE' };
     const start = () => promisify(execFile)(LAUNCHER, ['config'], { env });

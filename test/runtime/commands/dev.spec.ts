@@ -29,7 +29,7 @@ describe('tributary dev', () => {
     return socket;
   }
 
-  it('refuses a second process on the same data folder, in words, starts also when the workspace it made was archived, with another, and ends at once with code 1 when it is told a second time', async () => {
+  it('refuses a second process on the same data folder, in a sentence, starts also when the workspace it made was archived, with another, and ends at once with code 1 at a second signal', async () => {
     const { server, url } = await dev();
     const second = await ranHere(['dev'], { TRIBUTARY_DATA_DIR: folder.path });
     expect(second.code).toBe(1);
@@ -60,7 +60,7 @@ describe('tributary dev', () => {
     socket.destroy();
   });
 
-  it('ends with code 1 when it cannot finish what it took within the grace', async () => {
+  it('ends with code 1 when it cannot finish its requests within the grace', async () => {
     const { server, url } = await dev({ TRIBUTARY_SHUTDOWN_GRACE: '300ms' });
     const socket = await endlessRequest(url);
     expect(await server.stop()).toBe(1);

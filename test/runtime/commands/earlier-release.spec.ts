@@ -53,7 +53,7 @@ describe('the data folder of an earlier release', () => {
     expect(await tributary.owner.get('./destinations')).toHaveLength(2);
   });
 
-  it('still tells what became of each of its events', async () => {
+  it('still has the outcome of each of its events', async () => {
     expect(await tributary.owner.get(`./events/old-3${AROUND}`)).toMatchObject({
       status: 'rejected',
       contract: { violations: [{ kind: 'type', path: '/total' }] },

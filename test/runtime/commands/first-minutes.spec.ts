@@ -60,7 +60,7 @@ describe.skipIf(noTerminal !== undefined)('the first minutes', () => {
     await folder.remove();
   });
 
-  it('a start says where it is, what it keeps where, and how to send an event, in under 25 lines', () => {
+  it('a start prints its address, where it keeps its data, and how to send an event, in under 25 lines', () => {
     const lines = withoutLog(server.shown).trim().split('\n');
     expect(lines.length).toBeLessThan(25);
     expect(lines[0]).toMatch(
@@ -70,7 +70,7 @@ describe.skipIf(noTerminal !== undefined)('the first minutes', () => {
     expect(server.shown).toContain(`  data        ${settings().TRIBUTARY_DATA_DIR}\n`);
   });
 
-  it('the printed line sends an event, and the terminal says that it came and where it is', async () => {
+  it('the printed line sends an event, and the terminal reports its arrival and the address of its trace', async () => {
     const { curl, workspace } = printed(server.shown);
     const { message_id, status } = await send(curl);
     expect(status).toBe('received');
@@ -80,7 +80,7 @@ describe.skipIf(noTerminal !== undefined)('the first minutes', () => {
     );
   });
 
-  it('the printed command gets the token of the printed workspace, and says whose it is', async () => {
+  it('the printed command gets the token of the printed workspace, and names its owner', async () => {
     const mine = terminal(silent(printed(server.shown).token), {});
     const hers = terminal('npm run --silent token -- --email grace@example.com', settings());
     expect([await mine.ended(), await hers.ended()]).toEqual([0, 0]);
@@ -94,7 +94,7 @@ describe.skipIf(noTerminal !== undefined)('the first minutes', () => {
     );
   });
 
-  it('the demo needed PORT again: it finds the server by the data folder, and says where it sends', async () => {
+  it('the demo needed PORT again: it finds the server by the data folder, and prints its address', async () => {
     const demo = terminal(silent(printed(server.shown).demo), {});
     await demo.shows(new RegExp(`^To http://127.0.0.1:${port}, into the workspace New York departures`, 'm'));
     await demo.close();
@@ -122,7 +122,7 @@ describe.skipIf(noTerminal !== undefined)('the first minutes', () => {
     expect(await second.interrupt()).toBe(0);
   });
 
-  it('Ctrl-C ends it with a line and code 0, and a start goes on with the same workspace and key', async () => {
+  it('Ctrl-C ends it with a line and code 0, and a start continues with the same workspace and key', async () => {
     const before = printed(server.shown);
     await send(before.curl);
     expect(await server.interrupt()).toBe(0);

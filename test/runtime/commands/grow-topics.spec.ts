@@ -36,7 +36,7 @@ describe.skipIf(engines() === undefined)('tributary topics --partitions', { time
     expect(await inKafka('events.accepted')).toBe(2);
   });
 
-  it('goes on after it was killed between announcement and adoption, and then has nothing to do', async () => {
+  it('continues after a kill between announcement and adoption, and then has nothing to do', async () => {
     const args = ['--partitions', 'events.accepted=4,deliveries=6'];
     const killed = new ServerProcess(['topics', ...args], environment);
     await killed.printed(/^waiting/m);
@@ -56,7 +56,7 @@ describe.skipIf(engines() === undefined)('tributary topics --partitions', { time
     expect((await topics('--print')).output).toMatch(/\.?deliveries +6 /);
   });
 
-  it('warns of what a tool of Kafka has added, and adopts it', async () => {
+  it('warns of partitions that a tool of Kafka has added, and adopts them', async () => {
     await withAdmin(environment.KAFKA_BROKERS, (admin) =>
       admin.createPartitions({ topicPartitions: [{ topic: `${prefix}events.accepted`, count: 8 }] }),
     );
@@ -70,7 +70,7 @@ describe.skipIf(engines() === undefined)('tributary topics --partitions', { time
     );
   });
 
-  it('adds the missing partitions of a topic that was made anew', async () => {
+  it('adds the missing partitions of a topic that was created again', async () => {
     await withAdmin(environment.KAFKA_BROKERS, (admin) =>
       admin.deleteTopics({ topics: [`${prefix}deliveries`], timeout: 10_000 }),
     );

@@ -51,7 +51,7 @@ it('a password for brokers that are down is in no log, and in no last word', asy
   expect(planted.in(server.log + server.output)).toEqual([]);
 });
 
-it('a setting that is refused is named, and what it holds is not', async () => {
+it('a refused setting is named, and its value is not', async () => {
   const planted = new Planted();
   const secret = planted.make('a secret');
   const server = await start('dev', { TRIBUTARY_SECRET_KEYS: `k:${secret}` });

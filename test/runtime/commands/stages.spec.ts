@@ -62,14 +62,14 @@ describe('tributary stages', () => {
     expect(seen.reduce((sum, [, position]) => sum + Number(position), 0)).toBeGreaterThan(0);
   });
 
-  it('prints what waits although no process runs', async () => {
+  it('prints waiting entries although no process runs', async () => {
     await tributary.kill();
     const [validate] = await rows();
     expect(validate).toMatchObject({ stage: 'validate', lag_records: 0, lag_seconds: 0 });
     expect(validate?.of_topics.map((topic) => topic.furthest_behind)).toEqual([null, null]);
   });
 
-  it('says in one line what is wrong with its options, and that there is no log', async () => {
+  it('states in one line the fault of its options, and that there is no log', async () => {
     const wrong = await ranHere(['stages', '--over', 'soon'], tributary.environment);
     expect(wrong).toMatchObject({ code: 2, output: '' });
     expect(wrong.log).toBe('tributary stages: --over is a number of seconds from 1 to 600\n');

@@ -61,7 +61,7 @@ const RESULT = JSON.stringify({
 });
 
 describe('tributary plan', () => {
-  it('sends a document, waits where the server refuses for a while, and prints what was done', async () => {
+  it('sends a document, waits where the server refuses for a while, and prints the changes', async () => {
     const busy = { status: 429, headers: { 'retry-after': '0' }, body: '{"error":"too many requests"}' };
     const { asked, at } = await answering(busy, { status: 200, body: RESULT });
     const file = await fileOf('Event Name,Property Name\n');
@@ -135,7 +135,7 @@ describe('tributary plan', () => {
       1,
       '/nowhere cannot be read',
     ],
-  ])('says in one line what is wrong %s', async (_, command, environment, code, text) => {
+  ])('states in one line the fault of %s', async (_, command, environment, code, text) => {
     const ran = await ranHere(command, environment);
     expect(ran).toMatchObject({ code, output: '', log: expect.stringContaining(text) });
     expect(ran.log.trim().split('\n')).toHaveLength(1);

@@ -45,7 +45,7 @@ async function start(env: Env, act?: (log: Awaited<ReturnType<typeof openEventLo
 const printed = () => vi.spyOn(process.stdout, 'write').mockReturnValue(true);
 
 describe('stores of SQLite', () => {
-  it('of another installation were used: the start says which ones, whose they are, and what to do', async () => {
+  it('of another installation were used: the start names them, their owner, and the remedy', async () => {
     const [one, two] = [{ TRIBUTARY_DATA_DIR: await folder() }, { TRIBUTARY_DATA_DIR: await folder() }];
     const [first, second] = [await start(one), await start(two)];
     expect([first.opened, second.opened]).toEqual([1, 1]);
@@ -69,7 +69,7 @@ describe('stores of SQLite', () => {
     expect(await start(two)).toEqual({ id: second.id, opened: 1 });
   });
 
-  it('that were emptied are nobody’s, and marked again', async () => {
+  it('that were emptied have no owner, and are marked again', async () => {
     const env = { TRIBUTARY_DATA_DIR: await folder() };
     const first = await start(env);
     await rm(join(env.TRIBUTARY_DATA_DIR, 'profiles'), { recursive: true });
@@ -127,7 +127,7 @@ describe.skipIf(!engines())('stores of the engines of the run', () => {
     await expect(start(used)).rejects.toThrow(`belongs to the installation ${after.id}`);
   });
 
-  it('that do not answer hold up no start; the profiles are opened once they were checked', async () => {
+  it('that do not answer delay no start; the profiles are opened once they were checked', async () => {
     const env = await installation();
     await start(env);
     expect(await start({ ...env, ELASTICSEARCH_URL: 'http://127.0.0.1:9' })).toMatchObject({ opened: 0 });

@@ -147,7 +147,7 @@ async function fillAndFree(reserveMib: number): Promise<void> {
 
 describe('a disk that fills up', () => {
   it.skipIf(noMounts !== undefined)(
-    'takes the process out of service before writes fail, loses nothing that was answered 202, and is back without a restart',
+    'takes the process out of service before writes fail, loses nothing answered 202, and is back without a restart',
     () => fillAndFree(DISK_MIB / 8),
     ENDED_WITHIN_MS,
   );

@@ -208,7 +208,7 @@ describe.for(SHOWN)('$name as it is shown in front of tributary serve', ({ progr
     expect(headers['strict-transport-security']).toContain('max-age=31536000');
   });
 
-  it('passes a live stream on as it comes, with the address of the client and not what the client claims', async () => {
+  it('passes a live stream on as it arrives, with the address of the client and not a claimed one', async () => {
     const key = await writeKey({ collect_ip: true });
     const stream = await open('GET', below('/events/live'), { ...asOperator(), accept: 'text/event-stream' });
     expect(stream.headers['content-type']).toContain('text/event-stream');

@@ -15,21 +15,24 @@ const noSystemd = spawnSync('systemd-analyze', ['--version']).status !== 0;
 if (noSystemd) console.warn('SKIPPED, as there is no systemd-analyze: the check of the unit');
 
 describe('the service of systemd', () => {
-  it.skipIf(noSystemd)('is one that systemd takes without a remark, and that is little exposed', async () => {
-    const folder = await temporaryFolder();
-    onTestFinished(() => folder.remove());
-    const file = join(folder.path, 'tributary.service');
-    writeFileSync(file, unit.replaceAll('/opt/tributary', ROOT.replace(/\/$/, '')));
-    const verified = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' });
-    const remarks = verified.stderr.split('\n').filter((line) => line.includes('tributary'));
-    expect([verified.status, remarks]).toEqual([0, []]);
-    const judged = spawnSync(
-      'systemd-analyze',
-      ['security', '--offline=true', '--threshold=20', '--no-pager', file],
-      { encoding: 'utf8' },
-    );
-    expect(judged.status, judged.stdout).toBe(0);
-  });
+  it.skipIf(noSystemd)(
+    'is a unit that systemd accepts without a warning, and that is little exposed',
+    async () => {
+      const folder = await temporaryFolder();
+      onTestFinished(() => folder.remove());
+      const file = join(folder.path, 'tributary.service');
+      writeFileSync(file, unit.replaceAll('/opt/tributary', ROOT.replace(/\/$/, '')));
+      const verified = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' });
+      const remarks = verified.stderr.split('\n').filter((line) => line.includes('tributary'));
+      expect([verified.status, remarks]).toEqual([0, []]);
+      const judged = spawnSync(
+        'systemd-analyze',
+        ['security', '--offline=true', '--threshold=20', '--no-pager', file],
+        { encoding: 'utf8' },
+      );
+      expect(judged.status, judged.stdout).toBe(0);
+    },
+  );
 
   it('is stopped later than Tributary stops by itself', () => {
     const { drainMs, shutdownGraceMs } = readConfig({});

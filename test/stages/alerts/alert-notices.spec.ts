@@ -156,7 +156,7 @@ describe('a notice of an alert', () => {
       `Destination: ${WATCHED}`,
     ],
     [{ kind: 'backlog', destination_id: null, minutes: 60 }, 61.2, 'Measured:    61 minutes'],
-  ] as const)('says the measure of %j', async (watch, value, line) => {
+  ] as const)('states the measure of %j', async (watch, value, line) => {
     const { run, turned, sent } = setUpAlert({ watch, email: 'ops@example.com' });
     const [outputRecord] = await run('notice', [await turned(turnOf({ value, expected: null }))]);
     await run('mail', [handedOn(outputRecord)]);

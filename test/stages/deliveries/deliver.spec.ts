@@ -67,7 +67,7 @@ describe('deliver', () => {
     expect(outcomeIn(delivered?.value)).toMatchObject({ status: 'delivered' });
   });
 
-  it('gives up when the destination is gone or disabled', async () => {
+  it('ends the delivery when the destination is deleted or disabled', async () => {
     const { run, delivery, catalog } = await setUpDelivery();
     const entry = await delivery('m');
     catalog.add('destination.updated', 'place', { enabled: false });

@@ -137,7 +137,7 @@ describe('notice', () => {
       ['org@example.com'],
     ],
     ['turned them off: nobody', { enabled: false, email: 'ops@example.com', destination_id: CHANNEL }, []],
-  ] as const)('tells where the destination %s', async (_what, alerts, expected) => {
+  ] as const)('states where the destination %s', async (_what, alerts, expected) => {
     const { run, turned, sent, told } = setUpNotice(alerts, 'org@example.com');
     const outputRecords = await run('notice', [await turned(turnOf())]);
     for (const outputRecord of outputRecords) await run('mail', [handedOn(outputRecord)]);

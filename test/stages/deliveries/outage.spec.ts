@@ -36,7 +36,7 @@ class RetryTopics {
   }
 }
 
-it('a destination is down for an hour: its backlog comes back at a bounded rate, and nobody else waits', async () => {
+it('a destination is down for an hour: its backlog returns at a bounded rate, and delays no other', async () => {
   const { world, time, catalog, run } = setUp();
   for (const place of ['down', 'well']) {
     catalog.addDestination(place);

@@ -21,7 +21,7 @@ async function setUpPaused() {
 const outcomeIn = (value: string | undefined) => JSON.parse(value ?? '') as DeliveryOutcome;
 
 describe('a paused destination', () => {
-  it('gets nothing; its deliveries wait without an attempt, and are delivered once it goes on', async () => {
+  it('gets nothing; its deliveries wait without an attempt, and are delivered once it is resumed', async () => {
     const { run, pause, calls, routed } = await setUpPaused();
     pause(true);
     const deferred = await run('deliver', [handedOn(routed)]);
@@ -40,7 +40,7 @@ describe('a paused destination', () => {
     expect(calls).toHaveLength(1);
   });
 
-  it('lets nothing expire, and what waited has all its time once it goes on', async () => {
+  it('lets nothing expire, and waiting deliveries have all their time once it is resumed', async () => {
     const { run, pause, routed, time, world } = await setUpPaused();
     pause(true);
     let waiting = handedOn(routed);
@@ -78,7 +78,7 @@ describe('a destination that answered 410 Gone was posted to again and again', (
     return { ...set, destination, again: handedOn(again) };
   }
 
-  it('is paused, says why, and its deliveries wait with the one that met the 410', async () => {
+  it('is paused, states why, and its deliveries wait with the one that met the 410', async () => {
     const { run, destination, again, calls, pause, world } = await setUpGone();
     await expect.poll(() => destination()?.paused).toBe(true);
     expect(destination()).toMatchObject({
@@ -110,7 +110,7 @@ describe('a destination that answered 410 Gone was posted to again and again', (
     });
   });
 
-  it('what a service answers to one event through the Segment pack paused all of it', async () => {
+  it('the response of a service to one event through the Segment pack paused all of it', async () => {
     const { run, routed, catalog, world } = await setUpPaused();
     catalog.add('destination.updated', 'place', { type: 'segment-pushwoosh' });
     world.deliver = () => ({ outcome: 'dead', reason: 'push answered 410', status: 410 });

@@ -97,7 +97,7 @@ function withBroken({ stages }: SetUp, name: string): readonly Stage[] {
 }
 
 describe('redrive', () => {
-  it('each stage processes what it dead-lettered, and the event continues from there', async () => {
+  it('each stage processes its dead-lettered entries, and the event continues from there', async () => {
     const set = setUp();
     set.catalog.addDestination('place');
     set.catalog.addRule('rule', 'place');
@@ -109,7 +109,7 @@ describe('redrive', () => {
     expect((await readDeadLetters(log)).stages).toEqual([]);
   });
 
-  it('is the same event to what knows it by its position, and a repeated one elsewhere is none', async () => {
+  it('is the same event for readers that know it by its position, and a repeated one elsewhere is none', async () => {
     const set = setUp();
     const log = await openLog();
     await set.run('validate', [received('first', 4)]); // claimed, then given up, say, by what came after
@@ -119,7 +119,7 @@ describe('redrive', () => {
     expect(await valuesOf(log, TOPIC.accepted)).toMatchObject([{ message_id: 'first' }]);
   });
 
-  it('counts what was not counted, once, although its partition was counted past it', async () => {
+  it('counts uncounted events, once, although their partition was counted past them', async () => {
     const set = setUp();
     const log = await openLog();
     await set.run('count', [accepted('other', 0), accepted('later', 9)]);
@@ -160,7 +160,7 @@ describe('redrive', () => {
     expect(await redriven(log, set)).toMatchObject([{ outcome: 'redriven' }, { outcome: 'failed' }]);
   });
 
-  it('leaves what was not chosen, and what it cannot read, as it is', async () => {
+  it('leaves entries that were not chosen, and those that it cannot read, unchanged', async () => {
     const set = setUp();
     const log = await openLog();
     // JSON inside JSON: more than may be appended.
@@ -194,7 +194,7 @@ describe('redrive', () => {
     expect(asked).toBe(3);
   });
 
-  it('says nothing of the order of events in the slow queue, which others keep', async () => {
+  it('promises no order of events in the slow queue, which others keep', async () => {
     const set = setUp({ slowTransformationMs: 0 });
     set.catalog.addDestination('place');
     set.catalog.addTransformation('tx');

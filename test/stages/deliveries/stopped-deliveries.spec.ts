@@ -132,7 +132,7 @@ describe('an event in the slow queue of route was delivered although its rule wa
   );
 });
 
-describe('a delivery under way goes on', () => {
+describe('a delivery under way continues', () => {
   const goesOn = async (
     change: (set: Awaited<ReturnType<typeof setUpRetrying>>) => void,
     transformed?: string,
@@ -144,7 +144,7 @@ describe('a delivery under way goes on', () => {
     expect(set.posts).toHaveLength(2);
   };
 
-  it('where its rule still takes the event', () =>
+  it('where its rule still accepts the event', () =>
     goesOn(({ catalog }) => {
       catalog.add('rule.updated', 'rule', {
         name: 'Other',

@@ -17,7 +17,7 @@ function counted({ batches }: RecordedCounters): number {
 
 const ids = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}${n}`);
 
-it('goes on counting when the log was wiped while the counters stayed, each event once', async () => {
+it('continues to count when the log was wiped while the counters stayed, each event once', async () => {
   const { stages, counters } = setUp();
   const old = await openLog();
   await appendEvents(old, ids('old', 50));

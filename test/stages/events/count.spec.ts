@@ -11,7 +11,7 @@ function accepted(...offsets: readonly number[]) {
 const APPLIED = `${TOPIC.accepted}/0`;
 
 describe('count', () => {
-  it('asks once for what was applied, then goes on from it', async () => {
+  it('asks once for the applied position, then continues from it', async () => {
     const { run, counters } = setUp();
     await run('count', accepted(0, 1, 2));
     await run('count', accepted(3));
@@ -22,7 +22,7 @@ describe('count', () => {
     ]);
   });
 
-  it('counts of a replayed batch what was not applied', async () => {
+  it('counts the entries of a replayed batch that were not applied', async () => {
     const { run, counters } = setUp();
     counters.offsets.set(APPLIED, 2);
     await run('count', accepted(0, 1, 2, 3));
@@ -30,7 +30,7 @@ describe('count', () => {
     expect(counters.batches).toMatchObject([{ from: 2, to: 4, increments: [{ count: 2 }] }]);
   });
 
-  it('rewinds when the counters lost what they had', async () => {
+  it('rewinds when the counters lost entries', async () => {
     const { run, counters } = setUp();
     await run('count', accepted(0, 1, 2));
     counters.offsets.set(APPLIED, 1);

@@ -106,7 +106,7 @@ describe('route counts', () => {
     });
   });
 
-  it('what a transformation made: outputs, nothing, or an error', async () => {
+  it('the results of a transformation: outputs, nothing, or an error', async () => {
     const { run, notes, world, catalog } = setUp();
     catalog.addDestination('place');
     catalog.addTransformation('tx');
@@ -135,7 +135,7 @@ describe('route counts', () => {
     });
   });
 
-  it('what a replay or a redrive applies again, and not as matched', async () => {
+  it('the entries of a replay or a redrive again as applied, and not as matched', async () => {
     const { run, notes, catalog } = setUp();
     catalog.addDestination('place');
     catalog.addRule('rule', 'place', { enabled: false });
@@ -224,7 +224,7 @@ describe('deliver counts', () => {
 });
 
 describe('on a log', () => {
-  it('what stages count is appended with their commits, and added to the store once', async () => {
+  it('the counts of stages are appended with their commits, and added to the store once', async () => {
     const log = await openLog();
     const { stages, funnel, catalog } = setUp({}, { log });
     catalog.add('installation.created', '00000000-0000-4000-8000-0000000000b1', {});

@@ -41,7 +41,7 @@ const CONTRACT = {
 } as const;
 
 describe('live', () => {
-  it('shows what validate says of an event: its outcome and every violation as the API lists it', async () => {
+  it('shows the results of validate for an event: its outcome and every violation as the API lists it', async () => {
     const test = setUp();
     test.catalog.add('contract.created', CONTRACT.id, CONTRACT);
     const after = { [HEADER.catalogPosition]: String(test.catalog.position) };
@@ -100,7 +100,7 @@ describe('live', () => {
     expect((await shown(test)).map(({ message_id }) => message_id)).toEqual(['m500', 'm0', 'm1']);
   });
 
-  it('takes a mark that another process set meanwhile for no wiped log', async () => {
+  it('reads a mark that another process set meanwhile not as a wiped log', async () => {
     const test = setUp();
     await test.run('live', accepted(0, 1, 2));
     await test.run('live', accepted(0, 1, 2), undefined, async () => 3);

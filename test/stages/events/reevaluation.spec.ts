@@ -110,7 +110,7 @@ const idsIn = (outputRecords: readonly OutputRecord[]) =>
   outputRecords.map(({ headers }) => headers[HEADER.messageId]);
 
 describe('rejected events whose contract was corrected', () => {
-  it('stayed rejected for good: those that pass by now are accepted as they were received, the others stay', async () => {
+  it('stayed rejected for good: those that pass now are accepted as they were received, the others stay', async () => {
     const { receiveText, receive, reevaluate, loosen } = await setUpRefunds();
     const { properties: _, ...rest } = event('r-1', { event: 'Refunded' });
     const text = `${JSON.stringify(rest).slice(0, -1)},"properties":{"amount":7,"order":9007199254740993771}}`;

@@ -61,7 +61,7 @@ async function setUpReplay(fields: { rule_id?: string | null; events?: number; n
 }
 
 describe('a replay', () => {
-  it('sends on each accepted event of its time that a rule takes, at its pace, and comes to an end', async () => {
+  it('sends on each accepted event of its time that a rule accepts, at its pace, and ends', async () => {
     const { run, asked, drive } = await setUpReplay();
     const [first] = await run('replay', [asked()]);
     const { steps, last } = await drive(first);
@@ -152,7 +152,7 @@ describe('a replay', () => {
     });
   });
 
-  it('for a rule that was named goes on while that is disabled, and for no other', async () => {
+  it('for a named rule continues while that is disabled, and for no other', async () => {
     const { run, catalog, asked, drive } = await setUpReplay({ rule_id: 'rule', events: 3 });
     catalog.addRule('another', 'place');
     catalog.add('rule.updated', 'rule', { enabled: false });

@@ -104,7 +104,7 @@ describe('route', () => {
     });
   });
 
-  it('a failure forgot what the contract of its event said: it keeps that, also when a redrive fails again', async () => {
+  it('a failure lost the verdict of the contract of its event: it keeps that, also when a redrive fails again', async () => {
     const { run, world } = setUpTransformed();
     world.transform = () => failing('threw', 'not yet');
     const judged = {
@@ -166,7 +166,7 @@ describe('route', () => {
     expect(catalog.state.transformation('tx')?.status).toBe('active');
   });
 
-  it('hands on to the slow queue what takes more than its share, with the rules still to do', async () => {
+  it('passes entries above their share to the slow queue, with the remaining rules', async () => {
     const { run, world, catalog, time } = setUpTransformed();
     catalog.addRule('plain', 'place');
     const release: (() => void)[] = [];

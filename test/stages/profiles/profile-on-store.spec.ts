@@ -54,7 +54,7 @@ async function setUpStore() {
   return { profiles, run, catalog, of, names, changes };
 }
 
-it('gives somebody who was anonymous one profile with what both said, once they are known', async () => {
+it('gives an anonymous person one profile with the attributes of both, once identified', async () => {
   const { run, of, names, changes } = await setUpStore();
   await run('profile', [
     identified(0, { anonymous_id: 'a', traits: { plan: 'free' } }),
@@ -99,7 +99,7 @@ it('never makes one of two people: not on a shared device, nor with a shared e-m
   expect([ann?.ucid, bob?.ucid]).toContain((await of('email', home.email))?.ucid);
 });
 
-it('changes nothing by a batch that comes again, also cut differently', async () => {
+it('changes nothing by a repeated batch, also cut differently', async () => {
   const { run, profiles, changes, of } = await setUpStore();
   const entries = Array.from({ length: 60 }, (_, i) =>
     identified(i, {
@@ -127,7 +127,7 @@ it('changes nothing by a batch that comes again, also cut differently', async ()
     expect(Math.max(...told.filter((one) => one.ucid === ucid).map((one) => one.version))).toBe(version);
 });
 
-it('does not bring back who was deleted after the event was received', async () => {
+it('does not restore a person who was deleted after the event was received', async () => {
   const { run, of, profiles } = await setUpStore();
   const old = identified(0, { user_id: 'u', traits: { age: 30 } });
   await run('profile', [old]);
@@ -167,7 +167,7 @@ it('took an address that an organization blocks for a person: events go on witho
   expect(await names('anonymous_id', 'd')).toEqual(['anonymous_id=d']);
 });
 
-it('the first owner of a shared address got the events of all: past the limit it merges nobody, reported once', async () => {
+it('the first owner of a shared address got the events of all: past the limit it merges no profiles, reported once', async () => {
   const { run, names, of, catalog } = await setUpStore();
   setProfiles(catalog, { ...NO_PROFILE_SETTINGS, max_user_ids_per_identity: 5 });
   const traits = { email: 'frontdesk@hotel.example' };

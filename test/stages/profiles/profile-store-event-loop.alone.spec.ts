@@ -17,7 +17,7 @@ const write = (cookies: readonly string[]): ProfileWrite => ({
   linking: 'merge',
 });
 
-it('the SQLite profiles hold up no event loop while they wait for another writer or read much', async () => {
+it('the SQLite profiles block no event loop while they wait for another writer or read much', async () => {
   const folder = await temporaryFolder();
   const store = await openSqliteProfileStore({
     folder: folder.path,

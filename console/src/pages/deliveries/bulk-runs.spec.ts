@@ -17,7 +17,7 @@ function pages(): { readonly call: BulkCall; readonly asked: (string | undefined
   };
 }
 
-it('calls with the cursor until the end, and counts what was done', async () => {
+it('calls with the cursor until the end, and counts the redriven deliveries', async () => {
   const runs = new BulkRuns();
   const { call, asked } = pages();
   await runs.start(about, call);
@@ -25,7 +25,7 @@ it('calls with the cursor until the end, and counts what was done', async () => 
   expect(runs.list()).toMatchObject([{ done: 10, total: 10, status: 'finished' }]);
 });
 
-it('goes on after an answer that asks to wait, and stops at one that does not', async () => {
+it('continues after a 429 or 503, and stops at any other error', async () => {
   const runs = new BulkRuns();
   const waits: number[] = [];
   const errors = [
@@ -50,7 +50,7 @@ it('goes on after an answer that asks to wait, and stops at one that does not', 
   expect(runs.list()[0]).not.toHaveProperty('error');
 });
 
-it('gives up on a server that never answers, and keeps its place', async () => {
+it('stops at a server that never answers, and keeps its position', async () => {
   const runs = new BulkRuns();
   let isAway = false;
   const cursors: (string | undefined)[] = [];
@@ -68,7 +68,7 @@ it('gives up on a server that never answers, and keeps its place', async () => {
   expect(runs.list()).toMatchObject([{ status: 'finished', done: 8 }]);
 });
 
-it('stops between two calls, goes on from there, and is dismissed when it does not run', async () => {
+it('stops between two calls, continues from there, and is dismissed when it does not run', async () => {
   const runs = new BulkRuns();
   const { call, asked } = pages();
   const stopping: BulkCall = async (cursor) => {

@@ -56,7 +56,7 @@ const titles = (given: EventTrace) =>
   );
 
 describe('the path of an event', () => {
-  it('ends at what it waits for', () => {
+  it('ends at the step that the event waits for', () => {
     expect(titles(trace({ stage: 'validate' }))).toEqual([
       'Received | Durable in the log',
       '… | Waits for its contract to be evaluated',
@@ -72,7 +72,7 @@ describe('the path of an event', () => {
     ]);
   });
 
-  it('says how long each step took, and how deliveries went', () => {
+  it('states the duration of each step, and the result of deliveries', () => {
     const attempt = { outcome: 'retry', reason: null, status: 500, response: null, duration_ms: 5 } as const;
     const delivery: TracedDelivery = {
       id: 'x',
@@ -109,7 +109,7 @@ describe('the path of an event', () => {
     expect(steps.at(-1)).toMatchObject({ detail: 'after 2 attempts: answered 500', tone: 'bad' });
   });
 
-  it('says that a transformation dropped it, and that no rule is there', () => {
+  it('states that a transformation dropped the event, and that no rule exists', () => {
     const dropped = rule({ transformation: 'dropped', transformation_id: 't' });
     expect(titles(trace({ accepted: ACCEPTED, rules: [dropped] })).at(-1)).toBe(
       'Dropped by the transformation of Rule',

@@ -12,7 +12,7 @@ it('is the end of a day of the calendar of the viewer', () => {
   expect(expiryOf('until', '2026-03-09', NOW)).toBe(new Date(2026, 2, 9, 23, 59, 59, 999).toISOString());
 });
 
-it('leaves it to the API to refuse what is no day', () => {
+it('leaves the refusal of an invalid day to the API', () => {
   expect(expiryOf('until', '', NOW)).toBe('');
   expect(expiryOf('until', 'soon', NOW)).toBe('soon');
 });

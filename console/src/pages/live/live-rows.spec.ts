@@ -54,7 +54,7 @@ describe('rows of the live page', () => {
     expect(idsOf(rows)[0]).toBe('m59');
   });
 
-  it('wait while held, and those beyond the bound are told', () => {
+  it('wait while held, and are counted beyond the bound', () => {
     const rows = rowsWith(3);
     rows.hold(true);
     for (let index = 0; index < 2_000; index++) rows.add({ kind: 'event', json: eventJson(index) });
@@ -77,7 +77,7 @@ describe('rows of the live page', () => {
     [{ type: 'identify' as const }, 'i'],
     [{ outcome: 'rejected' as const }, 'r'],
     [{ q: 'NEEDLE' }, 'n'],
-  ])('can be narrowed by %j, with what came before and what comes', (filter, first) => {
+  ])('are narrowed by %j, those present and those that arrive', (filter, first) => {
     const rows = rowsWith(4);
     rows.add({ kind: 'event', json: eventJson(0, { message_id: 'i', type: 'identify' }) });
     rows.add({ kind: 'event', json: eventJson(0, { message_id: 'r', outcome: 'rejected' }) });
@@ -105,7 +105,7 @@ describe('rows of the live page', () => {
     expect(rows.find('rare')?.outcome).toBe('rejected');
   });
 
-  it('leave out what is no event', () => {
+  it('leave out messages that are not events', () => {
     const rows = new LiveRows();
     rows.add({ kind: 'event', json: '<script>' });
     rows.add({ kind: 'event', json: JSON.stringify({ event: { no: 'text' }, violations: 'none' }) });
@@ -113,7 +113,7 @@ describe('rows of the live page', () => {
     expect(rows.snapshot.rows).toMatchObject([{ messageId: '', name: '', violations: 0 }]);
   });
 
-  it('tell the rate of the last ten seconds', () => {
+  it('have the rate of the last ten seconds', () => {
     let now = 1_000_000;
     const rows = new LiveRows(() => now);
     for (let index = 0; index < 50; index++) rows.add({ kind: 'event', json: eventJson(index) });

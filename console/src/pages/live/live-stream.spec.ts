@@ -67,7 +67,7 @@ beforeEach(() =>
 afterEach(() => vi.unstubAllGlobals());
 
 describe('the live stream', () => {
-  it('brings events, and comes back behind the last one', async () => {
+  it('brings events, and reconnects behind the last one', async () => {
     const { items, askedAfter, lastEventIds } = await follow([
       streamOf('id: a1\nevent: event\ndata: {"n":1}\n\nid: a2\neve', 'nt: event\ndata: {"n":2}\n\n'),
       streamOf('id: a3\nevent: event\ndata: {"n":3}\n\n'),
@@ -77,12 +77,12 @@ describe('the live stream', () => {
     expect(lastEventIds).toEqual(['a1', 'a2', 'a3']);
   });
 
-  it('comes back behind the id of a comment, which may be behind events of another environment', async () => {
+  it('reconnects behind the id of a comment, which may be behind events of another environment', async () => {
     const { askedAfter } = await follow([streamOf(': still here\nid: far-7\n\n'), streamOf()], 'given');
     expect(askedAfter).toEqual(['given', 'far-7']);
   });
 
-  it('reports what was missed, interruptions, and why it ended', async () => {
+  it('reports missed events, interruptions, and the reason of its end', async () => {
     const { items, states } = await follow([
       streamOf(
         'event: missed\ndata: {"count":12}\n\n',
@@ -115,7 +115,7 @@ describe('the live stream', () => {
     expect(Date.now() - before).toBeGreaterThanOrEqual(1_000);
   });
 
-  it('does not come back where it is refused', async () => {
+  it('does not reconnect where it is refused', async () => {
     const { states, askedAfter } = await follow([errorOf(403, 'permission denied'), streamOf()]);
     expect(states.at(-1)).toMatchObject({ state: 'refused', error: { message: 'permission denied' } });
     expect(askedAfter).toHaveLength(1);

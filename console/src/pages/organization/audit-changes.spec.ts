@@ -29,7 +29,7 @@ it('are the fields that differ, members of objects by their path, lists whole', 
   ]);
 });
 
-it('leave out what a new entity does not have', () => {
+it('leave out fields that a new entity does not have', () => {
   const created = { id: 'r', created_by: 'a', name: 'Orders', description: null, tags: [], enabled: false };
   expect(changesOf(null, created)).toEqual([
     { field: 'name', after: 'Orders' },
@@ -38,7 +38,7 @@ it('leave out what a new entity does not have', () => {
   expect(changesOf({ name: 'Orders', description: '' }, null)).toEqual([{ field: 'name', before: 'Orders' }]);
 });
 
-it('are none without a difference', () => {
+it('are empty without a difference', () => {
   expect(changesOf(rule, { ...rule, version: 2 })).toEqual([]);
   expect(changesOf(null, null)).toEqual([]);
 });

@@ -12,7 +12,7 @@ it.each([
   expect(actorOf(actor)).toBe(expected);
 });
 
-it('says what was done to what', () => {
+it('states the action and the entity', () => {
   const entity = { type: 'write_key', id: 'k', name: 'Shop' };
   const actor = { ...nobody, type: 'account', id: 'a' } as const;
   const rest = { id: 'e', at: '', before: null, after: null, address: null, request_id: null, actor };

@@ -11,7 +11,7 @@ const SETTINGS = {
   max_user_ids_per_identity: 100,
 };
 
-it('come back as they were', () => {
+it('are read back unchanged', () => {
   expect(bodyOf(valuesOf(SETTINGS))).toEqual({
     default_country: 'AT',
     blocked_identities: [{ type: 'email', value: 'till@shop.example' }, { pattern: '^kiosk-' }],
@@ -20,7 +20,7 @@ it('come back as they were', () => {
   });
 });
 
-it('leave to the API what is empty', () => {
+it('leave empty fields to the API', () => {
   const values = { ...valuesOf(SETTINGS), default_country: '', max_user_ids_per_identity: '' as const };
   const row = { key: 'n', type: 'phone', max: '' as const, drop_oldest: false };
   expect(bodyOf({ ...values, blocked_identities: [], identity_limits: [row] })).toEqual({

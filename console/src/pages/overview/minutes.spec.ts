@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { minutesOf } from './minutes.ts';
 
-it('fills minutes without events, and leaves the one that goes on apart', () => {
+it('fills minutes without events, and keeps the current one apart', () => {
   const series = [
     { start: '2026-03-10T12:00:00.000Z', counts: { received: 1 } },
     { start: '2026-03-10T12:28:00.000Z', counts: { received: 7 } },

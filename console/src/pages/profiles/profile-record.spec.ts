@@ -41,7 +41,7 @@ describe('a search', () => {
   });
 });
 
-it('attributes are told by category, with its time and what writes it', () => {
+it('attributes are listed by category, with time and writer', () => {
   const profile = {
     traits: { plan: 'pro', age: 36, _ts: TS },
     groups: { UA: { name: 'United' }, _ts: TS },
@@ -91,7 +91,7 @@ it('identities have the type they were written under, also a hashed one', () => 
   expect(countsByType(identities)).toBe('1 email, 1 email_sha256_lowercase, 1 user_id');
 });
 
-it('consents and preferences have a value, a time and, if it is told, who wrote them', () => {
+it('consents and preferences have a value, a time and, if known, a writer', () => {
   expect(
     namedValuesOf({
       newsletter: { datasourceId: 'key', datasetId: 'api', type: 'newsletter', value: 'yes', _ts: TS },
@@ -105,7 +105,7 @@ it('consents and preferences have a value, a time and, if it is told, who wrote 
   ]);
 });
 
-it('a deletion is confirmed by what was looked for, an identity or the ucid, and by nothing else', () => {
+it('a deletion is confirmed by the identity or ucid of the search, and by nothing else', () => {
   const of = record({ ids: { email: [{ email: 'ada@example.com', _ts: TS }] } });
   const looked = { type: '', value: 'Ada@Example.com' };
   for (const typed of ['Ada@Example.com', ' ada@example.com ', UCID])

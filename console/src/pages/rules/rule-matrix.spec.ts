@@ -55,7 +55,7 @@ describe('cellOf', () => {
   const order = { type: 'track', name: 'Order' } as const;
   const states = (...rules: readonly Rule[]) => cellOf(rules, order, 'production').state;
 
-  it('says whether all, some or none of such events are delivered', () => {
+  it('states whether all, some or none of such events are delivered', () => {
     expect(states()).toBe('none');
     expect(states(rule())).toBe('all');
     expect(states(rule({ filter: 'true' }))).toBe('some');
@@ -78,7 +78,7 @@ describe('selects', () => {
   });
 });
 
-it('says which events a rule takes', () => {
+it('states which events a rule accepts', () => {
   expect(selectionOf(rule())).toBe('all events');
   expect(selectionOf(rule({ event_types: ['track', 'page'] }))).toBe('all track, page events');
   expect(selectionOf(rule({ event_names: ['A', 'B', 'C', 'D', 'E'] }))).toBe('A, B, C and 2 more');

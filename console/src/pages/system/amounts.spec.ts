@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { bytesText, countText, durationText, rateText } from './amounts.ts';
 
-it('are said in the unit that a person would choose', () => {
+it('are formatted in the unit that a person would choose', () => {
   expect([0, 0.4, 59, 60, 3_599, 3_600, 11_100, 86_400, 187_200].map(durationText)).toEqual([
     '0 s',
     '0 s',

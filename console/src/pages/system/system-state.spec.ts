@@ -65,11 +65,11 @@ const system = (changes: Partial<System> = {}): System => ({
 });
 
 describe('the problems of an installation', () => {
-  it('are none where all is well', () => {
+  it('are empty where all is well', () => {
     expect(problemsOf(system())).toEqual([]);
   });
 
-  it('are engines, processes that are not ready and partitions of nobody, then what is late, silent or mixed', () => {
+  it('are engines, processes that are not ready and unowned partitions, then late, silent or mixed stages', () => {
     const orphaned = stage('deliver', {
       lag_records: 12,
       lag_seconds: 3_700,
@@ -144,7 +144,7 @@ it('a filter finds stages by name and topic, and processes by what people know t
   expect(found('deliver')).toEqual(['a']);
 });
 
-it('partitions are told by process, those of nobody first, as ranges', () => {
+it('partitions are listed by process, unowned ones first, as ranges', () => {
   const owned = ownershipOf(
     [
       partition(3, 1, 'a'),

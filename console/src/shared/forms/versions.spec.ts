@@ -3,7 +3,7 @@ import { differencesOf, isSame, mergedOf } from './versions.ts';
 
 const base = { name: 'Shop', type: 'web', tags: ['a'], note: '' };
 
-it('tells whose change a difference is', () => {
+it('states the author of each change', () => {
   const mine = { ...base, name: 'My shop', note: 'mine' };
   const stored = { ...base, type: 'ios', note: 'theirs' };
   expect(
@@ -15,11 +15,11 @@ it('tells whose change a difference is', () => {
   ]);
 });
 
-it('is none where both changed a field to the same', () => {
+it('is empty where both changed a field to the same value', () => {
   expect(differencesOf(base, { ...base, tags: ['a', 'b'] }, { ...base, tags: ['a', 'b'] })).toEqual([]);
 });
 
-it('puts what was typed on top of what is stored', () => {
+it('puts the input on top of the stored version', () => {
   const mine = { ...base, name: 'My shop', note: 'mine' };
   const stored = { ...base, type: 'ios', note: 'theirs' };
   expect(mergedOf(base, mine, stored)).toEqual({ ...base, name: 'My shop', type: 'ios', note: 'mine' });

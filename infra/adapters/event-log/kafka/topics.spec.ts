@@ -21,7 +21,7 @@ describe('the replicas of a topic that others made', () => {
   });
 });
 
-it('a compression of the topic itself is a fault, as brokers would compress each batch anew', () => {
+it('a compression of the topic itself is a fault, as brokers would compress each batch again', () => {
   const faults = settingFaults(SPEC, 1, new Map([['compression.type', 'gzip']]));
   expect(faults).toEqual([
     { setting: 'compression.type', is: 'gzip', should: 'producer', losesForever: false },

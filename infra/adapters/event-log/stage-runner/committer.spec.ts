@@ -53,7 +53,7 @@ const NOTE: StageNote = {
   measures: 'received',
 };
 
-describe('what entries count', () => {
+describe('the count of entries', () => {
   function setUpCounting(answers: (Error | undefined)[], throttle?: CommitThrottle) {
     const commits: (readonly OutputRecord[])[] = [];
     const committer = new Committer({
@@ -176,7 +176,7 @@ describe('committer', () => {
       expect(committer.isBehind).toBe(false);
     });
 
-    it('stores what was reached with the next emissions', async () => {
+    it('stores the reached position with the next emissions', async () => {
       const { committer, calls } = setUp([], throttle);
       await committer.reach(at(6), never);
       await committer.reach(at(7), never);

@@ -134,7 +134,7 @@ describe('a flow stage on an engine that throttles commits', () => {
     expect(commits.map(({ to }) => to)).toEqual([1, 64]);
   });
 
-  it('takes the next one as soon as an engine has answered, whatever becomes of the entry that waited', async () => {
+  it('takes the next one as soon as an engine has answered, whatever happens to the entry that waited', async () => {
     const failures: Error[] = [new Unavailable('no answer'), new Error('a fault')];
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
     const { flow, admit } = setUp({
@@ -154,7 +154,7 @@ describe('a flow stage on an engine that throttles commits', () => {
   });
 });
 
-it('a stage that wants no more is asked again although nothing changes', async () => {
+it('a stage under backpressure is asked again although nothing changes', async () => {
   const wants = { more: false };
   const { flow, tryAdmit } = setUp({ canAccept: () => wants.more });
   expect(tryAdmit(0)).toBe(false);

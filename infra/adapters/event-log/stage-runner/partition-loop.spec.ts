@@ -177,7 +177,7 @@ describe('positions without emissions, on an engine that throttles commits', () 
     expect(owned.committed.offset).toBe(8);
   });
 
-  it('of a stage whose repetition people see are stored with every batch', async () => {
+  it('of a stage whose repetitions are visible are stored with every batch', async () => {
     const { owned, until } = atWork({ repeats: 'visible' });
     owned.write(6);
     await until(6);
@@ -212,7 +212,7 @@ describe('due', () => {
     expect(dueNow(inTen, entriesAt(9, 1), 12, 12)).toEqual({ count: 0, wakeAt: 19 });
   });
 
-  it('is an entry whose source throws, so that the stage gets it', () => {
+  it('is an entry whose source throws, so that the stage receives it', () => {
     const throwing: Source = {
       topic: 't',
       dueAt: () => {

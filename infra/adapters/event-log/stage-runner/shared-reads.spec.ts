@@ -28,7 +28,7 @@ const values = (read: Read | undefined, offset: number) =>
   read && entriesFrom(read, at(offset)).map(({ entry }) => entry.value);
 
 describe('RecentReads', () => {
-  it('finds what was read from the cursor on, and nothing behind the end', () => {
+  it('finds the entries read from the cursor on, and none behind the end', () => {
     const recent = new RecentReads();
     recent.add(readOf([4, 5, 6]));
     expect(values(recent.find(at(4)), 4)).toEqual(['4', '5', '6']);

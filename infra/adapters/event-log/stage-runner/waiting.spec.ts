@@ -23,7 +23,7 @@ describe('a look-up shared by its callers', () => {
     expect(runs).toHaveLength(1);
   });
 
-  it('runs once more for those that call meanwhile: it may have passed what they ask for', async () => {
+  it('runs once more for callers that arrive meanwhile: it may have passed their entries', async () => {
     const { runs, call, begun } = lookUp();
     const first = call();
     await begun();
@@ -41,7 +41,7 @@ describe('a look-up shared by its callers', () => {
     expect(runs).toHaveLength(2);
   });
 
-  it('fails those that waited for a run that failed, and nobody behind them', async () => {
+  it('fails the callers of a failed run, and none of later ones', async () => {
     const { runs, call, begun } = lookUp();
     const first = call();
     await begun();

@@ -33,7 +33,7 @@ async function suspectsOf(notes: readonly NewEntry[], stage = 's') {
   return new CrashNotes({ topics, read, end: async () => entries.length }).suspectsOf(stage, 't', 1);
 }
 
-describe('the table of what is in hand', () => {
+describe('the table of entries in progress', () => {
   it('has the entries that are dispatched and not committed', () => {
     const { written, inFlight } = table();
     const slot = written.open({ stage: 's', topic: 't', partition: 1 });
@@ -55,7 +55,7 @@ describe('the table of what is in hand', () => {
     expect(inFlight()).toMatchObject([{ partition: 2 }]);
   });
 
-  it('takes no more partitions than it has room for, and the stages go on', () => {
+  it('takes no more partitions than it has room for, and the stages continue', () => {
     const { written, inFlight } = table();
     for (let partition = 0; partition < 6; partition++)
       written.open({ stage: 's', topic: 't', partition }).take(entry(1));
@@ -135,7 +135,7 @@ describe('suspects', () => {
     expect(isolation.dispatchPause).toBeUndefined();
   });
 
-  it('one that takes long is waited for no more, and the others go on', async () => {
+  it('the wait for a slow one ends, and the others continue', async () => {
     const { written } = table();
     const isolation = new SuspectIsolation(written);
     const slot = written.open({ stage: 's', topic: 't', partition: 0 });

@@ -168,7 +168,7 @@ describe('SQLite history', () => {
     return groups.map(({ values, count, newest }) => `${values.failure}: ${count}, ${newest}`).sort();
   };
 
-  it('the release before could not open a file with groups: it can, and what it changes or drops leaves its group', async () => {
+  it('the release before could not open a file with groups: it can, and changed or dropped entries leave their group', async () => {
     await history.put([
       failed(1, 'timed out'),
       failed(2, 'timed out'),

@@ -16,7 +16,7 @@ describe('SMTP failure', () => {
       reply('EMESSAGE', 'DATA', '554-5.7.1 spam\n554 5.7.1 indeed'),
       'DATA 554 5.7.1',
     ],
-  ])('refused for good: %s', (_what, thrown, reason) => {
+  ])('permanent: %s', (_what, thrown, reason) => {
     expect(smtpFailureOf(thrown)).toEqual({ kind: 'refused', reason });
   });
 
@@ -28,7 +28,7 @@ describe('SMTP failure', () => {
     expect(smtpFailureOf(thrown)).toEqual({ kind: 'later', reason });
   });
 
-  it('refused for good: what the client cannot even begin to send', () => {
+  it('permanent: a mail that the client cannot start to send', () => {
     const thrown = Object.assign(new Error(`Invalid recipient "${ADDRESS}"`), {
       code: 'EENVELOPE',
       command: 'API',

@@ -10,7 +10,7 @@ describe('limitsFor', () => {
     [10, 16],
     [1_000, 512],
   ])(
-    'stops what is stuck later than what is slow, and keeps an isolate below its process: %s ms, %s MB',
+    'stops a stuck run later than a slow one, and keeps an isolate below its process: %s ms, %s MB',
     (eventMs, isolateMib) => {
       const limits = limitsFor({ eventMs, isolateMib });
       expect(limits.watchdogMs).toBeGreaterThan(2 * limits.eventMs);

@@ -18,7 +18,7 @@ function report(stop: Report['stop'], done = 0, cpuMs = 100): Report {
 }
 
 describe('the next steps after a report', () => {
-  it('are none when all events are done, else the remaining events', () => {
+  it('are empty when all events are done, else the remaining events', () => {
     expect(afterReport(CHUNK, report('ended', 4), LIMITS)).toEqual({ chunks: [] });
     expect(afterReport(CHUNK, report('ended', 1), LIMITS)).toEqual({ chunks: [chunkOf(11, 3)] });
   });

@@ -78,7 +78,7 @@ describe('the file of the SQLite volume counters', () => {
     );
   });
 
-  it('remembers no more names than are counted', async () => {
+  it('remembers as many names as are counted', async () => {
     await apply(
       Array.from({ length: MAX_NAMES + 500 }, (_, n) => `n-${n}`),
       TODAY,

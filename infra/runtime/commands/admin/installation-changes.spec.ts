@@ -62,7 +62,7 @@ it('a change that the log did not confirm in time was lost with its key: it is p
   expect(state.entities('api_key', workspace.is.id)).toEqual([key.is]);
 });
 
-it('every fact says that the operator is its author', async () => {
+it('every fact has the operator as its author', async () => {
   const dependencies = unconfirming(false);
   await initialize(WANTED, dependencies);
   await addMember({ organization: undefined, email: 'bob@example.com', role: 'member' }, dependencies);
@@ -81,7 +81,7 @@ it('every fact says that the operator is its author', async () => {
   for (const { by } of dependencies.facts) expect(by).toBe('operator:admin');
 });
 
-it('an init of an installation whose organization came by the API creates nothing', async () => {
+it('an init of an installation whose organization was created by the API creates nothing', async () => {
   const dependencies = unconfirming(false);
   const other = { id: 'o', name: 'Other', regions: ['eu'], notification_email: null };
   const owner = { account_id: 'a', organization_id: 'o', role: 'owner' } as const;

@@ -66,7 +66,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         expect(contract(catalog, 'c1')?.version).toBe(1);
       });
 
-      it('that the fold refuses changes nothing and says why', async () => {
+      it('that the fold refuses changes nothing and states why', async () => {
         const catalog = await opened();
         await catalog.propose(workspaceFact());
         await catalog.propose(contractFact('c1', 'order'));
@@ -101,7 +101,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         expect(active(later)).toEqual(active(one));
       });
 
-      it('races with those of other catalogs: one is applied, and all agree which', async () => {
+      it('competes with those of other catalogs: one is applied, and all agree which', async () => {
         const catalogs = await Promise.all([opened(), opened(), opened()]);
         await catalogs[0]?.propose(workspaceFact());
         for (let round = 0; round < 5; round++) {
@@ -152,7 +152,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         await expect(catalog.waitFor(1_000, 30)).rejects.toThrow(Unavailable);
       });
 
-      it('for the end of the log sees what others appended before', async () => {
+      it('for the end of the log sees entries that others appended before', async () => {
         const catalog = await opened();
         await append(workspaceFact());
         await catalog.catchUp(5_000);
@@ -187,7 +187,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         await ready(await opened());
       });
 
-      it('comes and comes back when a log answers again', async () => {
+      it('returns when a log answers again', async () => {
         const troubled = new TroubledLog(log);
         troubled.failing = true;
         const catalog = await opened(troubled, { staleAfterMs: 300 });
@@ -212,7 +212,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         await ready(catalog);
       });
 
-      it('ends for good, loudly, when the log lost what was folded', async () => {
+      it('ends permanently, with an error in the log, when the log lost folded facts', async () => {
         const errors: object[] = [];
         const logger = { ...NO_LOGGER, error: (fields: object) => errors.push(fields) };
         const troubled = new TroubledLog(log);
@@ -229,7 +229,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         expect(catalog.ready).toBe(false);
       });
 
-      it('tells how long nothing was heard of the log', async () => {
+      it('states how long the log has been silent', async () => {
         const troubled = new TroubledLog(log);
         troubled.failing = true;
         const catalog = await opened(troubled);
@@ -248,7 +248,7 @@ export function catalogConformance(harness: CatalogHarness): void {
         ['a version', { ...workspaceFact('w2'), v: 2 }],
         ['a form', { v: 1, type: 'workspace.created', entity: 'w2' }],
       ])(
-        'ends for good at a fact of %s it does not know, loudly, with everything before it folded',
+        'ends permanently at a fact of %s it does not know, with an error in the log and everything before it folded',
         async (_, fact) => {
           const errors: object[] = [];
           const logger = { ...NO_LOGGER, error: (fields: object) => errors.push(fields) };
@@ -271,7 +271,7 @@ export function catalogConformance(harness: CatalogHarness): void {
       );
     });
 
-    it('gives those who wait an answer when it is closed, and closes twice', async () => {
+    it('rejects waiting callers when it is closed, and closes twice', async () => {
       const catalog = await opened();
       const waiting = expect(catalog.waitFor(9, 60_000)).rejects.toThrow(Unavailable);
       await catalog.close();
@@ -295,7 +295,7 @@ export function catalogConformance(harness: CatalogHarness): void {
       expect(stored.sort(byPair)).toEqual(applied.sort(byPair));
     });
 
-    it('has every fact whose verdict a killed process told', async () => {
+    it('has every fact whose verdict a killed process reported', async () => {
       const catalog = await opened();
       await catalog.propose(workspaceFact());
       for (let kill = 0; kill < KILLS; kill++) {

@@ -79,7 +79,7 @@ describe.skipIf(server === undefined)('on a real engine', () => {
     });
 
     it.each(['P0001', '42501', '42703', 'ZZ001', '0A000'])(
-      'by a trigger, with %s, takes no good one with it, and is given up with the reason',
+      'by a trigger, with %s, affects no good one, and is dead-lettered with the reason',
       async (code) => {
         const prepare = (table: string) =>
           raising(table, "new.user_id = 'mallory'", `using errcode = '${code}'`);
@@ -99,7 +99,7 @@ describe.skipIf(server === undefined)('on a real engine', () => {
       expect(results[44]).toMatchObject({ outcome: 'retry' });
     });
 
-    it('by a policy takes no good one with it', async () => {
+    it('by a policy affects no good one', async () => {
       const role = freshPrefix().replace('.', '_role');
       const place = await harness();
       const connectors = createTestConnectors(place.connectors);

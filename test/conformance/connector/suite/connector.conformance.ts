@@ -37,7 +37,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
     const destinationWith = (settings: JsonObject = harness.settings) =>
       destination(completed(description, settings));
 
-    it('has a settings schema that a strict validator takes', () => {
+    it('has a settings schema that a strict validator accepts', () => {
       const ajv = new Ajv2020({ strict: true, allErrors: true });
       expect(ajv.validateSchema(description.settingsSchema)).toBe(true);
       const validate = ajv.compile(description.settingsSchema);
@@ -62,13 +62,13 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       }
     });
 
-    it('puts no more into one request than its description says', async () => {
+    it('puts no more into one request than its description allows', async () => {
       const { events } = connector().batchLimits(destinationWith());
       expect(events).toBeGreaterThanOrEqual(1);
       expect(events).toBeLessThanOrEqual(description.maxBatch);
     });
 
-    it('has defaults and examples that its own schema takes', () => {
+    it('has defaults and examples that its own schema accepts', () => {
       const ajv = new Ajv2020({ strict: true });
       for (const property of Object.values(description.settingsSchema.properties ?? {})) {
         const { default: byDefault, examples = [] } = property as { default?: Json; examples?: Json[] };
@@ -86,7 +86,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       expect([...description.secrets]).toEqual(marked.map(([name]) => name));
     });
 
-    it('generates what is absent and changes nothing that is given', () => {
+    it('generates absent secrets and leaves given ones unchanged', () => {
       expect(completed(description, harness.settings)).toEqual(harness.settings);
       expect(completed(description, harness.hopeless)).toMatchObject(harness.hopeless);
     });
@@ -113,7 +113,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       expect(await harness.received()).toMatchObject([{ id: sent.id, attempt: 3 }]);
     });
 
-    it('takes as many as it says, and keeps their order', async () => {
+    it('accepts batches up to its stated bound, and keeps their order', async () => {
       const size = connector().batchLimits(destinationWith()).events;
       const sent = deliveries(size);
       const results = await connector().deliver(destinationWith(), sent, unhurried);
@@ -121,7 +121,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
-    it('answers for every delivery also when given more than it says', async () => {
+    it('answers for every delivery also when given more than its bound', async () => {
       const sent = deliveries(connector().batchLimits(destinationWith()).events + 1);
       const results = await connector().deliver(destinationWith(), sent, unhurried);
       expect(results).toHaveLength(sent.length);
@@ -138,7 +138,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       expect((await harness.received()).map(({ id }) => id).sort()).toEqual(ids.sort());
     });
 
-    it('answers retry for what may pass, for every delivery, and delivers once it passed', async () => {
+    it('answers retry for a transient error, for every delivery, and delivers once it is over', async () => {
       const sent = deliveries(3);
       await harness.fail();
       const failed = await connector().deliver(destinationWith(), sent, unhurried);
@@ -172,7 +172,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       }
     });
 
-    it('sends nothing for someone who does not wait any more, and asks for another attempt', async () => {
+    it('sends nothing for a cancelled delivery, and asks for another attempt', async () => {
       const options = { signal: AbortSignal.abort() };
       const results = await connector().deliver(destinationWith(), deliveries(2), options);
       expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
@@ -180,7 +180,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
     });
 
     describe('a connection test', () => {
-      it('says that a place takes deliveries, and brings none', async () => {
+      it('states that a destination accepts deliveries, and sends none', async () => {
         expect(await connector().test(destinationWith(), unhurried)).toMatchObject({ ok: true });
         expect(await harness.received()).toEqual([]);
         await connector().deliver(destinationWith(), [delivery()], unhurried);
@@ -188,7 +188,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
         expect(await harness.received()).toHaveLength(1);
       });
 
-      it('says why a place takes none, now or ever, and so the same that deliveries are told', async () => {
+      it('states why a destination refuses, now or permanently, in the same words as a delivery', async () => {
         const reason = { ok: false, reason: expect.stringMatching(/^[a-zA-Z0-9() _-]{5,80}$/) };
         expect(await connector().test(destinationWith(harness.hopeless), unhurried)).toMatchObject(reason);
         await harness.fail();
@@ -198,7 +198,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
         expect(await connector().test(destinationWith(), unhurried)).toMatchObject({ ok: true });
       });
 
-      it('reaches nothing for someone who does not wait, nor after the close', async () => {
+      it('sends nothing for a cancelled caller, nor after the close', async () => {
         const stopped = { ok: false, reason: 'stopped' };
         expect(await connector().test(destinationWith(), { signal: AbortSignal.abort() })).toEqual(stopped);
         await connectors.close();
@@ -206,7 +206,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       });
     });
 
-    it('tells no secret in a reason or a response', async () => {
+    it('exposes no secret in a reason or a response', async () => {
       const results: DeliveryResult[] = [];
       results.push(...(await connector().deliver(destinationWith(), [delivery()], unhurried)));
       await harness.fail();
@@ -235,14 +235,14 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       expect(await harness.received()).toHaveLength(1);
     });
 
-    it('takes nothing when it is first asked for after the close', async () => {
+    it('accepts nothing when it is first asked for after the close', async () => {
       await connectors.close();
       const results = await connector().deliver(destinationWith(), deliveries(2), unhurried);
       expect(results).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
       expect(await harness.received()).toEqual([]);
     });
 
-    it('leaves nothing more behind for what is sent again, where it says so', async () => {
+    it('leaves no second copy of a repeated delivery, where its description says so', async () => {
       const sent = deliveries(3);
       const later = sent.map((one) => ({ ...one, attempts: [ATTEMPT] }));
       await connector().deliver(destinationWith(), sent, unhurried);
@@ -254,7 +254,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       expect(await receivedIds()).toEqual(idsOf(Array(times).fill(sent).flat()));
     });
 
-    it('two rows of one event by its replay: leaves one of an id in one request, where it says so', async () => {
+    it('two rows of one event by its replay: leaves one of an id in one request, where its description says so', async () => {
       const [first, second] = [delivery(0), delivery(1)];
       const replayed = { ...first, replay: 'r-1' };
       const results = await connector().deliver(destinationWith(), [first, replayed, second], unhurried);
@@ -266,7 +266,7 @@ export function connectorConformance(type: string, openHarness: () => Promise<Co
       if (harness.idempotent && type !== 's3' && events > 1) expect(got).toHaveLength(2);
     });
 
-    it('finishes at its close what it had begun', async () => {
+    it('finishes at its close the calls under way', async () => {
       const sent = deliveries(2);
       const begun = connector().deliver(destinationWith(), sent, unhurried);
       await connectors.close();

@@ -63,7 +63,7 @@ export function networkConformance(
     });
     const idsOf = (sent: readonly { readonly id: string }[]) => sent.map(({ id }) => id).sort();
 
-    it('a place that hangs: timed out, and another destination of the kind is not held up', async () => {
+    it('a destination that hangs: timed out, and another destination of the kind is not delayed', async () => {
       const connector = connect({ timeoutMs: SHORT_MS });
       network.proxy.set('hang');
       const started = performance.now();
@@ -86,7 +86,7 @@ export function networkConformance(
       expect(back).toMatchObject({ outcome: 'delivered' });
     });
 
-    it('nobody waits any more: left at once', async () => {
+    it('all deliveries cancelled: left at once', async () => {
       const connector = connect({ timeoutMs: 30_000 });
       network.proxy.set('hang');
       const controller = new AbortController();
@@ -113,7 +113,7 @@ export function networkConformance(
       expect(await receivedIds()).toEqual(idsOf(sent));
     });
 
-    it('an answer that breaks off says nothing: tried again, and no delivery is missing', async () => {
+    it('a response that breaks off states nothing: retried, and no delivery is missing', async () => {
       const connector = connect();
       const where = destinationWith();
       const first = delivery();
@@ -131,7 +131,7 @@ export function networkConformance(
     });
 
     if (spoil !== undefined) {
-      it('of a batch only what the place refuses is given up', async () => {
+      it('dead-letters of a batch only the refused deliveries', async () => {
         const sent = deliveries(5);
         const spoilt = sent.map((one, index) => (index === 2 ? spoil(one) : one));
         const results = await connect().deliver(destinationWith(), spoilt, unhurried);
@@ -150,7 +150,7 @@ export function networkConformance(
       await expect.poll(() => network.proxy.open, { timeout: 15_000 }).toBeLessThan(4);
     });
 
-    it('calls at the same time wait for nobody else’s connection', async () => {
+    it('calls at the same time never wait for another call’s connection', async () => {
       const connector = connect({ timeoutMs: 30_000 });
       const where = destinationWith();
       await connector.deliver(where, [delivery()], unhurried);
@@ -170,7 +170,7 @@ export function networkConformance(
       await expect.poll(() => network.proxy.open, { timeout: 15_000 }).toBe(0);
     });
 
-    describe('what it may reach', () => {
+    describe('the addresses it may reach', () => {
       const at = (...addresses: string[]): LookupAddress[] =>
         addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
       const toldBy = async (host: string, options: Parameters<typeof createTestConnectors>[0]) => {
@@ -201,7 +201,7 @@ export function networkConformance(
         expect(network.proxy.taken).toBe(0);
       });
 
-      it('another notation of an address is a name, and what it stands for is judged', async () => {
+      it('another notation of an address is a name, and the address behind it is checked', async () => {
         const asked: string[] = [];
         const resolve = async (host: string) => {
           asked.push(host);

@@ -120,7 +120,7 @@ describe('the webhook connector, on the wire', () => {
       });
     });
 
-    it.each([400, 401, 403, 404, 410, 422])('%d is given up', async (status) => {
+    it.each([400, 401, 403, 404, 410, 422])('%d is dead-lettered', async (status) => {
       server.answer = answerWith(status, 'no');
       expect(await sendOne()).toEqual({
         outcome: 'dead',

@@ -31,7 +31,7 @@ describe.skipIf(!engines())('on a real cluster', () => {
     for (const size of sizes) expect(Number(size)).toBeGreaterThan(100);
   });
 
-  it('waits for a node that is gone, and goes on when it is back', async () => {
+  it('waits for a lost node, and continues when it is back', async () => {
     const deduplicator = await open(cluster.url, freshPrefix());
     expect((await deduplicator.claim(claims(0))).every(Boolean)).toBe(true);
     await cluster.nodes[2]?.kill();

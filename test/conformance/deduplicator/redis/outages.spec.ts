@@ -62,7 +62,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     await outages;
   });
 
-  it('claimed again what the last second had lost only after a repetition had won it', async () => {
+  it('claimed the last second’s lost ids again only after a repetition had won them', async () => {
     const redis = await ownRedis();
     const deduplicator = await openDeduplicator(redis.url);
     const names = ids('m', 2_500);
@@ -75,7 +75,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     expect(await claim(deduplicator, names, 0)).toEqual(all(true, 2_500));
   });
 
-  it('says when a lost claim was won by another before it could be claimed again', async () => {
+  it('states when a lost claim was won by another before it could be claimed again', async () => {
     const redis = await ownRedis();
     const { lines, logger } = recordedLogger();
     const first = await openDeduplicator(redis.url, logger);
@@ -130,7 +130,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     expect(await claim(deduplicator, ['a'], 1)).toEqual([true]);
   });
 
-  it('is opened while there is nobody, and claims once there is', async () => {
+  it('is opened while Redis is away, and claims once it is there', async () => {
     const redis = await ownRedis();
     await redis.kill();
     const { lines, logger } = recordedLogger();
@@ -143,7 +143,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     expect(lines).toHaveLength(2);
   });
 
-  it('closes at once, also when nobody answers, and is Unavailable then', async () => {
+  it('closes at once, also when Redis does not answer, and is Unavailable then', async () => {
     const redis = await ownRedis();
     const deduplicator = await openDeduplicator(redis.url);
     await redis.pause();

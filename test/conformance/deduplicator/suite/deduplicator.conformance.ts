@@ -107,7 +107,7 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       expect(await deduplicator.claim([])).toEqual([]);
     });
 
-    it('returns the accepted position of a message, and none if there is none or it is in another topic', async () => {
+    it('returns the accepted position of a message, and none if it does not exist or is in another topic', async () => {
       const position = { topic: 'events.with/slash', partition: 13, offset: 123_456_789, index: 41 };
       const [first, second] = [dedupeClaim('a', 1, { position }), dedupeClaim('a', 2)];
       expect(await deduplicator.claim([first, second])).toEqual([true, false]);

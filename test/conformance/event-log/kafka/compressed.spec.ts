@@ -51,7 +51,7 @@ describe.skipIf(engines() === undefined)('topics that brokers compress', () => {
     ).toEqual(expected);
   });
 
-  it('are none of those that are made here', async () => {
+  it('do not include topics that Tributary creates', async () => {
     const { resources } = await withAdmin(brokers, (admin) =>
       admin.describeConfigs({
         includeSynonyms: false,

@@ -12,7 +12,7 @@ const KIB = 1024;
 const brokers = engines()?.kafkaBrokers ?? '';
 const TOPIC_RESOURCE = 2;
 
-describe.skipIf(engines() === undefined)('an operator who lowers max.message.bytes', () => {
+describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes', () => {
   let installed: Installation;
   beforeEach(async () => {
     installed = await install(brokers, 2);
@@ -127,7 +127,7 @@ describe.skipIf(engines() === undefined)('an operator who lowers max.message.byt
     },
   );
 
-  it('many small records that are too large together are written in smaller batches, and none is given up', async () => {
+  it('many small records that are too large together are written in smaller batches, and none is dead-lettered', async () => {
     const { log } = await installed.open({ appendTimeoutMs: 10_000 });
     const filling = 'x'.repeat(3 * KIB);
     const entries = numbers(120).map((n) => ({

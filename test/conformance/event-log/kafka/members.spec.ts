@@ -16,7 +16,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
   });
   afterEach(() => installed.dispose());
 
-  it('share the partitions; who joins gets only what it needs, and nothing is handed over twice', {
+  it('share the partitions; a new member gets only its share, and no entry is processed twice', {
     timeout: 60_000,
   }, async () => {
     const work = new Work();
@@ -56,7 +56,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     expect(new Set(copies).size).toBe(copies.length);
   });
 
-  it('several who join at once take over what is finished', async () => {
+  it('several members that join at once take over finished partitions', async () => {
     const work = new Work();
     const first = await installed.open();
     await first.log.run(work.stage());
@@ -82,7 +82,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     ).toEqual([]);
   });
 
-  it('two who start and stop at the same time lose and double nothing', async () => {
+  it('two members that start and stop at the same time lose and double nothing', async () => {
     const work = new Work();
     const { log } = await installed.open();
     await log.append(SOURCE, entriesOf(0, 500));
@@ -99,7 +99,7 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     expect(await readAll(log, TARGET)).toHaveLength(500);
   });
 
-  it('who stopped in the midst of its join holds nobody up', async () => {
+  it('a member that stopped during its join delays no other', async () => {
     const stays = await installed.open();
     await stays.log.run(batchStage(eachOf(() => {})));
     await eventually(() => stays.part()?.length === PARTITIONS, 'it has not got all');

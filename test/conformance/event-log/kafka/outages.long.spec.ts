@@ -43,7 +43,7 @@ describe.skipIf(engines() === undefined)('Kafka does not answer', () => {
   };
 
   it.each(Object.entries(troubles))(
-    'appends say so in time, what was confirmed is there, stages go on by themselves: %s',
+    'appends fail in time, confirmed entries are stored, stages continue by themselves: %s',
     { timeout: 120_000 },
     async (_what, trouble) => {
       const { log } = opened;
@@ -73,7 +73,7 @@ describe.skipIf(engines() === undefined)('Kafka does not answer', () => {
     },
   );
 
-  it('stops within seconds while nobody answers', async () => {
+  it('stops within seconds while no broker answers', async () => {
     const { log } = await installed.open({ stopGraceMs: 1_000 });
     const run = await log.run(batchStage(eachOf(() => {})));
     await log.append(SOURCE, numbered('k', 5));
@@ -86,7 +86,7 @@ describe.skipIf(engines() === undefined)('Kafka does not answer', () => {
     }
   });
 
-  it('stops within seconds when nobody answered from the beginning', async () => {
+  it('stops within seconds when no broker answered from the beginning', async () => {
     await kafka.pause();
     try {
       const { log } = await installed.open({ stopGraceMs: 1_000 });

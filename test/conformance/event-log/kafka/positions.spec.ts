@@ -141,7 +141,7 @@ describe.skipIf(engines() === undefined)('positions that consumer groups lost', 
   });
 
   it.runIf(LONG)(
-    'a topic that was made anew while its group was lost is read from its beginning',
+    'a topic that was created again while its group was lost is read from its beginning',
     async () => {
       const before = await installed.open();
       await before.log.append(SOURCE, toEach(20));

@@ -197,7 +197,7 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
       await other.leaveGroup(topic, theirs.memberId);
     });
 
-    it('is refused of a former owner also if that fences after its successor, which fences anew and goes on', async () => {
+    it('is refused of a former owner also if that fences after its successor, which fences again and continues', async () => {
       const former = await joinAlone(client);
       await client.leaveGroup(topic, former.memberId);
       const successor = await joinAlone(other);

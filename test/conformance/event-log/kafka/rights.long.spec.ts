@@ -71,7 +71,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     return { log, said };
   }
 
-  it('lets all be done with those that are documented', async () => {
+  it('allows everything with the documented ones', async () => {
     const { log } = await installedWith(GRANTS);
     await log.createTopics();
     await log.append(SOURCE, numbered('k', 20));
@@ -92,7 +92,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     await log.close();
   });
 
-  it('says that settings are not known where it may not ask for them', async () => {
+  it('states that settings are unknown where it may not ask for them', async () => {
     const { log } = await installedWith(GRANTS.filter(([, right]) => !right.endsWith('CONFIGS')));
     await log.createTopics();
     expect((await log.topicFaults()).map(({ message }) => message)).toContainEqual(
@@ -102,7 +102,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
   });
 
   const withheld = GRANTS.filter(([, right]) => !right.endsWith('CONFIGS'));
-  it.each(withheld)('misses each of them, and says so: %s %s', async (resource, right) => {
+  it.each(withheld)('misses each of them, and states so: %s %s', async (resource, right) => {
     const { log, said } = await installedWith(
       GRANTS.filter((grant) => grant[0] !== resource || grant[1] !== right),
     );

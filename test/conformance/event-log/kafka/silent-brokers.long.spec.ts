@@ -60,7 +60,7 @@ describe('Kafka is silent', () => {
   it.each([
     ['when it was answering before', true],
     ['also when nobody reached it yet', false],
-  ])('at one broker: appends to what others lead are not held up, %s', async (_when, warm) => {
+  ])('at one broker: appends to partitions led by others are not delayed, %s', async (_when, warm) => {
     const { cluster, log } = await setUp([0, 1]);
     if (warm) await Promise.all([append(log, 0, 2), append(log, 1, 2)]);
     else await append(log, 0, 2);
@@ -83,7 +83,7 @@ describe('Kafka is silent', () => {
     await expect.poll(() => append(log, 1, 2).catch(() => [])).toHaveLength(1);
   });
 
-  it('a leader that moves takes nothing out of the order of the calls', async () => {
+  it('a leader that moves keeps the order of the calls', async () => {
     const { cluster, log } = await setUp([0, 1]);
     const calls: Promise<number | undefined>[] = [];
     for (let i = 0; i < 300; i++) {

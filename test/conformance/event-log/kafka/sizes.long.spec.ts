@@ -50,7 +50,7 @@ describe.skipIf(found === undefined)('values on Kafka', () => {
   });
 
   // JSON inside JSON: quotes and backslashes become two bytes each.
-  it('the largest there may be is given up on stages.dead, where it is twice as large', async () => {
+  it('the largest possible one is dead-lettered on stages.dead, where it is twice as large', async () => {
     const { log } = await openWith(2);
     const value = JSON.stringify('"'.repeat(MAX_VALUE_BYTES / 2 - 1));
     expect(Buffer.byteLength(value)).toBe(MAX_VALUE_BYTES);
@@ -181,7 +181,7 @@ describe.skipIf(found === undefined)('values on Kafka', () => {
     });
   });
 
-  it('a registry frames what a stage emits, and what it reads', async () => {
+  it('a registry frames the output and reads the input of a stage', async () => {
     const corner = cornerOf(found?.schemaRegistryUrl ?? '');
     const framing = await corner.open();
     try {

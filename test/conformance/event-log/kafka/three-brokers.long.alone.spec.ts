@@ -35,7 +35,7 @@ describe.skipIf(engines() === undefined)('a Kafka of three brokers', () => {
     await Promise.all((brokers ?? []).map((broker) => broker.stop()));
   }, 60_000);
 
-  it('each once and in order while one after the other is killed or paused and comes back', {
+  it('each once and in order while one after the other is killed or paused and returns', {
     timeout: 900_000,
   }, async () => {
     const members = [await installed.open(), await installed.open()];

@@ -137,7 +137,7 @@ describe.skipIf(engines() === undefined)('a Kafka that asks for tokens, or for a
       sasl: { mechanism: 'oauthbearer', token },
     });
 
-  it('takes tokens of its issuer, and goes on when they and the sessions are renewed', {
+  it('accepts tokens of its issuer, and continues when they and the sessions are renewed', {
     timeout: 90_000,
   }, async () => {
     const credentials = { tokenUrl: issuer.tokenUrl, ...CLIENT };
@@ -156,7 +156,7 @@ describe.skipIf(engines() === undefined)('a Kafka that asks for tokens, or for a
     expect(issuer.issued).toBeGreaterThanOrEqual(3);
   });
 
-  it('says why it takes no token of another, and nothing hangs', async () => {
+  it('states why it refuses a token of another issuer, and nothing hangs', async () => {
     const { privateKey } = await generateKeyPair('RS256');
     const forged = () =>
       new SignJWT({})
@@ -188,7 +188,7 @@ describe.skipIf(engines() === undefined)('a Kafka that asks for tokens, or for a
     });
   });
 
-  it('takes the certificate of a client, and says that it is missing', async () => {
+  it('accepts the certificate of a client, and states when it is missing', async () => {
     const tls = ({ tls: address, ca }: KafkaSecurity) => ({ brokers: [address], tls: { ca, ...trusted } });
     const log = await open(tls);
     await log.createTopics();

@@ -44,7 +44,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     });
   }
 
-  it('a topic that was made anew is read from its beginning, and the log says so', async () => {
+  it('a topic that was created again is read from its beginning, and the log says so', async () => {
     const before = await installed.open();
     await before.log.append(SOURCE, numbered('k', 20));
     await runThrough(before.log, copy);
@@ -70,7 +70,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     ]);
   });
 
-  it('a topic that is made anew under a stage is read from its beginning', async () => {
+  it('a topic that is created again under a stage is read from its beginning', async () => {
     const { log, lines } = await installed.open();
     await log.append(SOURCE, numbered('k', 20));
     const run = await log.run(copy);
@@ -100,7 +100,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     await run.stop();
   });
 
-  it('a stage that retention overtook goes on at the first kept, and counts what it missed', async () => {
+  it('a stage that retention overtook continues at the first kept entry, and counts the missed ones', async () => {
     const { log, counted, lines } = await installed.open();
     await log.append(SOURCE, numbered('k', 10));
     await runThrough(log, copy);
@@ -128,7 +128,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     expect(counted('tributary_stage_missed_records_total')).toBe(20);
   });
 
-  it('retention overtakes a stage in the midst of its work', async () => {
+  it('retention overtakes a stage in the middle of its work', async () => {
     const { log, counted } = await installed.open({ fetchBytes: 1 });
     const [holds, goOn] = [gate(), gate()];
     // Each append is its own batch, so that one answer does not contain them all.

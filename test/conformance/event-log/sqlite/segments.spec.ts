@@ -160,7 +160,7 @@ describe('segments of the embedded event log', () => {
     expect((await other.read(RECEIVED, PARTITION, 1)).entries.map(({ value }) => value)).toEqual(['10']);
   });
 
-  it('keep positions, so that a stage goes on after all it read was dropped', async () => {
+  it('keep positions, so that a stage continues after all its entries were dropped', async () => {
     const stage = batchStage(eachOf(() => {}));
     const log = await open();
     await appendOneByOne(log, SOURCE, 5);
@@ -181,7 +181,7 @@ describe('stages of the embedded event log', () => {
     await (await starting).ended;
   });
 
-  it('end when the same stage starts anew elsewhere', async () => {
+  it('end when the same stage starts elsewhere', async () => {
     const [log, other] = [await open(), await open()];
     const older = await log.run(batchStage(eachOf(() => {})));
     const newer = await other.run(batchStage(eachOf(() => {})));

@@ -38,7 +38,7 @@ export function describeAppending(harness: EventLogHarness, medium: () => Medium
     }
   });
 
-  it('packs entries with the same partition and headers into one record, and reads back what it acknowledged', async () => {
+  it('packs entries with the same partition and headers into one record, and reads back all that it acknowledged', async () => {
     const headers = { 'catalog-position': '4' };
     const entries = numbers(20).map((n) => ({
       key: 'same',

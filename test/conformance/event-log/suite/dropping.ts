@@ -40,7 +40,7 @@ export function describeDropping(harness: EventLogHarness, medium: () => Medium,
     await other.close();
   });
 
-  it('goes on with the offsets there were, also where nothing is left', async () => {
+  it('continues with the existing offsets, also where nothing is left', async () => {
     const offsets = await append(5);
     const end = await log().end(SOURCE, PARTITION);
     await log().dropBelow(SOURCE, PARTITION, end);
@@ -52,7 +52,7 @@ export function describeDropping(harness: EventLogHarness, medium: () => Medium,
     expect(await valuesFrom(0)).toEqual([5]);
   });
 
-  it('is passed by who reads below it and by a stage that is behind, also where nothing is left', async () => {
+  it('is passed by a reader below it and by a stage that is behind, also where nothing is left', async () => {
     const handled: string[] = [];
     const stage = batchStage(eachOf(({ value }) => void handled.push(value)));
     await (await log().run(stage)).stop();
@@ -96,7 +96,7 @@ export function describeDropping(harness: EventLogHarness, medium: () => Medium,
       );
   });
 
-  it('drops what several files hold, beside who appends and reads', async () => {
+  it('drops entries of several files, beside appends and reads', async () => {
     const value = JSON.stringify(LARGE);
     const large = async () => {
       const [position] = await log().append(SOURCE, [{ key: 'k', value, headers: {} }]);
@@ -132,7 +132,7 @@ export function describeDropping(harness: EventLogHarness, medium: () => Medium,
     await other.close();
   });
 
-  it('refuses what is not there yet, as InvalidInput', async () => {
+  it('refuses a position past the end, as InvalidInput', async () => {
     await append(3);
     const end = await log().end(SOURCE, PARTITION);
     await expect(log().dropBelow(SOURCE, PARTITION, end + 1)).rejects.toBeInstanceOf(InvalidInput);
@@ -141,7 +141,7 @@ export function describeDropping(harness: EventLogHarness, medium: () => Medium,
     expect(await valuesFrom(0)).toEqual(numbers(3));
   });
 
-  it('says where a stage goes on, also while it does not run; of one that never ran, nothing', async () => {
+  it('reports where a stage continues, also while it does not run; of one that never ran, nothing', async () => {
     const stage = batchStage(eachOf(() => {}));
     // The coordinator that stores the stages' positions may have to be looked up first.
     const nowhere = async () => (await log().positionOf(stage.name, SOURCE, PARTITION)) === undefined;

@@ -25,7 +25,7 @@ export function describeFlowStages(
     expect(await valuesOf(log(), TARGET)).toEqual(numbers(200));
   });
 
-  it('one slow entry does not close the window: those behind it go on, far past its bytes', async () => {
+  it('one slow entry does not close the window: those behind it continue, far past its bytes', async () => {
     const pad = 'x'.repeat(1_000);
     const entries = numbers(600).map((n) => ({ key: 'k', value: JSON.stringify({ n, pad }), headers: {} }));
     await log().append(SOURCE, entries);
@@ -72,7 +72,7 @@ export function describeFlowStages(
     expect(await valuesOf(log(), TARGET)).toHaveLength(100);
   });
 
-  it('bounds the count of what is uncommitted, however small', async () => {
+  it('bounds the count of uncommitted entries, however small', async () => {
     const bounded = await harness.open(medium(), { maxUncommitted: 50 });
     await bounded.append(SOURCE, numbered('k', 200));
     const slow = gate();
@@ -108,7 +108,7 @@ export function describeFlowStages(
   });
 
   it.each([SOURCE, RECEIVED])(
-    'gives up the one entry of %s that it throws at, and no other',
+    'dead-letters the one entry of %s at which it throws, and no other',
     async (topic) => {
       const positions = await log().append(topic, numbered('k', 20));
       let attempts = 0;
@@ -129,7 +129,7 @@ export function describeFlowStages(
     },
   );
 
-  it('repeats at Unavailable, gives nothing up, and takes nothing new meanwhile', async () => {
+  it('repeats at Unavailable, dead-letters nothing, and takes nothing new meanwhile', async () => {
     await log().append(SOURCE, numbered('k', 5));
     let failing = true;
     let failures = 0;

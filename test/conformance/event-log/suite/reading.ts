@@ -43,7 +43,7 @@ export function describeReading(harness: EventLogHarness, medium: () => Medium, 
     expect(entries.map(({ position }) => position)).toEqual(positions);
   });
 
-  it('says where the end is, to others too', async () => {
+  it('reports the end, to other processes too', async () => {
     const other = await harness.open(medium());
     const before = await other.end(SOURCE, PARTITION);
     expect((await other.read(SOURCE, PARTITION, before)).entries).toEqual([]);
@@ -61,7 +61,7 @@ export function describeReading(harness: EventLogHarness, medium: () => Medium, 
     expect(entries[0]?.timestamp).toBeLessThanOrEqual(Date.now());
   });
 
-  it('finds what it took at a time or later, however much there is, and after some was dropped', async () => {
+  it('finds entries received at a time or later, however many, and after some were dropped', async () => {
     // Larger than one segment of the embedded log.
     const value = JSON.stringify('x'.repeat(20_000));
     for (const _ of numbers(60)) {
@@ -89,7 +89,7 @@ export function describeReading(harness: EventLogHarness, medium: () => Medium, 
     await other.close();
   });
 
-  it('says the end for a time that it took nothing at or after', async () => {
+  it('reports the end for a time after the last entry', async () => {
     expect(await log().offsetAt(SOURCE, PARTITION, 0)).toBe(0);
     await log().append(SOURCE, numbered('k', 3));
     const end = await log().end(SOURCE, PARTITION);
@@ -98,7 +98,7 @@ export function describeReading(harness: EventLogHarness, medium: () => Medium, 
     await expect(log().offsetAt(SOURCE, PARTITIONS, 0)).rejects.toBeInstanceOf(InvalidInput);
   });
 
-  it.each(['the same', 'another'])('waits for what comes from %s process', async (whose) => {
+  it.each(['the same', 'another'])('waits for entries from %s process', async (whose) => {
     const other = whose === 'another' ? await harness.open(medium()) : log();
     await other.append(SOURCE, numbered('k', 1));
     const next = await log().end(SOURCE, PARTITION);
@@ -110,7 +110,7 @@ export function describeReading(harness: EventLogHarness, medium: () => Medium, 
     if (other !== log()) await other.close();
   });
 
-  it('waits as long as it was told, or until it is told to stop', async () => {
+  it('waits until its deadline, or until its signal stops it', async () => {
     const startedAt = performance.now();
     expect(await log().read(SOURCE, PARTITION, 0, { waitMs: 100 })).toEqual({ entries: [], next: 0 });
     expect(performance.now() - startedAt).toBeGreaterThan(90);

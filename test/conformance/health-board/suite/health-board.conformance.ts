@@ -64,7 +64,7 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
       await harness.dispose(scope);
     });
 
-    it('gives back what was told, whole, to whoever asks', async () => {
+    it('returns the reported health, whole, to every caller', async () => {
       const board = await open();
       const told = report('a');
       await board.report([told]);
@@ -89,7 +89,7 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
       expect(await board.read('w3')).toEqual([]);
     });
 
-    it('forgets what was not renewed, and keeps what was', async () => {
+    it('forgets reports that were not renewed, and keeps renewed ones', async () => {
       const board = await open(300);
       await board.report([report('a'), report('b')]);
       await sleep(200);
@@ -168,7 +168,7 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
       expect(await board.history(wholeRange('d499', 'minute'))).toHaveLength(1);
     });
 
-    it('takes a thousand destinations at once, and none', async () => {
+    it('accepts a thousand destinations at once, and none', async () => {
       const board = await open();
       await board.report([]);
       await board.report(Array.from({ length: 1_000 }, (_, n) => report(`d${n}`)));

@@ -86,7 +86,7 @@ describe.skipIf(!engines())('a history whose Elasticsearch fails', () => {
     expect(all.map(({ at }) => at)).toEqual(Array.from({ length: total }, (_, n) => START + total - 1 - n));
   }, 180_000);
 
-  it('answers soon that there is nobody, and takes and lists again by itself, also one that is opened then', async () => {
+  it('answers within its deadline that it is unavailable, and accepts and lists again by itself, also one that is opened then', async () => {
     const history = await open(engine.url, freshPrefix());
     await history.put([entry(1)]);
     for (const [stop, start] of [
@@ -112,7 +112,7 @@ describe.skipIf(!engines())('a history whose Elasticsearch fails', () => {
   });
 });
 
-describe('a history whose Elasticsearch lets nobody in', () => {
+describe('a history whose Elasticsearch refuses all credentials', () => {
   const asked: (string | undefined)[] = [];
   const answering = async (status: number, product: string | undefined) => {
     const server = createServer((request, response) => {
@@ -128,7 +128,7 @@ describe('a history whose Elasticsearch lets nobody in', () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   };
 
-  it('is not opened with wrong credentials, and says so without repeating any', async () => {
+  it('is not opened with wrong credentials, and states so without repeating any', async () => {
     const url = await answering(401, 'Elasticsearch');
     const opening = open(url, '');
     await expect(opening).rejects.toThrow(InvalidInput);
@@ -140,7 +140,7 @@ describe('a history whose Elasticsearch lets nobody in', () => {
   it.each([
     [{ apiKey: 'encoded' }, 'ApiKey encoded'],
     [{ username: 'me', password: 'p@ss' }, `Basic ${Buffer.from('me:p@ss').toString('base64')}`],
-  ])('is told who asks: %o', async (credentials, header) => {
+  ])('is identified to the server: %o', async (credentials, header) => {
     const urls = [await answering(401, 'Elasticsearch')];
     asked.length = 0;
     const opening = openElasticsearchHistory({
@@ -158,7 +158,7 @@ describe('a history whose Elasticsearch lets nobody in', () => {
     await expect(open(await answering(200, undefined), '')).rejects.toThrow(/not Elasticsearch/);
   });
 
-  it('waits for rights that are missing, and tells the kind of refusal but not its words', async () => {
+  it('waits for missing rights, and states the kind of refusal but not its words', async () => {
     const history = await open(await answering(403, 'Elasticsearch'), '');
     await expect(history.put([entry(1)])).rejects.toThrow(Unavailable);
     await expect(history.put([entry(1)])).rejects.toThrow('Elasticsearch answered 403 (security_exception)');

@@ -109,7 +109,7 @@ describe.skipIf(!engines())('the indices of the Elasticsearch history', () => {
     await expect.poll(async () => (await history?.list(QUERY))?.entries.length).toBe(10);
   });
 
-  it('lose nothing that was put while several processes drop what has expired', async () => {
+  it('lose no entries that were put while several processes drop expired ones', async () => {
     const installation = new Installation(freshPrefix());
     const histories = await Promise.all([installation.open(), installation.open()]);
     for (let round = 0; round < 8; round++) {
@@ -126,7 +126,7 @@ describe.skipIf(!engines())('the indices of the Elasticsearch history', () => {
     }
   });
 
-  it('that a process condemned and did not get to delete are deleted by whoever comes next', async () => {
+  it('condemned by a process that did not get to delete them are deleted by another', async () => {
     const installation = new Installation(freshPrefix());
     const history = await installation.open();
     const condemn = async () => {
@@ -163,7 +163,7 @@ describe.skipIf(!engines())('the indices of the Elasticsearch history', () => {
     expect(await installation.dates()).toEqual([]);
   });
 
-  it('that somebody deleted are made anew by the put after the one that noticed', async () => {
+  it('deleted by an operator are created again by the put after the one that noticed', async () => {
     const installation = new Installation(freshPrefix());
     const history = await installation.open();
     await history.put([at(NOON)]);

@@ -79,7 +79,7 @@ export function describeCounting(history: () => History): void {
     });
   const at = (hoursAgo: number, ms: number) => hourOf(START) - hoursAgo * HOUR_MS + ms;
 
-  it('tell how many there are, oldest hour first, within the hours asked for', async () => {
+  it('report how many there are, oldest hour first, within the hours asked for', async () => {
     expect(await count()).toEqual([]);
     await history().put([
       entry(1, { at: at(0, 0) }),

@@ -10,7 +10,7 @@ import { harness, linkedHarness } from './harness.ts';
 liveTailConformance(harness);
 liveTailConformance(linkedHarness);
 
-it('sends a thread that follows only what it follows, and a change once until it has read', async () => {
+it('sends a thread only the scopes that it follows, and a change once until it has read', async () => {
   const { port1, port2 } = new MessageChannel();
   const writer = openInProcessLiveTail({ logger: NO_LOGGER, limits: LIMITS, links: [port1] });
   onTestFinished(() => writer.close());
@@ -29,7 +29,7 @@ it('sends a thread that follows only what it follows, and a change once until it
   expect(messages).toBe(1);
 });
 
-it('tells followers when the thread that keeps the tails is gone or hangs', async () => {
+it('notifies followers when the thread that keeps the tails ends or hangs', async () => {
   const { port1, port2 } = new MessageChannel();
   const { port1: silent, port2: toSilent } = new MessageChannel();
   onTestFinished(() => silent.close());

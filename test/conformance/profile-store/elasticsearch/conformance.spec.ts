@@ -11,7 +11,7 @@ import { type ElasticsearchSettings, harness } from './harness.ts';
 describe.skipIf(!engines())('on the engines of the run', () => {
   profileStoreConformance(harness);
 
-  it('what was merged before values had an origin is written on, and cannot be split off', async () => {
+  it('a profile merged before values had an origin is still written, and cannot be split', async () => {
     const made = await harness.create(1e9);
     const store = await harness.open(made.settings, { publish: new Published().publish });
     onTestFinished(async () => {
@@ -67,7 +67,7 @@ describe.skipIf(!engines())('on the engines of the run', () => {
     expect(await store.holdsProfiles(people.in('us').scope)).toBe(false);
   });
 
-  it('an index with a write block answered what the watch of engines asks: a write says why it fails', async () => {
+  it('an index with a write block answered the watch of engines: a write reports why it fails', async () => {
     const made = await harness.create(1e9);
     const { url, prefix } = JSON.parse(made.settings) as ElasticsearchSettings;
     const store = await harness.open(made.settings, { publish: new Published().publish });
@@ -92,7 +92,7 @@ describe.skipIf(!engines())('on the engines of the run', () => {
     await people.write(['email:b@x']);
   });
 
-  it('an index of profiles that was deleted came back empty, and nobody was told', async () => {
+  it('an index of profiles that was deleted came back empty, without an error', async () => {
     const made = await harness.create(1e9);
     const { url, prefix, retentionMs } = JSON.parse(made.settings) as ElasticsearchSettings;
     const errors: string[] = [];

@@ -17,7 +17,7 @@ export function crowds(stage: Stage): void {
     const device = (people: People, n: number, ts = n) =>
       people.upsert(['user_id:u', `anonymous_id:d${n}`], { ...EVENT, limits, ts });
 
-    it('was stuck with the first ones: now the oldest lead to it no more, and may become somebody else’s', async () => {
+    it('kept the first ones for ever: now the oldest are released, and may become another profile’s', async () => {
       const people = stage.people();
       for (let n = 1; n <= 4; n++) await device(people, n);
       const made = await people.find('user_id:u');
@@ -34,7 +34,7 @@ export function crowds(stage: Stage): void {
       expect(await people.find('user_id:u')).toEqual(made);
     });
 
-    it('takes back none that is older than those it has, however often it comes, and changes nothing by it', async () => {
+    it('takes back none that is older than those it has, however often it repeats, and changes nothing by it', async () => {
       const people = stage.people();
       for (let n = 2; n <= 5; n++) await device(people, n);
       const before = await people.find('user_id:u');
@@ -49,7 +49,7 @@ export function crowds(stage: Stage): void {
       expect(identitiesOf(await people.find('anonymous_id:d2'))).not.toContain('anonymous_id:d3');
     });
 
-    it('of two that become one keeps the newest of both, and the others are nobody’s, nor deleted with it', async () => {
+    it('merged of two keeps the newest of both; the others have no owner and are not deleted with it', async () => {
       const people = stage.people();
       for (const n of [1, 3, 5]) await people.write(['crm:a', `anonymous_id:m${n}`], { limits, ts: n });
       for (const n of [2, 4, 6]) await people.write(['crm:b', `anonymous_id:m${n}`], { limits, ts: n });
@@ -115,7 +115,7 @@ export function crowds(stage: Stage): void {
           await people.store.upsert(competingClaimWrite(write, { identity: one, claimant }));
     };
 
-    it('gave the first of them the events of everybody: it is set aside, whoever writes at once', async () => {
+    it('gave the first of them the events of all: it is marked as shared, whoever writes at once', async () => {
       const people = stage.people();
       const there = people.through(stage.other());
       await guest(people, 0);
@@ -148,7 +148,7 @@ export function crowds(stage: Stage): void {
       expect(await people.find('user_id:m4')).toBeUndefined();
     });
 
-    it('is told of its users without making a profile where nobody has it', async () => {
+    it('learns its users without creating a profile where it has no owner', async () => {
       const people = stage.people();
       const write = { ...people.scope, limits };
       const told = await people.store.upsert(

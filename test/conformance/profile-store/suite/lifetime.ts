@@ -18,7 +18,7 @@ export function lifetime(stage: Stage): void {
       }
     });
 
-    it('that is closed has carried out what was under way, and takes nothing more', async () => {
+    it('that is closed has carried out the calls under way, and accepts nothing more', async () => {
       const installation = await stage.installation(60_000);
       const { publish } = new Published();
       const store = await installation.open({ publish });

@@ -5,7 +5,7 @@ import type { Stage } from './stage.ts';
 
 export function peopleApart(stage: Stage): void {
   describe('an event', () => {
-    it('of two users on one device merges nobody: the device stays with the first', async () => {
+    it('of two users on one device merges no profiles: the device stays with the first', async () => {
       const people = stage.people();
       const ada = await people.write(['user_id:ada', 'anonymous_id:device'], {
         ...EVENT,
@@ -29,7 +29,7 @@ export function peopleApart(stage: Stage): void {
       expect(identitiesOf(await people.find('user_id:ada'))).toEqual(['anonymous_id:device', 'user_id:ada']);
     });
 
-    it('that is an alias takes its former id for a user where one is known by it, else for a device', async () => {
+    it('that is an alias reads its former id as a user where one is known by it, else as a device', async () => {
       const people = stage.people();
       const alias = (user: string, former: string) =>
         people.write([user], {
@@ -52,7 +52,7 @@ export function peopleApart(stage: Stage): void {
       expect(identitiesOf(await alias('user_id:eve', 'ann'))).toEqual(['user_id:eve']);
     });
 
-    it('that is an alias brings nobody back who was deleted after it, under neither id', async () => {
+    it('that is an alias restores no user who was deleted after it, under neither id', async () => {
       const people = stage.people();
       const receivedAt = Date.now() - 1;
       const alias = (user: string) =>
@@ -84,7 +84,7 @@ export function peopleApart(stage: Stage): void {
       expect(treeOf(joined)).toEqual({ d: { n: 1, m: 2 } });
     });
 
-    it('without a user goes to whoever has its first identity, and leaves other people their own', async () => {
+    it('without a user goes to the owner of its first identity, and leaves other profiles their own', async () => {
       const people = stage.people();
       const ada = await people.write(['user_id:ada', 'anonymous_id:1'], EVENT);
       const eve = await people.write(['user_id:eve', 'email:eve@x'], EVENT);
@@ -106,7 +106,7 @@ export function peopleApart(stage: Stage): void {
       expect((await people.write(['user_id:eve', 'anonymous_id:1'], EVENT)).ucid).toBe(ada.ucid);
     });
 
-    it('leaves out what is past the bound of identities, and writes the rest', async () => {
+    it('leaves out identities past the bound, and writes the rest', async () => {
       const people = stage.people();
       const cookies = Array.from({ length: MAX_PROFILE_IDENTITIES }, (_, n) => `cookie:c${n}`);
       await people.write(['user_id:ada', ...cookies], { ts: 1 });

@@ -51,7 +51,7 @@ export function publishing(stage: Stage): void {
       expect(others.map(({ profile }) => profile)).toEqual([second, changed]);
     });
 
-    it('of one profile is published in the order of its versions by whoever publishes', async () => {
+    it('of one profile is published in the order of its versions by every publisher', async () => {
       const installation = await stage.installation(60_000);
       const published = [new Published(), new Published()] as const;
       const [first, second] = [
@@ -81,7 +81,7 @@ export function publishing(stage: Stage): void {
       }
     });
 
-    it('waits for who takes it, and holds no write up meanwhile', async () => {
+    it('waits for a publisher, and delays no write meanwhile', async () => {
       const installation = await stage.installation(60_000);
       const published = new Published();
       published.broken = true;
@@ -95,7 +95,7 @@ export function publishing(stage: Stage): void {
         .toBe(made.length);
     });
 
-    it('that nobody took is published by the next one who opens the store', async () => {
+    it('left unpublished is published by the next process that opens the store', async () => {
       const installation = await stage.installation(60_000);
       const [nobody, somebody] = [new Published(), new Published()];
       nobody.broken = true;
@@ -111,7 +111,7 @@ export function publishing(stage: Stage): void {
         .toEqual(['deleted', kept]);
     });
 
-    it('is published by who can, while another one who has the store open cannot', async () => {
+    it('is published by a process that can, while another one with the store open cannot', async () => {
       const installation = await stage.installation(60_000);
       const [broken, healthy] = [new Published(), new Published()];
       broken.broken = true;
@@ -132,7 +132,7 @@ export function publishing(stage: Stage): void {
       await expect.poll(() => made.map(last), SOON).toEqual(made);
     });
 
-    it('that waited long is told by the newest version, every merge and every deletion', async () => {
+    it('that waited long is published as the newest version, every merge and every deletion', async () => {
       const installation = await stage.installation(60_000);
       const published = new Published();
       published.broken = true;

@@ -65,7 +65,7 @@ export function spelling(stage: Stage): void {
       },
     );
 
-    it('is joined with what was written since, by an explicit write', async () => {
+    it('is merged with later writes by an explicit write', async () => {
       const { people, made, write } = await before();
       const since = await people.write([`email:${NEW}`], { attributes: [attribute('m', 2)] });
       expect(since.ucid).not.toBe(made.ucid);
@@ -74,7 +74,7 @@ export function spelling(stage: Stage): void {
       expect(treeOf(await people.find(`email:${NEW}`))).toEqual({ d: { n: 1, m: 2 } });
     });
 
-    it('stays with its person, and is not made a second one by an event of somebody else', async () => {
+    it('stays with its person, and is not given a second profile by an event of another', async () => {
       const { people, made, write } = await before(OLD, ['user_id:zoe']);
       const event = await write(['user_id:other', `email:${OLD}`], EVENT);
       expect(event).toMatchObject({

@@ -81,7 +81,7 @@ export function splitting(stage: Stage): void {
       expect(again.kept.attributes).toEqual([['d', 'age']]);
     });
 
-    it('leaves everybody else who became part of it, in any chain, with the survivor', async () => {
+    it('leaves all other merged profiles, in any chain, with the survivor', async () => {
       const people = stage.people();
       const made: Profile[] = [];
       for (const name of ['a', 'b', 'c', 'd'])
@@ -111,7 +111,7 @@ export function splitting(stage: Stage): void {
       ]);
     });
 
-    it('of a profile of its own, of nobody, of another scope or of somebody deleted changes nothing', async () => {
+    it('of a profile of its own, of an unknown one, of another scope or of a deleted one changes nothing', async () => {
       const people = stage.people();
       const { first, second, one } = await merged(people);
       expect(await people.split(first.ucid)).toEqual({ kind: 'refused', reason: 'not_merged' });
@@ -123,7 +123,7 @@ export function splitting(stage: Stage): void {
       expect(await people.split(second.ucid)).toEqual({ kind: 'refused', reason: 'unknown_ucid' });
     });
 
-    it('keeps what is known of a deletion with the identity, and deletes nobody else', async () => {
+    it('keeps the deletion records of the identity, and deletes no other profile', async () => {
       const people = stage.people();
       const before = Date.now() - 1_000;
       await people.write(['email:d@x']);
@@ -143,7 +143,7 @@ export function splitting(stage: Stage): void {
       expect(await people.delete(['cookie:d'])).toEqual({ deleted: [second.ucid], notFound: [] });
     });
 
-    it('is told by a change of each, the one that is back above all that named it before', async () => {
+    it('is published by a change of each, the restored one with a version above all that named it before', async () => {
       const people = stage.people();
       const { first, second } = await merged(people);
       const { profile, survivor } = await split(people, second.ucid);

@@ -5,7 +5,7 @@ import type { Stage } from './stage.ts';
 
 export function unlinking(stage: Stage): void {
   describe('an unlink', () => {
-    it('could not be: a wrong identity stayed for good, and came back with every event', async () => {
+    it('could not be: a wrong identity stayed for good, and returned with every event', async () => {
       const people = stage.people();
       const made = await people.write(['user_id:u', 'email:shared@x', 'anonymous_id:d'], {
         attributes: [attribute('n', 1)],
@@ -49,7 +49,7 @@ export function unlinking(stage: Stage): void {
       expect([one?.ucid, two?.ucid]).toEqual([first.ucid, other.ucid]);
     });
 
-    it('holds until an explicit write says that the identity is theirs', async () => {
+    it('holds until an explicit write adds the identity again', async () => {
       const people = stage.people();
       const made = await people.write(['user_id:u', 'cellphone:1']);
       await people.unlink(['cellphone:1']);
@@ -64,7 +64,7 @@ export function unlinking(stage: Stage): void {
       expect(merged.unlinked).toBeUndefined();
     });
 
-    it('of a merged profile outlives further merges and is told; of several profiles or nobody it changes nothing', async () => {
+    it('of a merged profile outlives further merges and is published; of several profiles or none it changes nothing', async () => {
       const people = stage.people();
       const first = await people.write(['user_id:a']);
       const second = await people.write(['email:m@x', 'cookie:m']);
@@ -91,7 +91,7 @@ export function unlinking(stage: Stage): void {
       });
     });
 
-    it('keeps what is known of a deletion, and is none of its own', async () => {
+    it('keeps the deletion records of the identity, and is not a deletion', async () => {
       const people = stage.people();
       const before = Date.now() - 1_000;
       await people.write(['email:d@x']);

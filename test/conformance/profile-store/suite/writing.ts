@@ -37,7 +37,7 @@ export function writing(stage: Stage): void {
       }
     });
 
-    it('of somebody new makes a profile, which is found at once by all it is known by', async () => {
+    it('of an unknown person makes a profile, which is found at once by all its identities', async () => {
       const people = stage.people();
       const before = Date.now();
       const made = await people.write(['email:Ada@Example.com', 'AdId:x'], {
@@ -70,7 +70,7 @@ export function writing(stage: Stage): void {
       expect(await people.find('AdId:X')).toBeUndefined();
     });
 
-    it('of somebody known changes the one profile, its time and its version', async () => {
+    it('of a known person changes the one profile, its time and its version', async () => {
       const people = stage.people();
       const made = await people.write(['email:a@x'], { attributes: [attribute('n', 1)], ts: 5 });
       const next = await people.write(['email:a@x', 'cellphone:1'], {
@@ -84,7 +84,7 @@ export function writing(stage: Stage): void {
       expect(await people.find('cellphone:1')).toEqual(next);
     });
 
-    it('that comes again, or late, changes nothing of what is newer, and then not the version', async () => {
+    it('that repeats, or is late, changes nothing newer, and then not the version', async () => {
       const people = stage.people();
       const newest = { attributes: [attribute('n', 'new')], consents: [{ name: 'c', value: 'new' }], ts: 9 };
       const made = await people.write(['email:a@x'], newest);
@@ -100,7 +100,7 @@ export function writing(stage: Stage): void {
       expect(await people.find('email:a@x')).toEqual(made);
     });
 
-    it('takes away what it unsets, for good, also when profiles become one', async () => {
+    it('removes the attributes that it unsets, for good, also when profiles become one', async () => {
       const people = stage.people();
       const unset = { value: null, unset: true } as const;
       await people.write(['email:nul@x'], {
@@ -135,7 +135,7 @@ export function writing(stage: Stage): void {
       expect(treeOf(again)).toEqual({ d: { kept: 1, n: 'new' } });
     });
 
-    it('without a time wins against what is there, though that be of the future', async () => {
+    it('without a time replaces existing values, even those with a future time', async () => {
       const people = stage.people();
       const future = Date.now() + 1_000_000;
       await people.write(['email:a@x'], { attributes: [attribute('n', 'z', future)] });
@@ -198,7 +198,7 @@ export function writing(stage: Stage): void {
       expect(identitiesOf(more)).toHaveLength(7);
     });
 
-    it('to a ucid merges whoever has its identities into one with it', async () => {
+    it('to a ucid merges all owners of its identities into one with it', async () => {
       const people = stage.people();
       const [first, second] = [await people.write(['cookie:c1']), await people.write(['cookie:c2'])];
       const one = await people.write(['cookie:c1'], { ucid: second.ucid });
@@ -223,7 +223,7 @@ export function writing(stage: Stage): void {
       expect(identitiesOf(await people.find(hashed))).toEqual(['email:a@x']);
     });
 
-    it('takes as many identities as a profile may have, and no more', async () => {
+    it('accepts as many identities as a profile may have, and no more', async () => {
       const people = stage.people();
       const full = await people.write(cookies(0, MAX_PROFILE_IDENTITIES), { ts: 1 });
       expect(full.identities).toHaveLength(MAX_PROFILE_IDENTITIES);
@@ -291,7 +291,7 @@ export function writing(stage: Stage): void {
   });
 
   describe('a search', () => {
-    it('finds whoever has any of the values, each once, oldest first', async () => {
+    it('finds all owners of any of the values, each once, oldest first', async () => {
       const people = stage.people();
       const made = [];
       for (let n = 0; n < 5; n++) made.push(await people.write([`cookie:c${n}`, `email:${n}@x`]));
@@ -306,7 +306,7 @@ export function writing(stage: Stage): void {
       expect(await people.search(['cookie:c99'], ['no-uuid'])).toEqual([]);
     });
 
-    it('takes a thousand values', async () => {
+    it('accepts a thousand values', async () => {
       const people = stage.people();
       const made = await people.write(cookies(0, 400), { ts: 1 });
       const found = await people.search(cookies(0, 1_000));

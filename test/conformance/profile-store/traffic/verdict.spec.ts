@@ -96,7 +96,7 @@ describe('the verdict on writers', () => {
     expect(found).toContainEqual(expect.stringMatching(/published is undefined/));
   });
 
-  it('passes on what a writer saw', async () => {
+  it('passes on the observation of a writer', async () => {
     expect(await faults((all) => [...all, { kind: 'broken', what: 'seen' }])).toEqual(['seen']);
   });
 });

@@ -29,7 +29,7 @@ export function rateLimiterConformance(harness: RateLimiterHarness): void {
       await harness.dispose(scope);
     });
 
-    it('lets the limit pass at once and then says how long to wait', async () => {
+    it('passes up to the limit at once and then states how long to wait', async () => {
       const limiter = await open(6);
       for (let n = 0; n < 6; n++) expect(await limiter.take('a')).toBe(0);
       const wait = await limiter.take('a');
@@ -44,7 +44,7 @@ export function rateLimiterConformance(harness: RateLimiterHarness): void {
       expect(await limiter.take('a')).toBeGreaterThan(0);
     });
 
-    it('lets pass again whoever waited as long as it said', async () => {
+    it('passes again after the stated wait', async () => {
       const limiter = await open(600);
       let wait = 0;
       for (let n = 0; wait === 0 && n < 2_000; n++) wait = await limiter.take('a');

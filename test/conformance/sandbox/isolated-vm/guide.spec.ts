@@ -47,7 +47,7 @@ describe('an example of the guide to transformations', () => {
   afterAll(() => sandbox.close());
   const examples = examplesOf(text);
 
-  it('is there, with what comes of it', () => {
+  it('exists, with the stated result', () => {
     expect(examples).toHaveLength(8);
     for (const { expected } of examples) expect(Object.keys(expected)).toHaveLength(1);
   });

@@ -89,7 +89,7 @@ export function describeReplay(engine: string, open: () => Sandbox): void {
       expect(alone).toEqual(once.slice(0, 10));
     });
 
-    it('gives the same for an event that draws a random number and then throws, in the midst of a batch', async () => {
+    it('gives the same for an event that draws a random number and then throws, in the middle of a batch', async () => {
       const source = `async function transform(event) {
         const drawn = Math.random();
         if (event.properties.bad) throw new Error('drew ' + drawn);
@@ -162,7 +162,7 @@ export function describeReplay(engine: string, open: () => Sandbox): void {
       });
     });
 
-    it('keeps dates what they are', async () => {
+    it('keeps dates unchanged', async () => {
       const source = `class Day extends Date { get noon() { return this.getUTCHours() === 12 } }
         function transform(event) {
           const day = new Day('2020-01-02T12:00:00Z');
@@ -193,7 +193,7 @@ export function describeReplay(engine: string, open: () => Sandbox): void {
       }
     });
 
-    it('lets classes and objects override what is built in', async () => {
+    it('lets classes and objects override built-in members', async () => {
       const source = `
         class Wrong extends Error { constructor(text) { super(text); this.name = 'Wrong'; } }
         function Old() {} Old.prototype.toString = function () { return 'old'; };
@@ -225,7 +225,7 @@ export function describeReplay(engine: string, open: () => Sandbox): void {
       }
     });
 
-    it('refuses what the world is made of to be changed, saying so', async () => {
+    it('refuses changes of built-in objects, with an error', async () => {
       const [result] = await sandbox.run(
         program('function transform(event) {\n  Array.prototype.last = 1;\n  return event }'),
         [input(1)],

@@ -123,7 +123,7 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
         expect(messageIn(result)).toContain(said);
       });
 
-      it('says what was thrown and on which line', async () => {
+      it('states the thrown error and its line', async () => {
         const thrown = await one(
           'function transform(event) {\n  const a = 1;\n  return event.nothing.there;\n}',
         );
@@ -143,7 +143,7 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
         expect(messageIn(result)).toMatch(/^Error: x{493} \(line 1\)$/);
       });
 
-      it('calls a promise that nothing will settle an error, and goes on', async () => {
+      it('reports a promise that never settles as an error, and continues', async () => {
         const stuck = badOn('return new Promise(() => {});');
         const results = await sandbox.run(stuck, inputs(5, [2]));
         expect(outcomes(results)).toEqual(['ok', 'ok', 'threw', 'ok', 'ok']);
@@ -163,7 +163,7 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
         ]);
       });
 
-      it('says how long an event took', async () => {
+      it('states how long an event took', async () => {
         const busy =
           'const transform = (event) => { for (let i = 0; i < 2e7; i++) event.n = i % 7; return event }';
         const result = await one(busy);
@@ -297,11 +297,11 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
         ['never ends', 'for (;;); function transform() {}', /longer than 100 ms/],
         ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e6).fill(1));', /memory|longer/],
         ['is nested too deep', '('.repeat(100_000), /./],
-      ])('says what is wrong with a source that %s', async (_, source, said) => {
+      ])('states the fault of a source that %s', async (_, source, said) => {
         expect((await sandbox.check(program(source)))?.message).toMatch(said);
       });
 
-      it('says where it is wrong', async () => {
+      it('states the line of the fault', async () => {
         const source = 'const a = 1;\nconst transform = (event) => event;\n  nothing.there();';
         expect(await sandbox.check(program(source))).toMatchObject({ line: 3, column: 3 });
         expect(await sandbox.check(program('const a = 1;\nconst a = 2;'))).toMatchObject({ line: 2 });
@@ -309,7 +309,7 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
     });
 
     describe('close', () => {
-      it('settles what is pending', async () => {
+      it('settles pending runs', async () => {
         const closing = open();
         const pending = closing.run(badOn('for (;;);'), inputs(50, [...Array(50).keys()]));
         const settled = expect(pending).rejects.toBeInstanceOf(Unavailable);

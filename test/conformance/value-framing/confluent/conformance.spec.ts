@@ -55,7 +55,7 @@ describe.skipIf(url === undefined)('on a real registry', () => {
     );
   const idOf = (bytes: Buffer) => bytes.readUInt32BE(1);
 
-  it('writes what a consumer that is not ours decodes by the registry', async () => {
+  it('writes values that an independent consumer decodes by the registry', async () => {
     const framing = await corner.open();
     const batches = fc.uniqueArray(events, {
       minLength: 20,
@@ -84,7 +84,7 @@ describe.skipIf(url === undefined)('on a real registry', () => {
     await expect(foreign.decode(broken)).rejects.toThrow('invalid payload');
   });
 
-  it('reads what a producer that is not ours encoded', async () => {
+  it('reads values that an independent producer encoded', async () => {
     const framing = await corner.open();
     const id = await foreign.getLatestSchemaId(corner.subject());
     const encoded = await foreign.encode(id, event('m1'));
@@ -103,7 +103,7 @@ describe.skipIf(url === undefined)('on a real registry', () => {
     }
   });
 
-  it('gives every process that opens at once the same ids, and those after it', async () => {
+  it('gives all processes that open at once the same ids, and those after them', async () => {
     const opened = await Promise.all(Array.from({ length: 8 }, () => corner.open()));
     const later = await corner.open();
     for (const topic of PUBLIC_SCHEMAS.keys()) {
@@ -175,7 +175,7 @@ describe.skipIf(url === undefined)('on a real registry', () => {
     expect(idOf((await corner.open()).frame(TOPIC.accepted, '{}'))).toBe(before);
   });
 
-  it('sends its credentials, and says when they are refused', async () => {
+  it('sends its credentials, and states when they are refused', async () => {
     const address = await front((request, response) => {
       if (credentialsOf(request) === 'alice:secret') return false;
       return answer(response, 401, { error_code: 401, message: 'Unauthorized' });

@@ -97,7 +97,7 @@ describe('the schemas of the public topics', () => {
     }
   });
 
-  it('take whatever is told of profiles, and miss each field of it', async () => {
+  it('accept all changes of profiles, and miss each field of it', async () => {
     const values = await profileChanges();
     for (const value of values) expect(objections(TOPIC.profileChanges, value)).toEqual([]);
     const { record, ...change } = JSON.parse(values[0] ?? '');

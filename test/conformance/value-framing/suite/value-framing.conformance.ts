@@ -56,7 +56,7 @@ export function valueFramingConformance(harness: ValueFramingHarness): void {
       );
     });
 
-    it.each(PUBLIC)('reads what was framed on %s with any schema id', (topic) => {
+    it.each(PUBLIC)('reads values framed on %s with any schema id', (topic) => {
       fc.assert(
         fc.property(json, fc.integer({ min: 0, max: 0xffffffff }), (value, id) => {
           const header = Buffer.alloc(FRAME_HEADER_BYTES);

@@ -101,7 +101,7 @@ describe.skipIf(!engines())('volume counters whose Redis fails', () => {
     await counters.touch({ keyId: 'nobody', at: 3 });
   });
 
-  it('stayed empty after FLUSHALL until a restart: what is counted again is read', async () => {
+  it('stayed empty after FLUSHALL until a restart: the events are counted again', async () => {
     const redis = await ownRedis();
     const counters = await openCounters(redis.url);
     await countUpTo(counters, 0, 6);
@@ -131,7 +131,7 @@ describe.skipIf(!engines())('volume counters whose Redis fails', () => {
     expect(await counted(after)).toBe(applied);
   });
 
-  it('do not count twice what is carried out after nobody waits for it any more', async () => {
+  it('do not count twice a command that is carried out after its caller timed out', async () => {
     const redis = await ownRedis();
     const [slow, quick] = [await openCounters(redis.url), await openCounters(redis.url)];
     await slow.apply(batch(0, [increment('a', 1)]));
@@ -145,7 +145,7 @@ describe.skipIf(!engines())('volume counters whose Redis fails', () => {
     expect(await counted(quick)).toBe(3);
   });
 
-  it('answer soon that there is nobody, and count again by themselves', async () => {
+  it('answer within their deadline that they are unavailable, and count again by themselves', async () => {
     const redis = await ownRedis();
     const counters = await openCounters(redis.url);
     await countUpTo(counters, 0, 3);

@@ -3,7 +3,7 @@ import { choiceOf, summaryOf, typesOfChoice } from './describe.ts';
 import { TYPES } from './model.ts';
 import { schemaToForm } from './read.ts';
 
-describe('what a field takes, in a line', () => {
+describe('the type of a field, in a line', () => {
   it.each([
     [{ type: 'string' }, ''],
     [{ format: 'email', minLength: 3, maxLength: 20 }, 'email · 3 to 20 characters'],
@@ -18,7 +18,7 @@ describe('what a field takes, in a line', () => {
   });
 });
 
-it('a choice of types comes back as it was', () => {
+it('a choice of types is written back unchanged', () => {
   expect(typesOfChoice('')).toEqual([]);
   for (const type of TYPES) expect(typesOfChoice(choiceOf([type]))).toEqual([type]);
   expect(typesOfChoice(choiceOf(['string', 'null']))).toEqual(['string', 'null']);

@@ -60,7 +60,7 @@ function fieldNamed(definition: JsonObject, wanted: string): FieldForm {
 }
 
 describe('a schema as a form', () => {
-  it('comes back as it was, whatever it holds, with its members in their order', () => {
+  it('is written back unchanged, whatever it holds, with its members in their order', () => {
     fc.assert(
       fc.property(schema, (definition) => {
         const back = formToSchema(schemaToForm(definition));
@@ -70,7 +70,7 @@ describe('a schema as a form', () => {
     );
   });
 
-  it('comes back without the one field that is removed, and else as it was', () => {
+  it('is written back without the removed field, and unchanged otherwise', () => {
     fc.assert(
       fc.property(schema, fc.nat(), (definition, at) => {
         const form = schemaToForm(definition);
@@ -116,7 +116,7 @@ describe('a schema as a form', () => {
     );
   });
 
-  it('keeps what it has no field for, and takes in what it has one for', () => {
+  it('keeps keywords that have no field in the form, and reads those that have one', () => {
     fc.assert(
       fc.property(schema, (definition) => {
         const form = schemaToForm(definition);

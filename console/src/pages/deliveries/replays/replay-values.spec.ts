@@ -30,7 +30,7 @@ it('finds times that make no range', () => {
   expect(at('2026-01-02T09:00Z', '2026-01-03T09:00Z')).toEqual(['until']);
 });
 
-it('says what it will do', () => {
+it('states what it will do', () => {
   expect(summaryOf({ ...values, event_names: ['Order'] }, 'CRM')).toBe(
     'Accepted events ("Order") are delivered once more, for the rule "CRM" alone. Destinations receive the original ids, so those that recognize them drop repeats.',
   );

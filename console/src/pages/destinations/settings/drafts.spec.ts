@@ -58,7 +58,7 @@ const changed = (change: Readonly<Record<string, Draft>>, from: Json | undefined
   ({ ...(draftOf(field, from) as Record<string, Draft>), ...change }) satisfies Draft;
 
 describe('a draft', () => {
-  it('of stored settings gives the same back, without masks and what the server sets', () => {
+  it('of stored settings gives the same settings, without masks and fields that the server sets', () => {
     const { password: _, headers: __, until: ___, ...kept } = stored;
     expect(settingOf(field, draftOf(field, stored))).toEqual(kept);
     expect(faultsOf(field, draftOf(field, stored))).toEqual([]);
@@ -75,7 +75,7 @@ describe('a draft', () => {
     });
   });
 
-  it('states a secret anew, keeps it or removes it', () => {
+  it('replaces a secret, keeps it or removes it', () => {
     const states = changed({
       password: { state: 'stated', value: 'another' },
       headers: { state: 'removed', value: [] },
@@ -93,7 +93,7 @@ describe('a draft', () => {
     expect(settingOf(field, pairs)).toMatchObject({ headers: { 'x-a': 'b' } });
   });
 
-  it('keeps what was typed into the choice that is not chosen', () => {
+  it('keeps the input of the choice that is not selected', () => {
     const { way } = changed({
       way: {
         chosen: '0',
@@ -109,7 +109,7 @@ describe('a draft', () => {
 });
 
 describe('faultsOf', () => {
-  it('names what is missing or out of bounds, by its place in the form', () => {
+  it('names missing fields and fields out of bounds, by their place in the form', () => {
     const draft = changed({
       url: 'ftp://a',
       port: 12,
@@ -131,7 +131,7 @@ describe('faultsOf', () => {
     ]);
   });
 
-  it('asks for what is required, a secret too when none is stored', () => {
+  it('requires the required fields, and a secret too when none is stored', () => {
     expect(faultsOf(field, emptyDraft(field)).map(({ path }) => path)).toEqual(['url', 'password.value']);
   });
 });

@@ -69,7 +69,7 @@ describe('fieldOf', () => {
     expect(JSON.stringify(fieldOf(nested))).toContain('"kind":"json"');
   });
 
-  it('says what is required, secret, set by the server, and its words', () => {
+  it('states which fields are required, secret or set by the server, and their descriptions', () => {
     const schema = object(
       {
         url: { type: 'string', title: 'URL', description: 'Where to.', examples: ['https://a.example'] },

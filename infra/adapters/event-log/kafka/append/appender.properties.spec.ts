@@ -279,7 +279,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 it(
-  'whatever brokers do: what is confirmed is there, once, in order, and every call is answered in time',
+  'whatever brokers do: confirmed entries are stored, once, in order, and every call is answered in time',
   async () => {
     const outcomes = { confirmed: 0, unavailable: 0, overloaded: 0 };
     await fc.assert(

@@ -70,7 +70,7 @@ async function endpoint(status: number, answer: unknown) {
 describe('the client credentials grant', () => {
   const client = { clientId: 'tributary', clientSecret: 'a secret: &more' };
 
-  it('sends the credentials as RFC 6749 says, and takes the life of the token from the answer', async () => {
+  it('sends the credentials as RFC 6749 requires, and reads the life of the token from the response', async () => {
     const { tokenUrl, asked } = await endpoint(200, { access_token: 'abc', expires_in: 60 });
     const before = Date.now();
     const token = await requestToken({ tokenUrl, ...client, scope: 'kafka' });
@@ -88,14 +88,14 @@ describe('the client credentials grant', () => {
     [401, { error: 'invalid_client' }, /\/token answered 401 \(invalid_client\)$/],
     [500, 'oops', /\/token answered 500$/],
     [200, { token: 'abc' }, /\/token answered without an access_token$/],
-  ])('says what the issuer answered, without the secret: %i', async (status, answer, message) => {
+  ])('states the response of the issuer, without the secret: %i', async (status, answer, message) => {
     const { tokenUrl } = await endpoint(status, answer);
     const failure = await requestToken({ tokenUrl, ...client }).catch((error: Error) => error.message);
     expect(failure).toMatch(message);
     expect(failure).not.toContain('secret');
   });
 
-  it('says that nobody listens', async () => {
+  it('states that no server listens', async () => {
     await expect(requestToken({ tokenUrl: 'http://127.0.0.1:1/token', ...client })).rejects.toThrow(
       /127.0.0.1:1\/token cannot be reached/,
     );

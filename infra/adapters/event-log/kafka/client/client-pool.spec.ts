@@ -51,12 +51,12 @@ describe('ClientPool', () => {
     expect(clients).toHaveLength(3);
   });
 
-  it('uses a client again whose work failed', async () => {
+  it('reuses a client whose work failed', async () => {
     await expect(pool.use(() => Promise.reject(new Error('refused')))).rejects.toThrow('refused');
     expect(await pool.use(number)).toBe(0);
   });
 
-  it('closes the clients that were not needed for a while, and keeps those in use', async () => {
+  it('closes clients that were idle for a while, and keeps those in use', async () => {
     await occupy(5)();
     const release = occupy(1);
     for (let second = 0; second < 60; second++) {
@@ -68,7 +68,7 @@ describe('ClientPool', () => {
     expect(clients).toHaveLength(5);
   });
 
-  it('closes all with it, also those in use, and opens none afterwards', async () => {
+  it('closes all clients with it, also those in use, and opens none afterwards', async () => {
     const release = occupy(2);
     await pool.close();
     expect(clients.map(({ isClosed }) => isClosed)).toEqual([true, true]);

@@ -10,7 +10,7 @@ const unsnap = (bytes: Buffer): Promise<Buffer> =>
   CompressionCodecs[CompressionTypes.Snappy]().decompress(bytes);
 const blockOf = (text: string) => snappy.compress(Buffer.from(text));
 
-describe('what is compressed by snappy', () => {
+describe('values compressed by snappy', () => {
   it('is a stream of blocks where Java wrote it', async () => {
     const header = Buffer.concat([
       Buffer.from([0x82]),

@@ -7,7 +7,7 @@ function thrownAs(name: string, message: string, fields: object = {}): Error {
   return Object.assign(new Error(message), { name, broker: 'k:9092', ...fields });
 }
 
-describe('what is said of a broker', () => {
+describe('metadata of a broker', () => {
   it.each([
     [
       'Closed connection',

@@ -29,7 +29,7 @@ describe('a fetcher', () => {
     await expect(fetcherOf(client).fetch('t', 0, 0, 1, never)).rejects.toThrow('t/0 has no leader');
   });
 
-  it('fails for the one partition whose records cannot be read, where it failed for all of the broker', async () => {
+  it('fails for the one partition with unreadable records, where it failed for all of the broker', async () => {
     const fetcher = fetcherOf({
       leaderId: async () => 1,
       fetch: async () => ({

@@ -248,7 +248,7 @@ describe('the answer to a fetch', () => {
     expect(partitionsOf(await decodedFetch(answerIn12(Buffer.alloc(0))))[0]?.batches).toEqual([]);
   });
 
-  it('has a fault of the partition where a record does not end where its length says', async () => {
+  it('has a fault of the partition where a record does not end at its stated length', async () => {
     const set = batchOf(records(2), 0);
     set[61] = 0x10;
     const partition = (await decodedFetch(answerIn12(set))).responses[0]?.partitions[0];

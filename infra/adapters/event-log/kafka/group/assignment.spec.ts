@@ -33,7 +33,7 @@ describe('assignment of partitions', () => {
     }
   });
 
-  it('moves only what a new member needs, and not before its owner let go', () => {
+  it('moves only partitions that a new member needs, and not before their owner released them', () => {
     const topics = new Map([['a', 4]]);
     const x = member('x', ['a/0', 'a/1', 'a/2', 'a/3']);
     const first = assign(topics, [x, member('y')]);
@@ -44,7 +44,7 @@ describe('assignment of partitions', () => {
     expect(second.get('y')).toEqual(['a/2', 'a/3']);
   });
 
-  it('believes neither of two who claim the same', () => {
+  it('believes neither of two members that claim the same partition', () => {
     const parts = assign(new Map([['a', 2]]), [member('x', ['a/0']), member('y', ['a/0'])]);
     expect([...parts.values()].flat().sort()).toEqual(['a/0', 'a/1']);
   });

@@ -12,7 +12,7 @@ describe('the pause between commits of a partition', () => {
     expect(throttle.pauseAfter(10)).toBe(24);
   });
 
-  it('has a bound, which is what a slow broker adds to an event at most', () => {
+  it('has a bound, which is the most that a slow broker adds to an event', () => {
     const throttle = new KafkaCommitThrottle();
     expect(throttle.pauseAfter(1_000)).toBe(60);
   });

@@ -80,7 +80,7 @@ describe('a reader that gathers', () => {
     expect(asked).toEqual([0, 1, 1, 2]);
   });
 
-  it('a marker alone held up what was gathered until the next event came', async () => {
+  it('a lone marker delayed the gathered entries until the next event arrived', async () => {
     const { reader, asked } = setUp([first, { records: [], next: 2, end: 2 }]);
     const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
     const startedAt = performance.now();

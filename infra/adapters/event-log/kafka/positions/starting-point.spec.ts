@@ -29,7 +29,7 @@ const byRecords = (facts: Partial<RecordedFacts>, kept: Partial<Evidence> = {}) 
 const byTraces = (traces: Partial<Traces>, kept: Partial<Evidence> = {}) =>
   tracedStart({ ...KEPT, ...kept }, { ...NO_TRACES, ...traces });
 
-describe('where a stage goes on', () => {
+describe('the position at which a stage continues', () => {
   it('is the position of its group, unless the topic is another one by now', () => {
     expect(storedStart({ ...KEPT, stored: at(7) })).toEqual({ from: at(7), found: 'stored' });
     expect(storedStart({ ...KEPT, stored: at(91) })).toEqual({ from: at(0), found: 'anew' });

@@ -89,7 +89,7 @@ const a = (write: number): Step => ({ producer: 'a', write });
 const b = (write: number): Step => ({ producer: 'b', write });
 const end = (producer: Producer, how: 'commit' | 'abort'): Step => ({ producer, end: how });
 
-describe('what a read-committed reader sees', () => {
+describe('the entries of a read-committed reader', () => {
   it('leaves an aborted transaction out', () =>
     expectVisible([a(2), end('a', 'abort'), b(1), end('b', 'commit')]));
 
@@ -99,7 +99,7 @@ describe('what a read-committed reader sees', () => {
   it('leaves crossed aborts out', () =>
     expectVisible([a(2), b(2), end('a', 'abort'), b(1), end('b', 'abort'), b(1), end('b', 'commit')]));
 
-  it('leaves repeated aborts of one producer out, and keeps what it commits in between', () =>
+  it('exclude repeated aborts of one producer, and include its commits in between', () =>
     expectVisible([
       a(1),
       end('a', 'abort'),
@@ -111,7 +111,7 @@ describe('what a read-committed reader sees', () => {
       end('a', 'commit'),
     ]));
 
-  it('leaves out what is aborted by a marker of a later fetch', () => {
+  it('exclude entries aborted by a marker of a later fetch', () => {
     const { read, aborted } = partitionOf([a(2), b(1), end('b', 'commit'), a(1), end('a', 'abort')]);
     const first = read.slice(0, 2);
     expect(offsetsOf(committed(first, aborted, 0).records)).toEqual([2]);
@@ -119,7 +119,7 @@ describe('what a read-committed reader sees', () => {
     expect(committed(rest, aborted, 3)).toEqual({ records: [], next: 6 });
   });
 
-  it('begins in the midst of a batch', () => {
+  it('begin in the middle of a batch', () => {
     const { read, aborted } = partitionOf([a(5), end('a', 'commit')]);
     const seen = committed(read, aborted, 3);
     expect(offsetsOf(seen.records)).toEqual([3, 4]);
@@ -145,7 +145,7 @@ describe('what a read-committed reader sees', () => {
     expect(committed([], [], 7)).toEqual({ records: [], next: 7 });
   });
 
-  it('sees what was committed, however producers interleave, wherever fetches are cut', () => {
+  it('are the committed ones, however producers interleave, wherever fetches are cut', () => {
     const step: fc.Arbitrary<Step> = fc.oneof(
       fc.record({ producer: fc.constantFrom('a', 'b', 'c'), write: fc.integer({ min: 1, max: 4 }) }),
       fc.record({
