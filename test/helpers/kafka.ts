@@ -1,9 +1,14 @@
 import kafkajs from 'kafkajs';
 import { eventually } from './client.ts';
 
-/** An admin client of kafkajs, without logging. */
-export async function withAdmin<T>(brokers: string, work: (admin: kafkajs.Admin) => Promise<T>): Promise<T> {
+/** An admin client of kafkajs, without logging. `options`: the user, where the listener asks for one. */
+export async function withAdmin<T>(
+  brokers: string,
+  work: (admin: kafkajs.Admin) => Promise<T>,
+  options: Pick<kafkajs.KafkaConfig, 'sasl'> = {},
+): Promise<T> {
   const kafka = new kafkajs.Kafka({
+    ...options,
     clientId: 'tests',
     brokers: brokers.split(','),
     logLevel: kafkajs.logLevel.NOTHING,

@@ -12,6 +12,7 @@ import { batchStage, caughtUp, eachOf, runThrough } from '../suite/stages.ts';
 import { topicsOf } from './installation/installation.ts';
 
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs;
+const { KafkaJSAggregateError, KafkaJSProtocolError } = kafkajs;
 
 /** The grants that docs/operations/rights.md asks operators for, on all resources with the prefix. */
 const GRANTS = [
@@ -22,6 +23,29 @@ const GRANTS = [
   ['TRANSACTIONAL_ID', 'WRITE'],
 ] as const;
 type Grant = (typeof GRANTS)[number];
+
+function securityOf({ security }: RunningKafka) {
+  if (!security) throw new Error('it has no secured listeners');
+  return security;
+}
+
+function isUnauthorized(thrown: unknown): boolean {
+  if (thrown instanceof KafkaJSAggregateError) return thrown.errors.every(isUnauthorized);
+  return thrown instanceof KafkaJSProtocolError && thrown.type === 'TOPIC_AUTHORIZATION_FAILED';
+}
+
+/** Repeats the request until Kafka no longer refuses it for a missing right on a topic. */
+async function untilAuthorized(request: () => Promise<unknown>): Promise<void> {
+  await eventually(async () => {
+    try {
+      await request();
+      return true;
+    } catch (thrown) {
+      if (isUnauthorized(thrown)) return false;
+      throw thrown;
+    }
+  }, 'the rights do not apply');
+}
 
 describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one', () => {
   let kafka: RunningKafka;
@@ -35,23 +59,48 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
   });
   afterAll(() => kafka?.stop());
 
-  async function installedWith(grants: readonly Grant[]) {
-    const { security } = kafka;
-    if (!security) throw new Error('it has no secured listeners');
-    const prefix = freshPrefix();
-    await withAdmin(kafka.url, (admin) =>
-      admin.createAcls({
-        acl: grants.map(([resource, right]) => ({
-          resourceType: AclResourceTypes[resource],
-          resourceName: prefix,
-          resourcePatternType: ResourcePatternTypes.PREFIXED,
-          principal: `User:${security.user.username}`,
-          host: '*',
-          operation: AclOperationTypes[right],
-          permissionType: AclPermissionTypes.ALLOW,
-        })),
-      }),
+  /**
+   * Grants the rights to the user of the secured listener and waits until they apply: Kafka may acknowledge them before
+   * the controller and the broker enforce them. The rights of one request apply at once, so one more, on a topic of its
+   * own, shows both: the controller decides about its creation, the broker about its metadata.
+   */
+  async function grant(grants: readonly Grant[], prefix: string): Promise<void> {
+    const { sasl, user } = securityOf(kafka);
+    const topic = `granted-${prefix}`;
+    const toUser = {
+      principal: `User:${user.username}`,
+      host: '*',
+      permissionType: AclPermissionTypes.ALLOW,
+    };
+    const acl = grants.map(([resource, right]) => ({
+      ...toUser,
+      resourceType: AclResourceTypes[resource],
+      resourceName: prefix,
+      resourcePatternType: ResourcePatternTypes.PREFIXED,
+      operation: AclOperationTypes[right],
+    }));
+    const shown = {
+      ...toUser,
+      resourceType: AclResourceTypes.TOPIC,
+      resourceName: topic,
+      resourcePatternType: ResourcePatternTypes.LITERAL,
+      operation: AclOperationTypes.ALL,
+    };
+    await withAdmin(kafka.url, (admin) => admin.createAcls({ acl: [...acl, shown] }));
+    await withAdmin(
+      sasl,
+      async (admin) => {
+        await untilAuthorized(() => admin.createTopics({ topics: [{ topic }], waitForLeaders: false }));
+        await untilAuthorized(() => admin.fetchTopicMetadata({ topics: [topic] }));
+      },
+      { sasl: { mechanism: 'plain', ...user } },
     );
+  }
+
+  async function installedWith(grants: readonly Grant[]) {
+    const security = securityOf(kafka);
+    const prefix = freshPrefix();
+    await grant(grants, prefix);
     const said: string[] = [];
     const say = (fields: object, message: string) => void said.push(`${message} ${JSON.stringify(fields)}`);
     const logger: Logger = { debug() {}, info: say, warn: say, error: say };
